@@ -1,8 +1,8 @@
 """The command line: `kinformer watch`, `stats`, `doctor`, `demo`, `dashboard` and `serve`.
 
-It is built on the public names of kinformer, kinformer.testing and kinformer.contrib alone. Imports point one way:
-`app` to the commands (`commands`, `doctor`, `demo`, `dashboard`), these to the modules at the top (`target`, `process`,
-`living_cluster`) and to `output`. typer and rich come with ``pip install 'kinformer[cli]'``; they are imported when a
+It uses only public names of kinformer, kinformer.testing and kinformer.contrib. Imports point one way: `app` imports
+the commands (`commands`, `doctor`, `demo`, `dashboard`), which import the top-level modules (`target`, `process`,
+`living_cluster`) and `output`. ``pip install 'kinformer[cli]'`` installs typer and rich. They are imported when a
 command runs, never by ``import kinformer``.
 """
 
@@ -17,18 +17,18 @@ _OURS = ("typer", "rich")  # the libraries of the extra `cli`
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the console script calls this.
+    """Run one command. The console script calls this.
 
     Args:
-        argv: The arguments after the program's name; None takes those of the process.
+        argv: The arguments after the program's name, or None for the arguments of the process.
 
     Returns:
-        The exit status: 0, 1 for a failure, 2 for a wrong command line, 130 after Ctrl-C, 141 if the reader of the
-        pipe has gone. A failure is one line on stderr.
+        The exit status: 0, 1 for a failure, 2 for a wrong command line, 130 after Ctrl-C, 141 if the pipe was closed
+            by its reader. A failure prints one line to stderr.
     """
     try:
         return _run(argv)
-    except KeyboardInterrupt:  # during the imports; after them the commands handle it
+    except KeyboardInterrupt:  # during the imports. After them, the commands handle it
         return 130
 
 

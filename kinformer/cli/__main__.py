@@ -1,4 +1,4 @@
-"""`python -m kinformer.cli`, for when the console script is not on the PATH."""
+"""Runs `python -m kinformer.cli`, if the console script is not on the PATH."""
 
 from __future__ import annotations
 

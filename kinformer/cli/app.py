@@ -1,6 +1,6 @@
-"""The commands and their options; each command is implemented in the module of its name.
+"""The commands and their options. Each command is implemented in the module with its name.
 
-A command imports its module, and with it kinformer, when it runs: a help needs neither.
+A command imports its module, and with it kinformer, only when it runs. Printing help needs neither.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from kinformer.cli.usage import UsageError, seconds
 
 __all__ = ["app", "run"]
 
-# The class of click's errors for a wrong command line: click's own, or that of the copy in newer releases of typer.
+# The class of click's usage errors: click's own, or its copy in newer releases of typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
-_ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the reader of the pipe has gone."
+_ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the output pipe was closed."
 _WAIT_ENDS = (
     "Ends with 0: the condition holds, 1: timed out, deleted, refused, or no such object, 2: wrong command line, "
     "130: Ctrl-C, 143: SIGTERM."
@@ -96,14 +96,14 @@ def watch(
         str,
         typer.Argument(
             metavar="RESOURCE",
-            help="As kubectl takes it: pods, po, deployments.apps; pods,deployments; pods/NAME; or v1/pods.",
+            help="As in kubectl: pods, po, deployments.apps, pods,deployments or pods/NAME; also v1/pods.",
             autocompletion=complete_resource,
         ),
     ],
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME", help="Only these objects; or more of RESOURCE/NAME.", autocompletion=complete_name
+            metavar="NAME", help="Only these objects, or further RESOURCE/NAME.", autocompletion=complete_name
         ),
     ] = None,
     namespace: NamespaceOption = None,
@@ -121,18 +121,19 @@ def watch(
             callback=checked_choice("-o", WATCH_FORMS),
         ),
     ] = "table",
-    once: Annotated[bool, typer.Option("--once", help="Print the objects that exist, and end.")] = False,
-    follow: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change: the default.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the existing objects and exit.")] = False,
+    follow: Annotated[bool, typer.Option("--watch", "-w", help="Follow every change (the default).")] = False,
     sort_by: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The order: .metadata.creationTimestamp, .status.phase.")
+        str | None, typer.Option(metavar="PATH", help="Sort by a path: .metadata.creationTimestamp, .status.phase.")
     ] = None,
-    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of the labels.")] = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Lines without the names of columns.")] = False,
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="Add a LABELS column.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the column names.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the differences of updates.")] = False,
     all_fields: Annotated[
-        bool, typer.Option("--all-fields", help="managedFields too; in differences resourceVersion and generation.")
+        bool,
+        typer.Option("--all-fields", help="Include managedFields and, with --diff, resourceVersion and generation."),
     ] = False,
-    changes_only: Annotated[bool, typer.Option("--changes-only", help="Leave out the objects that exist.")] = False,
+    changes_only: Annotated[bool, typer.Option("--changes-only", help="Omit the existing objects.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines on a terminal too.")] = False,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -141,7 +142,8 @@ def watch(
 ) -> None:
     """Show the objects that exist, then every change, through outages of the server.
 
-    On a terminal a table that changes in place: / filters it, q ends it. With --once the objects alone, as a list.
+    On a terminal, this is a table that changes in place: / filters it, q ends it. With --once, only a list of the
+    objects.
     """
     from kinformer.cli.commands.manner import Manner
     from kinformer.cli.target import Server, selections_of
@@ -191,7 +193,7 @@ def wait(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="The objects; none if RESOURCE is pods/NAME, which may be followed by others of that form.",
+            help="The objects. Omit if RESOURCE is pods/NAME; further ones of that form may follow.",
             autocompletion=complete_name,
             show_default=False,
         ),
@@ -200,7 +202,7 @@ def wait(
     timeout: Annotated[
         str,
         typer.Option(
-            metavar="DURATION", help="30, 30s, 5m; 0 asks once, a negative one waits for a week; default: 30s."
+            metavar="DURATION", help="30, 30s or 5m. 0 checks once, a negative one waits a week; default: 30s."
         ),
     ] = "30s",
     kubeconfig: KubeconfigOption = None,
@@ -215,7 +217,7 @@ def wait(
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
     selections = selections_of([resource, *(names or ())], namespace, False, None, None)
     if not all(selection.names for selection in selections):
-        raise UsageError("argument NAME is missing; pass names behind the resource, or pods/NAME")
+        raise UsageError("argument NAME is missing; pass names after the resource, or pods/NAME")
     awaited, limit = Awaited(condition), seconds_of(timeout)
     launch(lambda: command(target, selections, awaited, timeout=limit), terminated=TERMINATED)
 
@@ -228,12 +230,12 @@ def stats(
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
     output: PlainForm = "table",
-    once: Annotated[bool, typer.Option("--once", help="Print when the caches have synced, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print when the caches have synced, and exit.")] = False,
     interval: Annotated[
         str,
         typer.Option(
             metavar="SECONDS",
-            help="Between two looks, without a screen; default: 2.",
+            help="Between two updates, if not on a terminal; default: 2.",
             callback=checked_seconds("--interval", 0.1),
         ),
     ] = "2",
@@ -252,8 +254,9 @@ def stats(
 ) -> None:
     """Show running informers: objects, memory, events per second, relists, lag.
 
-    On a terminal a table that changes in place; q ends it. With the address of a program that serves /statusz, such as
-    http://127.0.0.1:8080, it shows the informers of that program, and what is derived from them.
+    On a terminal, this is a table that changes in place; q ends it. With the address of a program that serves
+    /statusz, such as http://127.0.0.1:8080, it shows the informers of that program and the collections derived from
+    them.
     """
     from kinformer.cli.commands.program_stats import is_program, program_stats
 
@@ -347,7 +350,7 @@ def completion(
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Parse a command line and run it; see `kinformer.cli.main`."""
+    """Parse a command line and run it. See `kinformer.cli.main`."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if is_completing():
         learn_shells()
@@ -370,7 +373,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _see(arguments: Sequence[str]) -> str:
-    """Return where to read on: the help of the command that was typed, if it is one."""
+    """Return a hint to the help of the typed command, if there is such a command."""
     names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands if not one.hidden]
     command = [arguments[0]] if arguments[0] in names else []
     return f" (see {' '.join(['kinformer', *command, '--help'])})"

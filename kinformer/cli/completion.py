@@ -1,4 +1,4 @@
-"""Completion by the shell: its script, and the names that it offers by asking the cluster."""
+"""Shell completion: the script, and names queried from the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kinformer.cli.usage import UsageError
 if TYPE_CHECKING:
     from kinformer import Client
 
-# Every command line imports this module, so a function that asks a server imports its modules when it is called.
+# Every command line imports this module, so functions that query a server import their modules when called.
 
 __all__ = [
     "choices",
@@ -30,9 +30,9 @@ __all__ = [
 
 _VARIABLE = "_KINFORMER_COMPLETE"  # the scripts set it to an instruction for typer
 
-_PATIENCE = 2.0  # seconds for which a shell waits for the server
-_MOST = "500"  # names of objects that are offered
-# Shells evaluate the choices that they are offered, and objects of a cluster may have any name.
+_PATIENCE = 2.0  # seconds to wait for the server
+_MOST = "500"  # maximum number of object names offered
+# Shells evaluate offered choices, and objects in a cluster may have any name.
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _USUAL = ("configmaps", "daemonsets", "deployments", "jobs", "namespaces", "nodes", "pods", "services", "statefulsets")
 
@@ -40,7 +40,7 @@ Offers = list[tuple[str, str]]
 
 
 def print_script(command: Any, shell: str) -> int:
-    """Print the script that makes a shell complete `kinformer`; returns the exit status.
+    """Print the completion script of a shell, and return the exit status.
 
     Args:
         command: The typer application.
@@ -53,19 +53,19 @@ def print_script(command: Any, shell: str) -> int:
 
 
 def is_completing() -> bool:
-    """True if a shell has started this process to ask for completions."""
+    """Return True if a shell has started this process to request completions."""
     return _VARIABLE in os.environ
 
 
 def learn_shells() -> None:
-    """Register the shells that typer knows; typer does so itself only for programs with its own two options."""
+    """Register typer's shells. typer does this itself only for programs with its own two options."""
     from typer.completion import get_completion_inspect_parameters
 
     get_completion_inspect_parameters()
 
 
 def choices(*values: str) -> Callable[[str], list[str]]:
-    """Return the completion of an option that has some values only."""
+    """Return the completion of an option with a fixed set of values."""
 
     def complete(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]
@@ -74,9 +74,9 @@ def choices(*values: str) -> Callable[[str], list[str]]:
 
 
 def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
-    """Offer the resources of the server by their shortest unambiguous name; usual ones if it does not answer.
+    """Offer the server's resources by their shortest unambiguous name, or common ones if it does not respond.
 
-    Behind `pods/` it offers the names of the pods, as `pods/NAME`.
+    After `pods/`, offer the names of the pods, as `pods/NAME`.
     """
     from collections import Counter
 
@@ -110,7 +110,7 @@ def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
-    """Offer the names of the objects of the resource that was typed before."""
+    """Offer the names of objects of the resource typed before."""
     resource = ctx.params.get("resource")
     return _harmless(_asked(ctx, partial(_objects, ctx, resource)) if resource else (), incomplete)
 
@@ -143,7 +143,7 @@ async def _names(client: Client, path: str) -> Offers:
 
 
 def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Offers:
-    """Return the offers of `ask`; none if the server cannot be asked, because a shell has no place for a reason."""
+    """Return the offers of `ask`, or none on failure, because a shell cannot show the reason."""
     import asyncio
     import logging
 

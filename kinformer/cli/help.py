@@ -1,6 +1,6 @@
-"""The help of the commands, and the words for a wrong command line.
+"""The help of the commands, and the messages for a wrong command line.
 
-typer's own help takes a tenth of a second for its libraries alone, and boxes that do not fit a narrow terminal.
+typer's own help takes a tenth of a second just to import its libraries, and its boxes do not fit a narrow terminal.
 """
 
 from __future__ import annotations
@@ -18,25 +18,28 @@ from kinformer.cli.usage import UsageError
 
 __all__ = ["EXAMPLES", "Command", "Group", "in_own_words"]
 
-_WIDEST = 100  # cells; longer lines are hard to read
+_WIDEST = 100  # cells. Longer lines are hard to read
 _NARROWEST = 40
-_DEEPEST = 30  # cells; a longer option has its help below it
+_DEEPEST = 30  # cells. A longer option has its help below it
 
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "kinformer": (
         ("See informers at work, without a cluster; q ends", "kinformer demo"),
         ("Follow the pods of all namespaces", "kinformer watch pods -A"),
-        ("An API server to try things on", "kinformer serve --objects pods=100 --churn 5"),
+        ("An API server to experiment with", "kinformer serve --objects pods=100 --churn 5"),
     ),
     "demo": (
-        ("Until q, on the whole terminal", "kinformer demo"),
+        ("Full screen, until q", "kinformer demo"),
         ("For a script: ten seconds, a line for each event", "kinformer demo --duration 10 --plain"),
         ("Only the first lines", "kinformer demo --plain | head"),
     ),
     "watch": (
-        ("The pods of all namespaces, with what changes in them", "kinformer watch pods -A --diff"),
-        ("Two resources; one object", "kinformer watch pods,deployments -n shop\n  kinformer watch deploy/web -n shop"),
-        ("The objects that exist, as a list", "kinformer watch pods --once --sort-by .metadata.creationTimestamp"),
+        ("The pods of all namespaces, with their differences", "kinformer watch pods -A --diff"),
+        (
+            "Two resources, or one object",
+            "kinformer watch pods,deployments -n shop\n  kinformer watch deploy/web -n shop",
+        ),
+        ("A list of the existing objects", "kinformer watch pods --once --sort-by .metadata.creationTimestamp"),
         ("A line of JSON for each change from now on", "kinformer watch pods -l app=web -o jsonl --changes-only"),
     ),
     "wait": (
@@ -49,12 +52,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "stats": (
         ("Three informers, as top shows processes", "kinformer stats pods deployments nodes -A"),
-        ("The memory that compressed objects take", "kinformer stats pods -A --compact"),
+        ("The memory of compressed objects", "kinformer stats pods -A --compact"),
         ("The figures once, for a script", "kinformer stats pods -A --once -o json"),
     ),
     "doctor": (
         ("Only the server: configuration, TLS, credentials", "kinformer doctor"),
-        ("The rights, and what an informer of pods would take", "kinformer doctor pods"),
+        ("The rights, and the cost of an informer of pods", "kinformer doctor pods"),
         ("A custom resource in one namespace, for a script", "kinformer doctor widgets.example.com -n shop -o json"),
     ),
     "dashboard": (
@@ -65,7 +68,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "serve": (
         ("An empty cluster, on http://127.0.0.1:8001", "kinformer serve"),
         (
-            "One that lives, for kubectl and your program",
+            "A changing cluster, for kubectl and your program",
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
@@ -79,7 +82,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("In ~/.config/fish/config.fish", "kinformer completion fish | source"),
     ),
 }
-"""The examples of each command: what it does, and the line to type."""
+"""The examples of each command: a description and the command line."""
 
 
 class Command(TyperCommand):
@@ -91,7 +94,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The commands together, with their help as plain text."""
+    """The group of commands, with its help as plain text."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
@@ -113,7 +116,7 @@ class Group(TyperGroup):
 
 
 def in_own_words(error: Exception) -> str:
-    """Return the text of an error of typer's parser."""
+    """Return the message for an error of typer's parser."""
     text = str(getattr(error, "format_message", error.__str__)()).strip()
     option = getattr(error, "option_name", None)
     param = getattr(error, "param", None)

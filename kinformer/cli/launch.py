@@ -11,7 +11,7 @@ __all__ = ["launch"]
 
 
 def launch(command: Callable[[], Coroutine[Any, Any, int | None]], *, terminated: int = 0) -> NoReturn:
-    """Run the coroutine of a command, and end the parser with its status; `terminated` is that after SIGTERM."""
-    from kinformer.cli.run import run_command  # with kinformer; a help does without
+    """Run the coroutine of a command, and exit the parser with its status. `terminated` is the status after SIGTERM."""
+    from kinformer.cli.run import run_command  # imports kinformer, which help does not need
 
     raise typer.Exit(run_command(command, terminated=terminated))

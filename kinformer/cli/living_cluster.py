@@ -1,8 +1,8 @@
-"""A small simulated cluster, which writes what controllers, a scheduler and kubelets would write.
+"""A small simulated cluster, which makes the writes of controllers, a scheduler and kubelets.
 
-There are no containers behind it. It writes the objects and changes that an informer of a real cluster would see:
-deployments that scale, their replica sets, pods that start, run, fail and are removed, jobs that finish, nodes that
-drop out, and the Events that tell of it.
+It runs no containers. It writes the objects and changes that an informer of a real cluster would see: deployments that
+scale, their replica sets, pods that start, run, fail and are removed, jobs that finish, nodes that drop out, and the
+corresponding Events.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ _DEPLOYMENTS: Mapping[tuple[str, str], int] = {
 _JOBS = ("report", "backup", "import")
 _NODES = 5
 _TICK = 0.1  # seconds between two steps
-_EVENTS = 200  # Events that are kept; a real cluster forgets them after an hour
-_SUFFIX = (
-    "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes, without vowels; fewer of them, so that names fit on a terminal
-)
+_EVENTS = 200  # Events that are kept. A real cluster deletes them after an hour
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes, without vowels. Names are shorter, to fit on a terminal
 
 _API_VERSIONS = {"Deployment": "apps/v1", "Job": "batch/v1", "Node": "v1", "Pod": "v1", "ReplicaSet": "apps/v1"}
 
@@ -42,7 +40,7 @@ Object = dict[str, Any]
 
 
 class ObjectWriter(Protocol):
-    """The writes that a server has to offer: those of `kinformer.testing.APIServer`."""
+    """The write methods of `kinformer.testing.APIServer`."""
 
     def create(self, obj: Any, /) -> Any: ...
     def update(self, obj: Any, /) -> Any: ...
@@ -51,7 +49,7 @@ class ObjectWriter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Pod:
-    """A pod, and the time of the next event in its life."""
+    """A pod, and the time of its next event."""
 
     namespace: str
     name: str
@@ -67,11 +65,11 @@ class _Pod:
 
 
 class LivingCluster:
-    """The life of a cluster, written to a server.
+    """A simulated cluster, written to a server.
 
     Args:
         server: The server to write to.
-        chance: The source of randomness; the same seed gives the same life again.
+        chance: The random number generator. The same seed gives the same sequence of events.
     """
 
     def __init__(self, server: ObjectWriter, chance: random.Random | None = None) -> None:
@@ -82,11 +80,11 @@ class LivingCluster:
         self._ready: dict[tuple[str, str], tuple[int, int]] = {}
         self._pods: list[_Pod] = []
         self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
-        self._down: dict[str, float] = {}  # node -> the time when it is back
+        self._down: dict[str, float] = {}  # node -> time at which it is back
         self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
         self._uids: dict[tuple[str, str, str], str] = {}  # by kind, namespace and name
         self._replica_sets = {key: f"{key[1]}-{self._suffix(1)}" for key in self._replicas}
-        self._events: deque[tuple[str, str]] = deque()  # namespace and name, the oldest first
+        self._events: deque[tuple[str, str]] = deque()  # namespace and name, oldest first
 
     def populate(self) -> None:
         """Write the initial cluster: namespaces, nodes, deployments, and pods that are already running."""
@@ -110,7 +108,7 @@ class LivingCluster:
             await asyncio.sleep(_TICK)
 
     def step(self, seconds: float) -> None:
-        """Let so many seconds pass at once."""
+        """Advance the simulation by a number of seconds."""
         self._now += seconds
         self._scale()
         self._start_job()
@@ -158,7 +156,7 @@ class LivingCluster:
                 self._finish(pod, "Failed", "Evicted")
 
     def _advance(self, pod: _Pod) -> None:
-        """Take the next step in a pod's life: start it, end it, or remove it."""
+        """Advance a pod's life cycle: start it, end it, or remove it."""
         if pod.phase == "Pending":
             if "nodeName" not in pod.body["spec"]:
                 self._schedule(pod)
@@ -352,7 +350,7 @@ class LivingCluster:
     def _tell(
         self, kind: str, namespace: str, name: str, reason: str, text: str, *, by: str, kind_of_event: str = "Normal"
     ) -> None:
-        """Write an Event about an object, and delete the oldest if there are many."""
+        """Write an Event about an object, and delete the oldest one if there are too many."""
         where = namespace or "default"
         event = f"{name}.{self._chance.getrandbits(64):016x}"
         now = _now()

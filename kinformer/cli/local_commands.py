@@ -1,4 +1,4 @@
-"""The options of the commands that have a server of their own: `demo`, `dashboard` and `serve`."""
+"""The options of the commands that run their own server: `demo`, `dashboard` and `serve`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def demo(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="Default: until q; 20 without a terminal.",
+            help="Default: until q, or 20 without a terminal.",
             callback=checked_seconds("--duration"),
         ),
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines, for scripts; the default without a terminal.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print lines, for scripts; the default without a terminal.")
+    ] = False,
 ) -> None:
-    """Show informers that follow a living cluster in this process; no Kubernetes needed."""
+    """Show informers that follow a simulated cluster in this process; no Kubernetes needed."""
     from kinformer.cli.demo.command import demo as command
 
     launch(lambda: command(duration=duration_of(duration), plain=plain))
@@ -48,16 +50,16 @@ def dashboard(
     resources: Annotated[
         list[str] | None, typer.Argument(metavar="RESOURCE", help="The resources to show; default: the usual ones.")
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="A small living cluster in this process.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Show a small simulated cluster in this process.")] = False,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", metavar="NS", help="One namespace; default: all.")
     ] = None,
     host: AddressOption = "127.0.0.1",
     port: Annotated[
-        str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8080.", callback=checked_port)
+        str, typer.Option(metavar="PORT", help="The port, or 0 for a free one; default: 8080.", callback=checked_port)
     ] = "8080",
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="A further accepted host name. May be repeated.")
     ] = None,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -89,7 +91,7 @@ def dashboard(
 def serve(
     host: AddressOption = "127.0.0.1",
     port: Annotated[
-        str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8001.", callback=checked_port)
+        str, typer.Option(metavar="PORT", help="The port, or 0 for a free one; default: 8001.", callback=checked_port)
     ] = "8001",
     objects: Annotated[
         list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
@@ -97,9 +99,9 @@ def serve(
     churn: Annotated[
         str, typer.Option(metavar="N", help="Changes per second; default: 0.", callback=checked_number("--churn"))
     ] = "0",
-    tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate made for this run.")] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate created for this run.")] = False,
     write_kubeconfig: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The kubeconfig to write; default: one of a temporary folder.")
+        str | None, typer.Option(metavar="PATH", help="The kubeconfig to write; default: a temporary file.")
     ] = None,
     duration: DurationOption = None,
 ) -> None:

@@ -1,6 +1,6 @@
-"""The options that several commands have.
+"""The options shared by several commands.
 
-All values are texts to typer, and are checked here and in `usage`, so that errors are in the same words everywhere.
+typer handles all values as strings. They are checked here and in `usage`, so that errors are worded alike.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def checked_number(option: str, least: float = 0.0) -> _Check:
 
 
 def checked_choice(option: str, values: tuple[str, ...]) -> _Check:
-    """Return the check of an option that has some values only."""
+    """Return the check of an option with a fixed set of values."""
 
     def check(value: str | None) -> str | None:
         return value if value is None else choice(option, value, values)
@@ -86,13 +86,13 @@ def checked_port(value: str) -> str:
 
 
 def duration_of(text: str | None) -> float | None:
-    """Return the seconds of `--duration`; None if it is not given."""
+    """Return the seconds of `--duration`, or None if it is not given."""
     return None if text is None else seconds("--duration", text)
 
 
 _SERVER_PANEL = "Which server"
 _WHICH_PANEL = "Which objects"
-_RESOURCE = "As kubectl takes it: pods, po, deployments.apps; or v1/pods."
+_RESOURCE = "As in kubectl: pods, po, deployments.apps; also v1/pods."
 
 ResourceArgument = Annotated[str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)]
 ResourcesArgument = Annotated[
@@ -145,7 +145,7 @@ PlainForm = Annotated[
         "--output",
         "-o",
         metavar="|".join(PLAIN_FORMS),
-        help="json: a line for each look; of doctor one document.",
+        help="json prints a line per update; doctor prints one document.",
         autocompletion=choices(*PLAIN_FORMS),
         callback=checked_choice("-o", PLAIN_FORMS),
     ),
@@ -171,5 +171,9 @@ ContextOption = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Without a kubeconfig, as of kubectl proxy.", rich_help_panel=_SERVER_PANEL),
+    typer.Option(
+        metavar="URL",
+        help="Use this URL, such as kubectl proxy's, instead of a kubeconfig.",
+        rich_help_panel=_SERVER_PANEL,
+    ),
 ]

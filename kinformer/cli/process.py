@@ -1,4 +1,4 @@
-"""Memory and processor time of this process."""
+"""Memory and CPU time of this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["processor_seconds", "resident_memory"]
 
 
 def resident_memory() -> int | None:
-    """Return the bytes of this process that are in memory; None if the system does not tell (no /proc)."""
+    """Return the resident memory of this process in bytes, or None if it is unknown (no /proc)."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -19,5 +19,5 @@ def resident_memory() -> int | None:
 
 
 def processor_seconds() -> float:
-    """Return the seconds of processor time since this process began."""
+    """Return the CPU time of this process in seconds."""
     return time.process_time()

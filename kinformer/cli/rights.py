@@ -1,4 +1,4 @@
-"""Rights: asks the server whether the user may do something."""
+"""Asks the server about the user's rights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 async def may(
     client: Client, verb: str, resource: APIResource, namespace: str | None, name: str = "", *, retries: int = 10
 ) -> bool:
-    """Ask the server, by a SelfSubjectAccessReview, whether the user may do this; nothing is done.
+    """Ask the server with a SelfSubjectAccessReview whether the user may do this. Nothing is changed.
 
-    `retries` is that of `Client.request`.
+    `retries` is passed to `Client.request`.
 
     Raises:
-        APIError, ConnectError, DecodeError: The server does not answer the question.
+        APIError, ConnectError, DecodeError: The request failed.
     """
     attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.name}
     attributes |= {"namespace": namespace or "", "name": name}

@@ -1,4 +1,4 @@
-"""Runs the coroutine of a command, and turns how it ends into an exit status."""
+"""Runs the coroutine of a command, and maps its result to an exit status."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Command = Callable[[], Coroutine[Any, Any, int | None]]
 
 
 def run_command(command: Command, *, terminated: int = 0) -> int:
-    """Run a command on a loop of its own; returns the exit status.
+    """Run a command on a new event loop, and return the exit status.
 
-    SIGTERM cancels it; `terminated` is the status for that. A KinformerError or an OSError is a line on stderr;
-    anything else is a bug and keeps its traceback.
+    SIGTERM cancels it, and the status is then `terminated`. A KinformerError or an OSError prints a line to stderr.
+    Any other exception is a bug and keeps its traceback.
     """
     try:
         with log_to_stderr():
@@ -49,7 +49,7 @@ async def _until_sigterm(command: Command, status: int) -> int | None:
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal terminated
         terminated = True
-        signal.signal(number, signal.SIG_DFL)  # a second one ends a stuck process at once: a write that is not read
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends a process that is stuck in a write
         if running is not None:
             loop.call_soon_threadsafe(running.cancel)
 
@@ -68,7 +68,7 @@ async def _until_sigterm(command: Command, status: int) -> int | None:
 
 
 def _first_expected(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """Return the first error of a group if all of them are of the kind that users can act on, else None."""
+    """Return the first error of a group if users can act on all of its errors, and otherwise None."""
     expected, other = group.split((KinformerError, OSError))
     if expected is None or other is not None:
         return None

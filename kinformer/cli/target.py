@@ -26,7 +26,7 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The API server: `--server`, or `--kubeconfig` and `--context`, or the one that kubectl would take."""
+    """The API server: `--server`, or `--kubeconfig` and `--context`, or kubectl's default."""
 
     url: str | None = None
     kubeconfig: str | None = None
@@ -54,10 +54,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The selected objects of one resource, as the options name them: `-n` or `-A`, `-l`, `--field-selector`.
+    """The selected objects of one resource, from the options `-n`, `-A`, `-l` and `--field-selector`.
 
     Attributes:
-        names: Only the objects of these names; empty for all.
+        names: Only objects with these names. Empty for all.
     """
 
     resource: str
@@ -76,7 +76,7 @@ class Selection:
             raise UsageError("names cannot be combined with -A or a selector")
         for name in self.names:
             check_name(name)
-        try:  # before any request is made; the errors name the position
+        try:  # before any request is made. The errors name the position
             LabelSelector.parse(self.label_selector)
             FieldSelector.parse(self.field_selector)
         except SelectorError as error:
@@ -84,28 +84,28 @@ class Selection:
 
     @property
     def fields(self) -> list[str | None]:
-        """The field selectors of the informers that follow these objects: one for each name."""
+        """The field selectors of the informers for these objects, one for each name."""
         named: list[str | None] = [str(FieldSelector((("metadata.name", "=", name),))) for name in self.names]
         return named or [self.field_selector]
 
     def in_words(self) -> str:
-        """Return the selectors as on a command line: ` -l app=web`; "" if there are none."""
+        """Return the selectors as on a command line, such as ` -l app=web`, or "" if there are none."""
         labels = f" -l {self.label_selector}" if self.label_selector else ""
         return labels + (f" --field-selector {self.field_selector}" if self.field_selector else "")
 
     def refused(self, resource: APIResource, error: BadRequestError) -> KinformerError:
-        """Return the error to raise for a 400: one that names the selectors, if there are any."""
+        """Return the error to raise for a 400, which names the selectors if there are any."""
         if not self.in_words():
             return error
         return ConfigError(f"{resource} cannot be selected by{self.in_words()}: {error}")
 
     async def find(self, client: Client) -> tuple[APIResource, str | None]:
-        """Return the resource, and the namespace to look in; None is all of them, or a cluster-scoped resource.
+        """Return the resource and the namespace, which is None for all namespaces or for a cluster-scoped resource.
 
-        Without `-n` and `-A` it is the namespace of the kubeconfig's context, else "default".
+        Without `-n` and `-A`, it is the namespace of the kubeconfig's context, or else "default".
 
         Raises:
-            ConfigError: The server has no such resource, or one that cannot be listed.
+            ConfigError: The resource does not exist or cannot be listed.
             APIError, ConnectError, DecodeError: Discovery failed.
         """
         resource = (await discover(client)).find(self.resource)
@@ -121,15 +121,15 @@ class Selection:
 def selections_of(
     words: Sequence[str], namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
 ) -> list[Selection]:
-    """Return the selections that the arguments of a command name, one for each resource.
+    """Parse the arguments of a command into selections, one for each resource.
 
     Args:
-        words: `pods`, `pods NAME...`, `pods,deployments`, or `pods/NAME deployments/NAME`; a resource may have its
+        words: `pods`, `pods NAME...`, `pods,deployments`, or `pods/NAME deployments/NAME`. A resource may include its
             version, as in `v1/pods` and `apps/v1/deployments/NAME`.
         namespace, all_namespaces, labels, fields: The options.
 
     Raises:
-        UsageError: The words have another form, or an option has a wrong value.
+        UsageError: The words have another form, or an option has an invalid value.
     """
     named = [_split(word) for word in words]
     if any(name for _, name in named):
@@ -159,7 +159,7 @@ def selections_of(
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Return the resource and the name of `pods/web-1`; a version is part of the resource, as in `v1/pods/web-1`."""
+    """Split `pods/web-1` into resource and name. A version belongs to the resource, as in `v1/pods/web-1`."""
     parts = word.split("/")
     depth = 3 if len(parts) > 2 else 1
     if _VERSION.fullmatch(parts[0]) and len(parts) > 1:

@@ -1,4 +1,4 @@
-"""Values of options, and the error of a wrong command line."""
+"""Parses values of options, and defines the error for a wrong command line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 class UsageError(Exception):
-    """A wrong command line: options that cannot be combined, or a wrong value; exit status 2.
+    """A wrong command line: options that cannot be combined, or an invalid value. The exit status is 2.
 
     Args:
         text: The reason.
-        see_help: True ends the line with the help to read.
+        see_help: True to refer to the help at the end of the line.
     """
 
     def __init__(self, text: str, *, see_help: bool = True) -> None:
@@ -27,7 +27,7 @@ class UsageError(Exception):
 
 
 def number(option: str, text: str, *, least: float = 0.0) -> float:
-    """Return the value of an option as a number. Raises UsageError if it is none, or too small."""
+    """Parse the value of an option as a number. Raises UsageError if it is invalid or too small."""
     try:
         found = float(text)
     except ValueError:
@@ -38,10 +38,10 @@ def number(option: str, text: str, *, least: float = 0.0) -> float:
 
 
 def seconds(option: str, text: str, *, least: float = 0.0) -> float:
-    """Return the value of an option as seconds: `90`, or as kubectl writes it, `90s` or `1m30s`.
+    """Parse the value of an option as seconds: `90`, or kubectl's `90s` or `1m30s`.
 
     Raises:
-        UsageError: It is neither, or too short.
+        UsageError: The value is invalid or too small.
     """
     if _DURATION.fullmatch(text):
         found = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
@@ -57,14 +57,14 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
 
 
 def whole_number(option: str, text: str, least: int, most: int) -> int:
-    """Return the value of an option as a whole number. Raises UsageError if it is none, or out of range."""
+    """Parse the value of an option as an integer. Raises UsageError if it is invalid or out of range."""
     if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
         raise UsageError(f"invalid {option} {text!r}: expected a whole number from {least} to {most}")
     return int(text)
 
 
 def choice(option: str, text: str, choices: Sequence[str]) -> str:
-    """Return the value of an option that has some values only. Raises UsageError if it is another one."""
+    """Check the value of an option with a fixed set of values. Raises UsageError for any other value."""
     if text not in choices:
         raise UsageError(f"invalid {option} {text!r}: expected {', '.join(choices[:-1])} or {choices[-1]}")
     return text

@@ -1,7 +1,7 @@
 """The HTTP client: configuration, credentials, connections, requests and discovery.
 
-May import: `objects` and below; aiohttp and kubernetes_asyncio are imported only here and in `listwatch`.
-Reading order: client, config, transport, aiohttp_internals, body, responses.
+May import: `objects` and below. aiohttp and kubernetes_asyncio are imported only here and in `listwatch`. Reading
+order: client, config, transport, aiohttp_internals, body, responses.
 """
 
 from kinformer._lazy import attach_stub

@@ -1,9 +1,9 @@
-"""Everything that relies on undocumented parts of aiohttp, and the sockets below it.
+"""All code that relies on undocumented parts of aiohttp, or on the sockets below it.
 
-Four things cannot be done by documented means: to check a fence right before a request is written, to see the
-connection that a request has got, to read a body cheaply that arrives in small chunks, and to see the system's error
-below one of aiohttp. `FENCING`, `READING` and `ERRORS` list the attributes that these need; if aiohttp lacks one of
-them it is used as it is (`request_class`, `read_whole`, `system_error`).
+Four things have no documented API: checking a fence right before a request is written, getting the connection of a
+request, cheaply reading a body that arrives in small chunks, and finding the system error that caused an aiohttp
+error. `FENCING`, `READING` and `ERRORS` list the attributes needed. If aiohttp lacks one, it is used unchanged
+(`request_class`, `read_whole`, `system_error`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ ERRORS = (
 
 @cache
 def has_all(attributes: tuple[str, ...]) -> bool:
-    """True if the installed aiohttp has all of these attributes."""
+    """Return True if the installed aiohttp has all of these attributes."""
     return all(map(_exists, attributes))
 
 
@@ -100,16 +100,16 @@ def _exists(attribute: str) -> bool:
 
 # --- requests ------------------------------------------------------------------------------------------
 
-# The connections of the request under way, for the case that it is cancelled.
+# The connections of the current request, in case it is cancelled.
 _used: ContextVar[list[asyncio.Transport | None] | None] = ContextVar("_used", default=None)
 
 
 class _OutdatedConnectionError(Exception):
-    """The connection was made before the certificates were replaced. Nothing was sent."""
+    """The connection was opened before the certificates were replaced. Nothing was sent."""
 
 
 class FencedRequest(aiohttp.ClientRequest):
-    """A request that checks its fences right before it is written: waiting for a connection may outlast a lease.
+    """A request that checks its fences just before it is written. Waiting for a connection may outlast a lease.
 
     It also refuses a connection with an outdated certificate, so it needs `on_a_current_connection`.
     """
@@ -128,10 +128,10 @@ class FencedRequest(aiohttp.ClientRequest):
         self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
     ) -> None:
         try:
-            check_fences()  # up to Python 3.11 a body is written in a later turn of the loop, and its head with it
+            check_fences()  # up to Python 3.11, head and body are written in a later iteration of the loop
         except KinformerError as lapsed:
-            # The response raises it when it is read, and closes the connection. From 3.12 on this runs before aiohttp
-            # begins to read, and fails if the connection is closed by then.
+            # The response raises it when it is read, and closes the connection. Since 3.12 this runs before aiohttp
+            # starts reading, and fails if the connection is closed by then.
             if conn.protocol is not None:
                 conn.protocol.set_exception(lapsed)
             return
@@ -139,10 +139,10 @@ class FencedRequest(aiohttp.ClientRequest):
 
 
 def request_class() -> type[aiohttp.ClientRequest]:
-    """Return the class for the requests of a session: `FencedRequest`, or that of aiohttp if it lacks any of `FENCING`.
+    """Return the request class of a session: `FencedRequest`, or aiohttp's own class if it lacks any of `FENCING`.
 
-    With that of aiohttp, `on_a_current_connection` checks the fences before the request waits for a connection, and
-    nothing checks the age of its connection.
+    With aiohttp's class, `on_a_current_connection` checks the fences before the request waits for a connection, and
+    the age of the connection is not checked.
     """
     return FencedRequest if has_all(FENCING) else aiohttp.ClientRequest
 
@@ -150,7 +150,7 @@ def request_class() -> type[aiohttp.ClientRequest]:
 async def on_a_current_connection(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Middleware: skip the connections of the pool that show the server an outdated certificate."""
+    """Middleware that skips pooled connections with an outdated client certificate."""
     if not isinstance(request, FencedRequest):
         check_fences()
     while True:
@@ -162,7 +162,7 @@ async def on_a_current_connection(
 
 @contextmanager
 def abort_on_cancel() -> Iterator[None]:
-    """Make a request that is cancelled inside end the TLS of its connection at once."""
+    """Abort the TLS connection of a request that is cancelled inside the block."""
     used: list[asyncio.Transport | None] = []
     token = _used.set(used)
     try:
@@ -176,7 +176,7 @@ def abort_on_cancel() -> Iterator[None]:
 
 
 def system_error(error: BaseException) -> tuple[str, BaseException | None]:
-    """Return the proxy that failed ("host:port" or ""), and the system's error below one of aiohttp, or None."""
+    """Return the proxy that failed ("host:port" or ""), and the system error that caused an aiohttp error, or None."""
     if not has_all(ERRORS):
         return "", None
     if isinstance(error, aiohttp.ClientProxyConnectionError):
@@ -187,15 +187,15 @@ def system_error(error: BaseException) -> tuple[str, BaseException | None]:
 
 
 def transport_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None:
-    """Return the transport of a response; None once its last byte has arrived."""
+    """Return the transport of a response, or None once its last byte has arrived."""
     connection = response.connection
     return connection.transport if connection is not None else None
 
 
 def without_close_notify(transport: asyncio.Transport | None) -> None:
-    """End TLS at once, instead of sending `close_notify` and waiting for the reply, 30 s if a server is silent.
+    """Abort TLS instead of sending `close_notify` and waiting for the reply, up to 30 s if a server is silent.
 
-    That may outlast the event loop, and a client that leaves in the middle of a response needs no reply.
+    Waiting may outlast the event loop, and a client that abandons a response needs no reply.
     """
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         transport.abort()
@@ -205,9 +205,9 @@ def without_close_notify(transport: asyncio.Transport | None) -> None:
 
 
 def json_body(request: aiohttp.ClientRequest) -> object:
-    """Return the body of a request that was given as text or bytes, decoded; None if it is not JSON, or has none."""
+    """Return the decoded body of a request sent as str or bytes, or None if it has no JSON body."""
     body = request.body
-    if not isinstance(body, BytesPayload):  # text is one too
+    if not isinstance(body, BytesPayload):  # also used for str
         return None
     try:
         return cast("object", msgspec.json.decode(body.decode()))
@@ -217,19 +217,19 @@ def json_body(request: aiohttp.ClientRequest) -> object:
 
 # --- sockets -------------------------------------------------------------------------------------------
 
-# Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
+# A peer is considered dead after two silent minutes. Linux's default is two hours. Go's clients use 15-30 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-_TURNS = 20  # iterations of the loop until asyncio has noticed the end of a socket and closed it; in practice four
+_TURNS = 20  # loop iterations until asyncio has detected the end of a socket and closed it, in practice four
 
-# The sockets that the request under way has made, also in the tasks that aiohttp connects in.
+# The sockets created by the current request, including by the tasks in which aiohttp connects.
 _made: ContextVar[list[socket.socket] | None] = ContextVar("_made", default=None)
 
 
 def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Make a socket with TCP keep-alive for a result of getaddrinfo, as aiohttp's `socket_factory`."""
+    """Create a socket with TCP keep-alive for a result of getaddrinfo. For aiohttp's `socket_factory`."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
-    with suppress(OSError):  # if the platform refuses an option the socket still works
+    with suppress(OSError):  # the socket also works without an option that the platform refuses
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPALIVE:
             if hasattr(socket, name):
@@ -241,11 +241,11 @@ def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class Connecting:
-    """Middleware for the sessions of one client: a request that is cancelled while it connects leaves no socket behind.
+    """Middleware for the sessions of one client, so that a request cancelled while connecting leaves no socket behind.
 
-    If it is cancelled in the turn in which the TLS handshake ends, asyncio's `create_connection` closes a transport
-    that has no owner yet: it sends `close_notify` and waits for the reply, 30 s if a server is silent. The loop may be
-    gone by then. A socket that is shut down ends at once.
+    If it is cancelled in the iteration in which the TLS handshake ends, asyncio's `create_connection` closes a
+    transport that has no owner yet. It sends `close_notify` and waits for the reply, up to 30 s if a server is silent.
+    The loop may be closed by then. A socket that is shut down ends immediately.
     """
 
     def __init__(self) -> None:
@@ -267,12 +267,12 @@ class Connecting:
     def _end(self, made: Iterable[socket.socket]) -> None:
         for one in made:
             if one.fileno() >= 0:
-                with suppress(OSError):  # it is not connected, or no longer
+                with suppress(OSError):  # not connected, or not any more
                     one.shutdown(socket.SHUT_RDWR)
                 self._ended.add(one)
 
     async def settle(self) -> None:
-        """Give asyncio the turns that it needs to close the ended sockets, before the loop may be gone."""
+        """Yield until asyncio has closed the ended sockets, before the loop may be closed."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
             if all(one.fileno() < 0 for one in self._ended):
@@ -281,7 +281,7 @@ class Connecting:
 
 @contextmanager
 def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterator[None]:
-    """Let fewer than `size` bytes wake no reader inside, unless the stream ends; those that are there on leaving do.
+    """Inside the block, wake the reader only for `size` bytes or the end of the stream. On exit, any bytes wake it.
 
     Uses SO_RCVLOWAT on Linux, which checks the arrived bytes again when the mark is lowered (since 4.18:
     net/ipv4/tcp.c, tcp_set_rcvlowat). On other systems, and if the socket refuses it, nothing changes.
@@ -295,7 +295,7 @@ def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterato
     try:
         yield
     finally:
-        with suppress(OSError):  # it was closed meanwhile
+        with suppress(OSError):  # closed in the meantime
             held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
 
@@ -303,7 +303,7 @@ def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterato
 
 
 def reads_gzip_members() -> bool:
-    """True if aiohttp decompresses a body of several gzip members; before 3.14 it stops after the first one."""
+    """Return True if aiohttp decompresses several gzip members. Before 3.14, it stops after the first one."""
     major, minor = aiohttp.__version__.split(".")[:2]
     return (int(major), int(minor)) >= (3, 14)
 
@@ -311,9 +311,9 @@ def reads_gzip_members() -> bool:
 class _WholeReader(StreamReader):
     """A faster reader of bodies, for callers that always read everything that has arrived.
 
-    A watch sends each event as an HTTP chunk of its own. aiohttp records the end of each chunk, which only its
-    `readchunk` needs, and takes the chunks out of its buffer one by one: for events of 1 KB that costs 0.9 us of CPU
-    each, beside 1.3 us for the rest of aiohttp's work.
+    A watch sends each event as a separate HTTP chunk. aiohttp records the end of each chunk, which only its
+    `readchunk` needs, and removes the chunks from its buffer one by one. For events of 1 KB, this costs 0.9 us of CPU
+    each, in addition to 1.3 us for the rest of aiohttp's work.
     """
 
     __slots__ = ()
@@ -331,16 +331,16 @@ class _WholeReader(StreamReader):
         self._buffer.clear()
         self._size = 0
         self._cursor += len(data)
-        if self._protocol._reading_paused:  # otherwise it parses no bytes at all, which costs a lone event 0.5 us
-            self._protocol.resume_reading()  # may fill the buffer again, so it comes last
+        if self._protocol._reading_paused:  # otherwise it would parse zero bytes, which costs a lone event 0.5 us
+            self._protocol.resume_reading()  # called last, because it may fill the buffer again
         return data
 
 
 def read_whole(content: StreamReader) -> bool:
-    """Make the `readany` of a reader faster; its `readchunk` must not be used afterwards.
+    """Make the `readany` of a reader faster. Its `readchunk` must not be used afterwards.
 
-    Returns False, and leaves the reader as it is, if aiohttp lacks a part of `READING`, or it is another kind of
-    reader.
+    Returns False and leaves the reader unchanged if aiohttp lacks a part of `READING`, or if the reader is of another
+    kind.
     """
     if type(content) is not StreamReader or not has_all(READING):
         return False

@@ -1,4 +1,4 @@
-"""The bridge to the `ApiClient` of kubernetes_asyncio, in both directions."""
+"""Bridges to and from the `ApiClient` of kubernetes_asyncio."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ log = get_logger("kinformer.client")
 
 
 class ApiClientBridge:
-    """An ApiClient that uses a transport's credentials and connections; `close` it before the transport.
+    """An ApiClient that uses a transport's credentials and connections. `close` it before the transport.
 
-    A controller takes its writes for writes of `client`.
+    A controller treats its writes like writes of `client`.
 
-    Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module does that only when one is made.
+    Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module imports it only when a bridge is created.
     """
 
     def __init__(self, transport: Transport, sender: Sender, *, client: object) -> None:
@@ -53,7 +53,7 @@ class ApiClientBridge:
         self.api_client.user_agent = transport.user_agent
         for name, value in connection.headers:
             self.api_client.set_default_header(name, value)
-        # Its own session has a separate pool, no keep-alive, and reads netrc in a thread before each request.
+        # The original session has a separate pool, no keep-alive, and reads netrc in a thread before each request.
         self._replaced = self.api_client.rest_client.pool_manager
         self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
             connector=transport.connector,
@@ -70,7 +70,7 @@ class ApiClientBridge:
         )
 
     async def close(self) -> None:
-        """Close the ApiClient, and remove the files that were written for it."""
+        """Close the ApiClient, and remove the files written for it."""
         try:
             await self.api_client.close()
             await self._replaced.close()
@@ -80,14 +80,14 @@ class ApiClientBridge:
 
     def _set_tls(self, configuration: Any, tls: TLS) -> None:
         configuration.verify_ssl = tls.verify
-        configuration.disable_strict_ssl_verification = True  # like this client, and Go
+        configuration.disable_strict_ssl_verification = True  # as in this client and in Go
         configuration.tls_server_name = tls.server_name
         configuration.ssl_ca_cert = self._path(tls.ca)
         configuration.cert_file = self._path(tls.cert)
         configuration.key_file = self._path(tls.key)
 
     def _path(self, pem: Pem | None) -> str | None:
-        # As files, because this library takes nothing else; only the owner can read them, and they go with the client.
+        # This library only accepts files. Only the owner can read them, and they are removed with the client.
         if pem is None or pem.path is not None:
             return pem.path if pem else None
         if self._folder is None:
@@ -103,7 +103,7 @@ class ApiClientBridge:
             return
         credential = transport.connection.credential
 
-        # A closure instead of a method: configurations are copied deeply, and a method would copy this bridge too.
+        # A closure, because configurations are copied deeply, and copying a method would also copy this bridge.
         async def refresh(target: Any) -> None:
             target.api_key["BearerToken"] = await credential.authorization()
 
@@ -112,18 +112,18 @@ class ApiClientBridge:
 
 
 def _logged(server: str, client: object) -> aiohttp.ClientMiddlewareType:
-    """Make a middleware that logs writes, so that a controller knows of them as of those by `Client.request`."""
+    """Return a middleware that records writes, so that a controller knows them like writes by `Client.request`."""
     prefix = URL(server).path.rstrip("/")
 
     async def logged(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         response = await handler(request)
         if 200 <= response.status < 300 and is_logged(request.method):
-            body = await response.read()  # the response keeps it for its reader
+            body = await response.read()  # the response caches it for its reader
             try:
                 answer: object = decode_answer(body)
             except DecodeError as error:
                 log.debug("%s %s: %s", request.method, request.url.path, error, reason=error)
-                answer = {}  # of a proxied service, say
+                answer = {}  # for example, of a proxied service
             path = request.url.path.removeprefix(prefix)
             sent = json_body(request)
             note_write(request.method, path, answer, params=request.url.query, body=sent, client=client)
@@ -133,7 +133,7 @@ def _logged(server: str, client: object) -> aiohttp.ClientMiddlewareType:
 
 
 def _in_turn(sender: Sender) -> aiohttp.ClientMiddlewareType:
-    """Make a middleware that waits for the client's own limit."""
+    """Return a middleware that waits for the client's own rate limit."""
 
     async def in_turn(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         await sender.wait_for_turn(Exchange(request.method, str(request.url.with_query(None)), 0))
@@ -143,7 +143,7 @@ def _in_turn(sender: Sender) -> aiohttp.ClientMiddlewareType:
 
 
 def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
-    """Make a middleware that refuses requests to other servers: a redirect would send them the credentials too."""
+    """Return a middleware that refuses requests to other servers, because a redirect would leak the credentials."""
     origin = URL(server).origin()
 
     async def only_to(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -156,7 +156,7 @@ def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
 
 
 class _Lent:
-    """The credential of an ApiClient that the program owns; read from its configuration each time."""
+    """The credential of an ApiClient owned by the program, read from its configuration each time."""
 
     identity = None
     kind: CredentialKind = "api-client"
@@ -168,7 +168,8 @@ class _Lent:
         return "<credential of an ApiClient>"
 
     async def authorization(self) -> str | None:
-        # A coroutine in kubernetes_asyncio and kubernetes.aio; a plain function in kubernetes, whose hook may block.
+        # A coroutine function in kubernetes_asyncio and kubernetes.aio. A plain function in kubernetes, whose hook may
+        # block.
         ask = self._configuration.auth_settings
         if getattr(self._configuration, "refresh_api_key_hook", None) and not inspect.iscoroutinefunction(ask):
             settings = await anyio.to_thread.run_sync(ask)
@@ -182,10 +183,10 @@ class _Lent:
         return None
 
     async def renew(self) -> None:
-        """Do nothing: the program renews its ApiClient itself, and the configuration is read again."""
+        """Do nothing. The program renews its ApiClient itself, and the configuration is read again."""
 
     async def close(self) -> None:
-        """Do nothing: it belongs to the program."""
+        """Do nothing. The ApiClient belongs to the program."""
 
 
 def connection_of(api_client: Any) -> Connection:
@@ -228,7 +229,7 @@ def connection_of(api_client: Any) -> Connection:
 
 
 def _authorities(configuration: Any) -> Pem | None:
-    """The trusted authorities that a configuration has in memory, as PEM or as DER."""
+    """Return the trusted authorities that a configuration has in memory, as PEM or DER."""
     data = getattr(configuration, "ca_cert_data", None)
     if not data:
         return None
@@ -238,7 +239,7 @@ def _authorities(configuration: Any) -> Pem | None:
 
 
 def _proxy(configuration: Any, server: str) -> str | None:
-    """The proxy of a configuration, unless its own `no_proxy` exempts the server; else that of the environment."""
+    """Return a configuration's proxy, unless its `no_proxy` exempts the server, or else the environment's proxy."""
     proxy: str | None = configuration.proxy
     if not proxy:
         return environment_proxy(server)

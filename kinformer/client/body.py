@@ -1,11 +1,11 @@
-"""The body of a response, read in chunks as it arrives; many small chunks are gathered into larger ones.
+"""Reads the body of a response in chunks as it arrives, and gathers many small chunks into larger ones.
 
 A server that writes a list of 100,000 pods, or the initial stream of a watch, sends a record of some KB every 100
-microseconds, and each wakes the event loop: epoll, the socket, TLS, aiohttp, the reader, about 40 microseconds of CPU.
-So a reader to which small chunks arrive quickly waits 2 ms, in which the loop is free for other tasks and the kernel
-gathers the data. Draining a list of 3,000 pods from a kube-apiserver over TLS took 57 us of CPU a pod without it and 29
-with it, an initial stream 58 and 37, and neither took longer. Events that arrive one by one, as they do below 2,000 a
-second, are never delayed.
+microseconds. Each record wakes the event loop, which takes about 40 microseconds of CPU for epoll, the socket, TLS,
+aiohttp and the reader. So if small chunks arrive quickly, the reader waits 2 ms, in which the loop is free for other
+tasks and the kernel gathers the data. Reading a list of 3,000 pods from a kube-apiserver over TLS took 57 us of CPU
+per pod without waiting and 29 us with it. An initial stream took 58 us and 37 us. Neither took longer in total. Events
+that arrive one by one, as they do below 2,000 a second, are never delayed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["Body", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
-_ERROR_BODY = 64 * 1024  # bytes of the body of an error that are read
-_SMALL = 64 * 1024  # bytes: a larger chunk is worth an iteration of the loop
-_QUICK = 0.0005  # seconds: a chunk that took longer to arrive ends the row
-_WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
-_ROW = 4  # small chunks that arrived quickly in a row, before the reader waits; an event arrives in up to three
-_NAP = 0.002  # seconds: less than the jitter of a network response
-_GATHERED = 256 * 1024  # bytes that wake the reader earlier; as much as is read at once
-_MAPPED = 2 * 1024 * 1024  # bytes: what the chunks of a watch take and free is up to 1.5 MB
+_ERROR_BODY = 64 * 1024  # bytes to read of an error's body
+_SMALL = 64 * 1024  # bytes. A larger chunk is worth an iteration of the loop
+_QUICK = 0.0005  # seconds. A chunk that took longer to arrive ends the run of quick chunks
+_WAITED = 0.0002  # seconds. A read that took longer has yielded to the loop
+_ROW = 4  # consecutive quick small chunks before the reader waits. An event arrives in up to three
+_NAP = 0.002  # seconds, less than the jitter of a network response
+_GATHERED = 256 * 1024  # bytes that wake the reader earlier, as much as is read at once
+_MAPPED = 2 * 1024 * 1024  # bytes. The chunks of a watch allocate and free up to 1.5 MB
 
 
 class Pace:
-    """The pace of a stream: hurried if small chunks arrive quickly, one after another."""
+    """Tracks the pace of a stream, which is hurried while small chunks arrive in quick succession."""
 
     __slots__ = ("_row",)
 
@@ -44,31 +44,31 @@ class Pace:
         self._row = 0
 
     def note(self, size: int, waited: float) -> None:
-        """Note a chunk of `size` bytes, which arrived after `waited` seconds."""
+        """Record a chunk of `size` bytes that arrived after `waited` seconds."""
         self._row = self._row + 1 if size < _SMALL and waited < _QUICK else 0
 
     @property
     def is_hurried(self) -> bool:
-        """True if more will arrive while the reader waits."""
+        """True if more data is likely to arrive while the reader waits."""
         return self._row >= _ROW
 
 
 def keep_free_memory() -> None:
-    """Make glibc's malloc keep up to 4 MB of free memory of this process, instead of returning it to the system.
+    """Make glibc's malloc keep up to 4 MB of free memory of this process instead of returning it to the system.
 
-    Streams take and free memory all the time, and each piece that was returned costs page faults when it is taken
-    again. A program that follows busy resources may call this once, at its start: docs/cost.md says what it brings.
-    kinformer never calls it, because it concerns the whole process.
+    Streams allocate and free memory all the time, and memory that was returned costs page faults when it is allocated
+    again. A program that follows busy resources can call this once at its start (docs/cost.md has the effect).
+    kinformer never calls it, because it affects the whole process.
 
-    The threshold of malloc is twice the size of the largest block that was mapped and has been freed (mallopt(3),
-    M_MMAP_THRESHOLD). So one is mapped and freed here, and its pages are never touched. A program that has set the
-    thresholds keeps its own. Other allocators are not affected.
+    Malloc's threshold is twice the size of the largest mapped block that was freed (mallopt(3), M_MMAP_THRESHOLD). So
+    this maps and frees one block, without touching its pages. A program that has set the thresholds keeps them. Other
+    allocators are not affected.
     """
     bytes(_MAPPED)
 
 
 class Body:
-    """A response whose head has been read; `read`, or `async for`, returns its body in chunks as they arrive."""
+    """A response whose head has been read. `read` or `async for` returns its body in chunks as they arrive."""
 
     __slots__ = ("_budget", "_cut_is_end", "_no_json", "_pace", "_response", "_what")
 
@@ -91,27 +91,28 @@ class Body:
 
     @property
     def content_type(self) -> str:
-        """The media type without parameters, in lower case; "" if the server sent none."""
+        """The media type without parameters, in lower case, or "" if the server sent none."""
         return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     def expect_json(self, budget: YieldBudget, error: type[Exception]) -> None:
-        """Expect JSON, whose reader works within a budget.
+        """Expect JSON, and yield to the event loop regularly.
 
         Args:
-            budget: Time spent waiting is not work, so a read that has waited starts a new turn of it.
-            error: Raised if the body is HTML: a login page, or the error page of a proxy, with status 200.
+            budget: The reader's budget. Waiting is not work, so a read that has waited starts a new slice of it.
+            error: The class of the error to raise if the body is HTML, such as a login page or a proxy's error page
+                with status 200.
         """
         self._budget = budget
         self._no_json = error
 
     async def read(self) -> bytes:
-        """Wait for data, and return all that has arrived; b"" at the end.
+        """Wait for data, and return everything that has arrived, or b"" at the end.
 
-        A stream that arrives quickly in small chunks is gathered for up to 2 ms.
+        If small chunks arrive quickly, data is gathered for up to 2 ms.
 
         Raises:
-            ConnectError: The connection was cut, unless that is how the body ends (a LIST that is cut is no short
-                list).
+            ConnectError: The connection was cut, unless that is a regular end of the body. (A truncated LIST must not
+                look like a short list.)
         """
         began = SYSTEM.perf()
         if self._pace.is_hurried:
@@ -152,7 +153,7 @@ class Body:
             await asyncio.sleep(_NAP)
 
     async def read_all(self, limit: int | None = None) -> bytes:
-        """Read the rest of the body, at most about `limit` bytes of it."""
+        """Read the rest of the body, up to about `limit` bytes."""
         chunks, size = [], 0
         while (limit is None or size < limit) and (chunk := await self.read()):
             chunks.append(chunk)
@@ -160,7 +161,7 @@ class Body:
         return b"".join(chunks)
 
     async def check(self) -> None:
-        """Raise the APIError of a response other than 2xx, and close it."""
+        """Raise the APIError of a response with a status other than 2xx, and close the response."""
         if 200 <= self.status < 300:
             return
         try:
@@ -181,7 +182,7 @@ class Body:
         return chunk
 
     def close(self) -> None:
-        """Return the connection to the pool if the body was read to its end, close it otherwise. Never blocks."""
+        """Return the connection to the pool if the body was read to its end, and otherwise close it. Never blocks."""
         if self._response.content.at_eof() and self._response.content.exception() is None:
             self._response.release()
             return

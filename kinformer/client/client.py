@@ -1,4 +1,4 @@
-"""The client of one API server: five ways to configure it, requests and streams."""
+"""The client of one API server: configuration, requests and streams."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = ["Client"]
 
 T = TypeVar("T")
 
-_REQUEST_TIMEOUT = 30.0  # seconds: an API server aborts a request after 60, and few take one
-_HANDLER_THREADS = 40  # as anyio has it for the threads of a loop
-_MOST_BYTES = 1024 * 1024 * 1024  # of a response that is held as a whole; a longer one has no end, or is for `stream`
+_REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
+_HANDLER_THREADS = 40  # anyio's default for the threads of a loop
+_MOST_BYTES = 1024 * 1024 * 1024  # limit of a response read as a whole. A longer one is endless, or needs `stream`
 
 
 class Client:
@@ -56,28 +56,29 @@ class Client:
         async with Client() as client:          # KUBECONFIG, ~/.kube/config, else the pod's service account
             pod = await client.request("GET", "/api/v1/namespaces/default/pods/web-1")
 
-    The other ways are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. A constructor returns at once;
-    entering reads files, runs plugins and sets up TLS, and raises ConfigError (with file and field in its text) if that
-    fails. A client is entered once, belongs to that event loop, and closes everything on leaving. Credentials that
-    expire are renewed automatically. They are in no repr, error or log line.
+    The other constructors are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. They return
+    immediately. Entering the client reads files, runs plugins and sets up TLS, and raises ConfigError (with file and
+    field in its message) if that fails. A client can be entered once, belongs to that event loop, and closes
+    everything on exit. Expiring credentials are renewed automatically. Credentials never appear in a repr, error or
+    log message.
 
     Args:
-        compression: Requests that the server compresses lists and other responses with gzip, which it does with those
-            above 128 KB (apiserver, endpoints/handlers/responsewriters/writers.go); all constructors have it. "auto",
-            the default, requests it, as client-go does, unless the server is on this machine (a loopback address) or
-            the kubeconfig has `disable-compression`; "gzip" always does, "none" never. A watch is not compressed,
-            because each event would be a gzip member of its own, except for the initial stream of a server that can
-            (1.37). docs/cost.md says what compression brings.
-        rate: Requests a second that this client sends at most; None, the default, sets no limit, because servers
-            protect themselves (API Priority and Fairness). It holds for `request`, `text`, the lists of informers and
-            `api_client`; not for watches, nor for the Leases of elections and shards, which have deadlines.
-        burst: Requests that may be sent at once after a pause; None: twice the rate, 1 at least.
-        metrics: A sink for the requests that are sent again, and for the waits that `rate` causes.
-        user_agent: The `User-Agent` of all requests, `api_client` included, by which a server's audit log and metrics
-            tell programs apart; default: `kinformer/` and its version.
+        compression: Whether to ask the server to gzip lists and other responses, which it does above 128 KB
+            (apiserver, endpoints/handlers/responsewriters/writers.go). All constructors accept it. "auto", the
+            default, asks for it, as client-go does, unless the server is on this machine (a loopback address) or the
+            kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. A watch is not compressed,
+            because each event would be a separate gzip member. The exception is the initial stream of a server that
+            supports it (1.37). docs/cost.md has the effect.
+        rate: The maximum number of requests a second. None, the default, sets no limit, because servers protect
+            themselves (API Priority and Fairness). It applies to `request`, `text`, the lists of informers and
+            `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have deadlines.
+        burst: The number of requests that may be sent at once after a pause. None is twice the rate, at least 1.
+        metrics: A sink for metrics of retried requests, and of waits caused by `rate`.
+        user_agent: The `User-Agent` of all requests, including `api_client`, by which a server's audit log and metrics
+            identify programs. The default is `kinformer/` and its version.
 
     Raises:
-        ConfigError: An option that cannot work; the text names it.
+        ConfigError: An option is invalid. The message names it.
     """
 
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
@@ -90,29 +91,31 @@ class Client:
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
         self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
-        """Limits the worker threads of handlers with `thread=True`, of all informers of this client together; 40."""
+        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together. 40 by
+        default."""
 
     @classmethod
     def from_kubeconfig(
         cls, path: Kubeconfig | None = None, *, context: str | None = None, **options: Unpack[ClientKeywords]
     ) -> Self:
-        """Make a client of a kubeconfig.
+        """Create a client from a kubeconfig.
 
         Args:
-            path: The file, or its content as a mapping, which is copied; None uses the files of KUBECONFIG, merged,
+            path: The file, or its content as a mapping, which is copied. None uses the merged files of KUBECONFIG, or
                 else `~/.kube/config`.
-            context: The context; None uses the current one of the file.
+            context: The context, or None for the file's current context.
             **options: See `Client`.
 
         Raises:
-            ConfigError: The path is none, such as the text of a kubeconfig (at once, not on entering).
+            ConfigError: The path is not a path, but for example the content of a kubeconfig (raised here, not on
+                entering).
         """
         source = as_source(path)
         return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
 
     @classmethod
     def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
-        """Make a client of the service account of this pod; its token is read again when the kubelet renews it."""
+        """Create a client from the service account of this pod. Its token is read again when the kubelet renews it."""
         return cls._loading(in_thread(load_in_cluster), options)
 
     @classmethod
@@ -124,28 +127,28 @@ class Client:
         ssl: ssl_module.SSLContext | bool | None = None,
         **options: Unpack[ClientKeywords],
     ) -> Self:
-        """Make a client of a URL: `kubectl proxy`, a test server.
+        """Create a client for a URL, such as `kubectl proxy` or a test server.
 
         Args:
-            url: The URL, such as `http://127.0.0.1:8001`; a path is kept as a prefix.
+            url: The URL, such as `http://127.0.0.1:8001`. A path is kept as a prefix.
             token: A bearer token.
-            ssl: A context with the authorities and certificates to use; False verifies nothing; None (the default)
-                trusts the authorities of the system.
+            ssl: A context with the authorities and certificates to use. False verifies nothing. None (the default)
+                trusts the system's authorities.
             **options: See `Client`.
 
         Raises:
-            ConfigError: The URL cannot be that of a server (at once, not on entering).
+            ConfigError: The URL is not a valid server URL (raised here, not on entering).
         """
         connection = from_url(url, token=token, ssl_=ssl)
         return cls._loading(at_once(lambda: connection), options)
 
     @classmethod
     def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
-        """Make a client of the configuration and credentials of an `ApiClient` that the program has.
+        """Create a client from the configuration and credentials of an existing `ApiClient`.
 
-        It is one of kubernetes_asyncio, of `kubernetes.aio`, or of the blocking `kubernetes`. It still belongs to the
-        program: it is not closed on leaving, and none of its connections is used. Its token is read before each
-        request, so a new one is used at once; a hook that renews it runs in a worker thread if it may block.
+        The ApiClient is from kubernetes_asyncio, `kubernetes.aio`, or the blocking `kubernetes`. It still belongs to
+        the program: it is not closed on exit, and its connections are not used. Its token is read before each request,
+        so a new token is used immediately. A hook that renews it runs in a worker thread if it may block.
         """
         from kinformer.client.api_client_bridge import connection_of
 
@@ -155,13 +158,13 @@ class Client:
 
     @staticmethod
     def contexts(path: Kubeconfig | None = None) -> list[str]:
-        """Return the names of a kubeconfig's contexts, in its order. Reads files, so it belongs in a thread.
+        """Return the names of a kubeconfig's contexts, in order. It reads files, so call it in a thread.
 
         Args:
-            path: As of `from_kubeconfig`.
+            path: As for `from_kubeconfig`.
 
         Raises:
-            ConfigError: There is no such file, or it cannot be read as a kubeconfig.
+            ConfigError: The file does not exist, or is not a valid kubeconfig.
         """
         return context_names(as_source(path))
 
@@ -176,7 +179,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
-            raise RuntimeError("a client can be entered once; make another one")
+            raise RuntimeError("a client can be entered only once; create a new one")
         self._connection = await self._load()
         options = self._options
         user_agent = options.user_agent or f"kinformer/{installed_version()}"
@@ -204,16 +207,16 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the context or of the service account; "default" if neither names one."""
+        """The namespace of the context or the service account, or "default" if neither sets one."""
         return self._known().namespace
 
     async def connection_info(self) -> ConnectionInfo:
-        """Describe where this client connects to and with which credentials, before or after entering it.
+        """Return the server and the kind of credentials of this client, before or after entering it.
 
-        Before entering the configuration is read for it, but no credential plugin runs and nothing is connected.
+        Before entering, this reads the configuration, but runs no credential plugin and does not connect.
 
         Raises:
-            ConfigError: The configuration cannot be read; the text names file and field.
+            ConfigError: The configuration cannot be read. The message names file and field.
         """
         return (self._connection or await self._load()).info()
 
@@ -221,9 +224,9 @@ class Client:
     def api_client(self) -> Any:
         """An `ApiClient` of kubernetes_asyncio for the same server and credentials: `CoreV1Api(client.api_client)`.
 
-        It is made at the first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the event loop), and
-        closed with this client. It shares the pool of this client's requests; streams have a pool of their own, so no
-        number of open watches makes it wait. For a client made by `from_api_client` it is the one that was passed.
+        It is created on first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the event loop), and
+        closed with this client. It shares the pool of this client's requests. Streams have a separate pool, so open
+        watches never make it wait. For a client created by `from_api_client`, it is the ApiClient that was passed.
         """
         if self._given is not None:
             return self._given
@@ -246,29 +249,30 @@ class Client:
     ) -> KubeObject | dict[str, Any]:
         """Send a request, and return the decoded response.
 
-        It is sent again, as client-go does it, if the server answers with 429 or 5xx and a `Retry-After`: whatever the
-        method, after the server's delay (a minute at most), and only if that ends within `timeout`. A GET is sent again
-        also if its connection was lost, after a second.
+        Like client-go, it retries a request of any method if the server responds with 429 or 5xx and a `Retry-After`,
+        after the server's delay (at most a minute), and only if the delay ends within `timeout`. A GET is also
+        retried, after a second, if its connection was lost.
 
         Args:
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
-            path: The path from `/api` or `/apis` on; see `GroupVersionResource.path`.
-            body: A KubeObject, a value that msgspec encodes (dict, list, Struct, dataclass), or bytes as they are.
+            path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`.
+            body: A KubeObject, a value that msgspec can encode (dict, list, Struct, dataclass), or raw bytes.
             params: Query parameters.
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
-                patch if the body is a list; for server-side apply send `application/apply-patch+yaml`.
-            timeout: Seconds for everything, repetitions included; 30, because an API server's own limit is 60.
-            retries: The number of retries; 10, as in client-go. 0 is for code with retries of its own.
+                patch if the body is a list. For server-side apply, set `application/apply-patch+yaml`.
+            timeout: Seconds for everything, including retries. The default is 30, because an API server's own limit is
+                60.
+            retries: The number of retries, by default 10, as in client-go. Pass 0 in code that retries by itself.
 
         Returns:
-            A KubeObject if the response is one, else (lists, a Status, /version, nothing) a dict.
+            A KubeObject if the response is one, and otherwise a dict (lists, a Status, /version, an empty body).
 
         Raises:
-            APIError: The server refused; the subclass is that of the status and reason.
-            ConnectError: There was no response in time, or not all of it.
-            DecodeError: The response is not a JSON object (use `text` for those), or longer than 1 GiB.
-            LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer, which is checked
-                before each attempt.
+            APIError: The server refused the request. The subclass depends on the status and reason.
+            ConnectError: There was no complete response in time.
+            DecodeError: The response is not a JSON object (use `text` for such responses), or is longer than 1 GiB.
+            LeadershipLostError: The caller runs within `LeaderElector.leading()` and has lost the lease. This is
+                checked before each attempt.
             ValueError: `retries` is not a whole number, or below 0.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
@@ -283,12 +287,15 @@ class Client:
         timeout: float = _REQUEST_TIMEOUT,
         retries: int = RETRIES,
     ) -> str:
-        """GET a text: `/readyz`, `/metrics`, a pod's log. Errors, timeout and retries as of `request`."""
+        """GET a response as a string: `/readyz`, `/metrics`, a pod's log.
+
+        Errors, timeout and retries are as for `request`.
+        """
         body = await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout, retries)
         return body.decode(errors="replace")
 
     def statistics(self) -> ClientStatistics:
-        """Return the numbers of retried requests, and of those that waited, since the client was entered."""
+        """Return the numbers of requests, retries and throttled requests since the client was entered."""
         return self._sender.statistics()
 
     @asynccontextmanager
@@ -301,27 +308,27 @@ class Client:
         watch: bool = False,
         timeout: float = _REQUEST_TIMEOUT,
     ) -> AsyncIterator[Body]:
-        """GET a response as it arrives: `async with client.stream(path) as body: async for chunk in body:`.
+        """GET a response as a stream: `async with client.stream(path) as body: async for chunk in body:`.
 
-        Streams have a pool without a limit. Leaving early, also by an error or by cancellation, closes the connection.
+        Streams have an unlimited pool. Exiting early, even through an error or cancellation, closes the connection.
 
         Args:
             path: As in `request`.
             params: Query parameters.
             accept: The `Accept` header.
-            watch: A cut connection is the end of a watch; for any other stream it is a ConnectError.
-            timeout: Seconds until the head of the response; the body has no limit of its own.
+            watch: True to treat a cut connection as the end of the watch. For any other stream it raises ConnectError.
+            timeout: Seconds until the head of the response. The body has no time limit.
 
         Raises:
             APIError, ConnectError: As in `request`, on entering.
         """
         headers = {"Accept": accept}
-        # A server that compresses events ends a gzip member with each: that pays in an initial stream alone.
+        # A server that compresses events ends a gzip member with each one, which only pays off in an initial stream.
         if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
             headers["Accept-Encoding"] = "identity"
         transport = self._opened()
         exchange = Exchange("GET", transport.url(path), 0)
-        await transport.connection.credential.authorization()  # a plugin may take longer than an answer
+        await transport.connection.credential.authorization()  # a plugin may take longer than a response
         if not watch:
             await self._sender.wait_for_turn(exchange)
         async with exchange.within(timeout):
@@ -361,42 +368,43 @@ class Client:
         *,
         allow_recreate: bool = False,
     ) -> KubeObject | None:
-        """Wait until a condition holds for one object, by a list and a watch of that object alone.
+        """Wait until a condition holds for one object, by listing and watching only that object.
 
         ::
 
             pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
 
-        The condition is called with the newest state of the object on the server, and with each later state, in order;
-        with None while there is no object. List and watch survive the same faults as those of an informer.
+        The condition is called with the newest state of the object on the server, and with each later state, in order,
+        or with None while the object does not exist. List and watch survive the same faults as in an informer.
 
         Args:
-            resource: Such as `"v1/pods"`.
+            resource: The resource, such as `"v1/pods"`.
             key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-            condition: A plain function of the object or None, such as those of `kinformer.conditions`. What it raises
-                is raised here.
-            timeout: Seconds; None waits for ever.
-            allow_recreate: Wait on if the object is deleted, because another one may get its name.
+            condition: A plain function that takes the object or None, such as the functions in `kinformer.conditions`.
+                Its exceptions propagate.
+            timeout: Seconds, or None to wait forever.
+            allow_recreate: True to keep waiting if the object is deleted, because another one may get its name.
 
         Returns:
-            The object for which the condition held; None if it held for its absence. Type checkers know that it is an
-            object if the condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
+            The object for which the condition held, or None if it held for its absence. Type checkers infer an object
+            if the condition is from `kinformer.conditions` or returns `TypeGuard[KubeObject]`.
 
         Raises:
-            TimeoutError: The time has passed; the text says how the object is, and which error is the last.
-            DeletedError: The object was there, and was deleted; the text says how it was.
-            APIError: The server refused twice in a row (a 4xx such as 403); the text says how the object was.
-            ValueError: The key cannot be one of the resource.
-            ConfigError: The resource does not parse.
+            TimeoutError: The time has passed. The message describes the object's last state and the last error.
+            DeletedError: The object existed and was deleted. The message describes its last state.
+            APIError: The server refused twice in a row (a 4xx such as 403). The message describes the object's last
+                state.
+            ValueError: The key is not valid for the resource.
+            ConfigError: The resource name is invalid.
         """
         waiting = wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
         return cast("KubeObject | None", await waiting)
 
     async def _shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
-        """Return the result of `call`, shared by all callers for `key` while it runs and `ttl` seconds after.
+        """Return the result of `call`, shared by all callers with this `key` while it runs and for `ttl` seconds after.
 
-        For requests that many tasks would send at once, such as one for the server's latest resourceVersion. The `call`
-        and `ttl` of the first caller are kept for the key.
+        For requests that many tasks would send at once, such as reading the server's latest resourceVersion. The first
+        caller's `call` and `ttl` are kept for the key.
         """
         flight = self._flights.get(key)
         if flight is None:
@@ -420,7 +428,7 @@ class Client:
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
         exchange = Exchange(method, transport.url(path), retries)
-        check_fences()  # before a credential is fetched, too
+        check_fences()  # also before a credential is fetched
         await transport.connection.credential.authorization()
 
         async def attempt() -> bytes:

@@ -50,33 +50,33 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """Certificates or a key: a file, or the bytes themselves. `where` names the file and field that it comes from."""
+    """Certificates or a key: a file, or the bytes themselves. `where` names the source file and field."""
 
     where: str
     path: str | None = None
     data: bytes | None = field(default=None, repr=False)
 
     def read(self) -> bytes:
-        """Return the PEM text; raises ConfigError if the file cannot be read."""
+        """Return the PEM data. Raises ConfigError if the file cannot be read."""
         if self.data is not None:
             return self.data
         try:
             return Path(self.path or "").read_bytes()
-        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        except (OSError, ValueError) as error:  # ValueError: a path that contains NUL
             problem = getattr(error, "strerror", None) or error
             raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """The authentication of server and client. The server is verified unless that was switched off.
+    """The authentication of server and client. The server is verified unless this is disabled.
 
     Attributes:
         verify: False accepts any certificate (`insecure-skip-tls-verify`).
-        server_name: The name to verify and to send (SNI) instead of the URL's host.
-        ca: The trusted authorities; None trusts those of the system.
+        server_name: The name to verify and send (SNI) instead of the URL's host.
+        ca: The trusted authorities, or None for the system's.
         cert: The client certificate, with its `key`.
-        context: A context of the program's own, used as it is.
+        context: The program's own context, used unchanged.
     """
 
     verify: bool = True
@@ -89,16 +89,16 @@ class TLS:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """The settings of a transport. Its repr shows no secret.
+    """The settings of a transport. Its repr contains no secret.
 
     Attributes:
-        server: The base URL, without a slash at the end.
-        source: The place that it was read from, for people.
-        proxy: The URL of an HTTP proxy; from `proxy-url`, else from the environment.
-        headers: Further headers of each request (impersonation), as pairs, because names may repeat.
-        namespace: The namespace of the context, "default" if it has none.
-        compresses: The server may be asked to compress if the program does not decide; False with
-            `disable-compression` in a kubeconfig.
+        server: The base URL, without a trailing slash.
+        source: The origin of the settings, for people.
+        proxy: The URL of an HTTP proxy, from `proxy-url` or else from the environment.
+        headers: Additional headers of each request (impersonation), as pairs, because names may repeat.
+        namespace: The namespace of the context, or "default" if it has none.
+        compresses: Whether compression is allowed if the program does not choose. False with `disable-compression` in
+            a kubeconfig.
     """
 
     server: str
@@ -111,7 +111,7 @@ class Connection:
     compresses: bool = True
 
     def info(self) -> ConnectionInfo:
-        """Describe it for users."""
+        """Return a description for users."""
         credential = self.credential
         return ConnectionInfo(
             server=self.server,
@@ -128,18 +128,18 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
-    """The server that a client connects to, and the kind of credential that it uses; holds no secret.
+    """The server that a client connects to, and the kind of credential that it uses, without secrets.
 
     Attributes:
         server: The server's base URL.
         source: The origin of these settings: a kubeconfig and its context, `"url"`, `"in-cluster"` or `"ApiClient"`.
-        namespace: The namespace of the context; "default" if it names none.
+        namespace: The namespace of the context, or "default" if it has none.
         proxied: True if requests go through an HTTP proxy.
-        credential: The source of the `Authorization` header; `"none"` if none is sent.
-        exec_plugin: The command of the credential plugin, if there is one.
-        client_certificate: True if the configuration has a client certificate; a plugin may bring another.
+        credential: The source of the `Authorization` header, or `"none"` if none is sent.
+        exec_plugin: The command of the credential plugin, if any.
+        client_certificate: True if the configuration has a client certificate. A plugin may supply another.
         verified: False if any server certificate is accepted (`insecure-skip-tls-verify`).
-        system_trust: True if the system's authorities are trusted, False if the configuration names its own.
+        system_trust: True if the system's authorities are trusted, or False if the configuration sets its own.
     """
 
     server: str
@@ -154,10 +154,10 @@ class ConnectionInfo:
 
 
 def check_server(url: str, *, where: str) -> str:
-    """Return `url` with its scheme in lower case and without its last slash, if it can be that of an API server.
+    """Return the URL of a server with its scheme in lower case and without a trailing slash.
 
     Raises:
-        ConfigError: It is not http or https, has no host, a wrong port, a query, or a password.
+        ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
     try:
         parts = urlsplit(url.strip())
@@ -182,7 +182,7 @@ def check_server(url: str, *, where: str) -> str:
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
-    """Make the connection of a URL; `ssl_`: a context, False to verify nothing, else the system's CAs."""
+    """Create the connection for a URL. `ssl_` is a context, False to verify nothing, or None for the system's CAs."""
     server = check_server(url, where="url")
     credential = StaticCredential(f"Bearer {header_text(token, where='token')}" if token else None)
     tls = TLS(context=ssl_) if isinstance(ssl_, ssl.SSLContext) else TLS(verify=ssl_ is not False)
@@ -190,7 +190,7 @@ def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool 
 
 
 def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None = None) -> Connection:
-    """Make the connection of a pod: the server is in the environment, token and CA are in files.
+    """Create the connection of a pod, from the environment (server) and from files (token and CA).
 
     (client-go, rest/config.go)
 
@@ -223,7 +223,7 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
 
 
 Compression = Literal["auto", "gzip", "none"]
-"""`"auto"` is gzip unless the server is near; `"gzip"` is always gzip, `"none"` never."""
+"""`"auto"` uses gzip unless the server is local, `"gzip"` always does, and `"none"` never does."""
 
 
 def check_compression(compression: str) -> None:
@@ -234,9 +234,10 @@ def check_compression(compression: str) -> None:
 
 
 def accepted_encoding(compression: Compression, connection: Connection) -> str:
-    """Return the `Accept-Encoding` of requests whose responses may be long.
+    """Return the `Accept-Encoding` for requests with potentially long responses.
 
-    A server on this machine is near: without a network, compressing saves no time. A proxy is not near.
+    With "auto", a server on this machine is not compressed, because compression saves no time without a network. A
+    proxy does not count as local.
     """
     if compression == "auto":
         is_far = connection.compresses and (connection.proxy is not None or not _is_loopback(connection))
@@ -250,12 +251,12 @@ def _is_loopback(connection: Connection) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return False
 
 
 class ClientKeywords(TypedDict, total=False):
-    """The keywords of each constructor of `Client`; see there."""
+    """The keyword arguments of all constructors of `Client`. See there."""
 
     compression: Compression
     rate: float | None
@@ -266,10 +267,10 @@ class ClientKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """The options of a client; see `Client`.
+    """The options of a client. See `Client`.
 
     Raises:
-        ConfigError: A value that cannot work; the text names it.
+        ConfigError: A value is invalid. The message names it.
     """
 
     compression: Compression = "auto"
@@ -284,45 +285,45 @@ class ClientOptions:
         self.limit()
 
     def limit(self) -> RateLimit | None:
-        """Make the limit of the client's own rate; None without one."""
+        """Return the client's own rate limit, or None if there is none."""
         if self.rate is not None:
             return RateLimit(self.rate, self.burst)
         if self.burst is not None:
-            raise ConfigError(f"invalid burst={self.burst!r}: it needs rate= too")
+            raise ConfigError(f"invalid burst={self.burst!r}: set rate= too")
         return None
 
 
 def check_user_agent(user_agent: object) -> None:
-    """Raise ConfigError unless this is a `User-Agent`, or None."""
+    """Raise ConfigError unless this is a valid `User-Agent` or None."""
     if user_agent is None:
         return
     if not isinstance(user_agent, str) or not user_agent.strip() or not user_agent.isascii():
-        raise ConfigError(f"invalid user_agent={user_agent!r}: must be a text in ASCII, such as 'my-program/1.0'")
+        raise ConfigError(f"invalid user_agent={user_agent!r}: expected an ASCII string, such as 'my-program/1.0'")
     header_text(user_agent, where="user_agent")
 
 
 @cache
 def installed_version() -> str:
     """Return the version of kinformer, for the user agent."""
-    import importlib.metadata  # 10 ms, needed only for connecting
+    import importlib.metadata  # takes 10 ms, and only connecting needs it
 
     try:
         return importlib.metadata.version("kinformer")
     except importlib.metadata.PackageNotFoundError:
-        return "0"  # it runs from a checkout that was not installed
+        return "0"  # running from a checkout that is not installed
 
 
 def in_thread(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
     """Return a coroutine function that loads a configuration in a worker thread."""
 
     async def loading() -> Connection:
-        return await anyio.to_thread.run_sync(load)  # files, and the import of a YAML reader
+        return await anyio.to_thread.run_sync(load)  # reads files, and imports a YAML parser
 
     return loading
 
 
 def at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
-    """Return a coroutine function that loads a configuration at once."""
+    """Return a coroutine function that loads a configuration directly."""
 
     async def loading() -> Connection:
         return load()

@@ -1,4 +1,4 @@
-"""Credentials: they renew themselves, and never show their secret."""
+"""Credentials, which renew themselves and never reveal their secret."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ __all__ = [
 
 log = get_logger("kinformer.credentials")
 
-_REREAD = 60.0  # seconds between two reads of a token file: client-go, transport/token_source.go
-_REFUSED_AGAIN = 5.0  # seconds after a renewal, or after one that failed, in which nothing causes another
+_REREAD = 60.0  # seconds between two reads of a token file (client-go, transport/token_source.go)
+_REFUSED_AGAIN = 5.0  # seconds after a renewal, successful or not, before another one
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
-_MOST_OUTPUT = 1024 * 1024  # bytes of a plugin: a credential is a few KB
+_MOST_OUTPUT = 1024 * 1024  # bytes of a plugin's output. A credential has a few KB
 
 
 CredentialKind = Literal["none", "token", "password", "token-file", "exec-plugin", "auth-provider", "api-client"]
 
 
 class Credential(Protocol):
-    """The source of the `Authorization` header: a transport asks it before each request, and after a 401."""
+    """The source of the `Authorization` header. A transport uses it before each request, and after a 401."""
 
     @property
     def kind(self) -> CredentialKind:
@@ -57,15 +57,15 @@ class Credential(Protocol):
         ...
 
     async def authorization(self) -> str | None:
-        """Return the value of the `Authorization` header, renewed if it is due; None for no header."""
+        """Return the value of the `Authorization` header, renewed if due, or None for no header."""
         ...
 
     async def renew(self) -> None:
-        """Look for a newer credential at once, because the server answered 401."""
+        """Look for a newer credential immediately, because the server responded with 401."""
         ...
 
     async def close(self) -> None:
-        """End everything that it runs."""
+        """Stop everything that it runs."""
         ...
 
 
@@ -73,7 +73,7 @@ def header_text(value: str, *, where: str) -> str:
     """Return `value` if it is valid in a header.
 
     Raises:
-        ConfigError: It has a line end or another control character; the value, a secret, is not quoted.
+        ConfigError: It has a line break or another control character. The message does not quote the secret value.
     """
     if not value.isprintable():
         raise ConfigError(f"{where}: must be one line of text")
@@ -81,7 +81,7 @@ def header_text(value: str, *, where: str) -> str:
 
 
 class StaticCredential:
-    """A credential that never changes: a token, a user's password, or nothing (client certificates alone)."""
+    """A credential that never changes: a token, a user's password, or nothing (only client certificates)."""
 
     identity = None
 
@@ -106,12 +106,12 @@ class StaticCredential:
 class TokenFile:
     """A bearer token in a file that another program rewrites, as the kubelet does.
 
-    It is read at most once a minute, and at once after a 401. If the file cannot be read later on, the last token stays
-    in use, with a warning: it may still be valid, which the server decides.
+    It is read at most once a minute, and immediately after a 401. If the file later cannot be read, the last token
+    stays in use, with a warning, because the server may still accept it.
 
     Args:
         path: The file.
-        where: The file and field that named it, for messages.
+        where: The file and field of its path, for messages.
         token: The token to use if the file has never been readable (`token` beside `tokenFile`).
 
     Raises:
@@ -142,11 +142,12 @@ class TokenFile:
         return None
 
     def _read(self) -> None:
-        # On the event loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
+        # Read on the event loop, because the file is a kilobyte in memory (tmpfs), and a thread costs more than the
+        # read.
         token = ""
         try:
             token = self._path.read_text().strip()
-        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it, or bytes that are not UTF-8
+        except (OSError, ValueError) as error:  # ValueError: a path that contains NUL, or bytes that are not UTF-8
             problem = f"{self._where}: cannot read {self._path}: {_reason(error)}"
         else:
             problem = "" if token else f"{self._where}: {self._path} is empty"
@@ -166,15 +167,15 @@ class ExecPlugin:
     """A credential plugin: a program that prints an `ExecCredential` (client-go, plugin/pkg/client/auth/exec).
 
     It runs on entering the client, again when its `expirationTimestamp` is near (a tenth of its lifetime before the
-    end, at most 60 s), and after a 401, but not within 5 s of the last run for one of these reasons: meanwhile the
-    server decides about a credential that has expired by our clock, and a failure is raised again. Requests that need
-    it meanwhile share one run, which goes on if they are cancelled, because it may take longer than any of them waits;
-    leaving the client kills the program. It gets the terminal only if there is one and `interactiveMode` permits it.
+    end, at most 60 s), and after a 401, but not within 5 s of the last run for one of these reasons. In that time, a
+    credential that has expired by the local clock is still sent, and a failure is raised again. Requests that need the
+    credential during a run share it. The run continues if they are cancelled, because it may take longer than any of
+    them waits. Exiting the client kills the program. It gets the terminal only if there is one and `interactiveMode`
+    allows it.
 
     Raises:
-        ConfigError: The program does not exist, fails, takes longer than 60 s without a terminal, prints more than
-            1 MiB, or does not print an `ExecCredential`; the text has file and field, and the program's output on
-            stderr.
+        ConfigError: The program does not exist, fails, takes longer than 60 s without a terminal, prints more than 1
+            MiB, or does not print an `ExecCredential`. The message has file and field, and the program's stderr.
     """
 
     where: str
@@ -188,11 +189,11 @@ class ExecPlugin:
     kind: CredentialKind = field(default="exec-plugin", init=False, repr=False)
     identity: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False)
     _authorization: str | None = field(default=None, init=False, repr=False)
-    _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock; None: it does not expire
+    _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock. None: it does not expire
     _flight: SingleFlight[None] = field(init=False, repr=False)
     _ran: bool = field(default=False, init=False, repr=False)
     _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
-    _failure: str = field(default="", init=False, repr=False)  # of the last run; "" if it did not fail
+    _failure: str = field(default="", init=False, repr=False)  # of the last run, or ""
 
     def __post_init__(self) -> None:
         self._flight = SingleFlight(self._run, lingers=True)
@@ -201,7 +202,7 @@ class ExecPlugin:
         if not self._ran:
             await self._flight.get()
         elif self._renew_at is not None and time.time() >= self._renew_at:
-            # The clock may be wrong, or was put forward: then every credential has expired as soon as it is there.
+            # If the clock is wrong or was set forward, every credential has expired as soon as it arrives.
             if not self._is_paused:
                 await self._renew()
             elif self._failure:
@@ -209,7 +210,7 @@ class ExecPlugin:
         return self._authorization
 
     async def renew(self) -> None:
-        # Without the pause a hundred informers that all get a 401 would start a hundred programs.
+        # Without the pause, a hundred informers that all get a 401 would start a hundred programs.
         if not self._is_paused:
             await self._renew()
 
@@ -223,7 +224,7 @@ class ExecPlugin:
             await self._flight.get()
         except ConfigError as error:
             self._failure, failure = str(error), error
-        # Also if the token is new, because one that signs the time always is.
+        # Even if the token is new, because a token that contains the time always is.
         self._pause_until = asyncio.get_running_loop().time() + _REFUSED_AGAIN
         if failure is not None:
             raise failure
@@ -241,7 +242,7 @@ class ExecPlugin:
         info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         env = {**os.environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         try:
-            # A person who types a password may take a while; a program may not.
+            # A person who types a password may take a while, but a program may not.
             with anyio.fail_after(None if interactive else _PLUGIN_TIMEOUT):
                 status, output, said = await _run_program([self.command, *self.args], env, interactive=interactive)
         except TimeoutError:
@@ -250,7 +251,7 @@ class ExecPlugin:
             ) from None
         except _TooMuchOutputError:
             raise ConfigError(f"{self.where}.command: {self.command} printed more than {_MOST_OUTPUT} bytes") from None
-        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
+        except (OSError, ValueError) as error:  # ValueError: NUL in an argument or variable
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from None
         if status:
@@ -259,7 +260,7 @@ class ExecPlugin:
         self._take(output)
 
     def _take(self, output: bytes) -> None:
-        # No part of the output may get into a message: it is a secret, even if it is malformed.
+        # The output is secret even if it is malformed, so no part of it may appear in a message.
         try:
             answer: JSON = json.loads(output)
         except (ValueError, RecursionError):
@@ -296,22 +297,22 @@ class ExecPlugin:
 
 
 def _has_terminal() -> bool:
-    # A daemon has closed it, and then its other methods raise; Python may have started without it.
+    # A daemon has closed it, so that its other methods raise. Python may also have started without it.
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 class _TooMuchOutputError(Exception):
-    """A plugin prints more than any credential has."""
+    """A plugin printed more than any credential contains."""
 
 
 class _PluginProcess(asyncio.SubprocessProtocol):
-    """A program that runs, and what it prints; it is ended if that is too much."""
+    """A running program and its output. It is killed if it prints too much."""
 
     _transport: asyncio.SubprocessTransport
 
     def __init__(self) -> None:
         self.printed = {1: bytearray(), 2: bytearray()}  # by file descriptor
-        self.ended = asyncio.Event()  # it is gone, and its pipes are closed
+        self.ended = asyncio.Event()  # it has ended, and its pipes are closed
 
     @property
     def printed_too_much(self) -> bool:
@@ -332,10 +333,10 @@ class _PluginProcess(asyncio.SubprocessProtocol):
 async def _run_program(
     command: Sequence[str], env: Mapping[str, str], *, interactive: bool
 ) -> tuple[int | None, bytes, bytes]:
-    """Run a program, and return its status, stdout and stderr; cancelling kills it.
+    """Run a program, and return its status, stdout and stderr. Cancelling kills it.
 
-    (By a protocol, because the streams of asyncio, and of anyio before 4.15, wait for ever for a program that is killed
-    while they have stopped reading.)
+    (It uses a protocol, because the streams of asyncio, and of anyio before 4.15, wait forever for a program that is
+    killed after they have stopped reading.)
     """
     transport, program = await asyncio.get_running_loop().subprocess_exec(
         _PluginProcess,
@@ -367,10 +368,10 @@ class _Loader(Protocol):
 
 
 class LibraryProvider:
-    """The old `auth-provider`s, `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
+    """The old `auth-provider`s `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
 
-    It checks them once a minute, and at once after a 401. Renewed tokens stay in memory: the kubeconfig is never
-    written. Its first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
+    They are checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
+    is never written. The first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
 
     Args:
         kubeconfig: A kubeconfig with one context, cluster and user, as a dict.
@@ -410,8 +411,9 @@ class LibraryProvider:
             assert self._loader is not None
             assert self._configuration is not None
             await self._loader.load_and_set(self._configuration)
-        except Exception as error:  # noqa: BLE001 - any exception of a provider is about this field
-            # The texts of the library are harmless; others, and the cause, are left out: they may quote the token.
+        except Exception as error:  # noqa: BLE001 - any exception of a provider concerns this field
+            # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
+            # token.
             text = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
             raise ConfigError(f"{self._where}: no credential: {text}") from None
         self._looked_at = asyncio.get_running_loop().time()
@@ -426,5 +428,5 @@ class LibraryProvider:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of an error without the name of the file, which the caller has."""
+    """Return the reason of an error without the file name, which the caller knows."""
     return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

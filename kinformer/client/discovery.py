@@ -1,4 +1,4 @@
-"""Discovery: the resources that a server serves, and the names that people use for them."""
+"""Discovery of the resources that a server serves, and lookup by the names that people use."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _AGGREGATED = ",".join(
     + ["application/json"]
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
-_UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
-_REMEMBERED = 10.0  # seconds for which a result is reused to give hints
+_UNREADABLE_TTL = 60.0  # seconds before asking again a server that hides kube-system
+_REMEMBERED = 10.0  # seconds for which a result is reused for hints
 
 _Document = Mapping[str, object]
 
@@ -41,14 +41,14 @@ _Document = Mapping[str, object]
 class APIResource:
     """A resource that a server serves (apimachinery, pkg/apis/meta/v1/types.go, APIResource).
 
-    `str(resource)` is what `for_resource` takes: `"v1/pods"`, `"apps/v1/deployments"`.
+    `str(resource)` is an argument for `for_resource`: `"v1/pods"`, `"apps/v1/deployments"`.
 
     Attributes:
-        group: The API group; "" is the core group.
+        group: The API group, or "" for the core group.
         version: The version, such as `"v1"`.
         name: The plural name in URLs, such as `"pods"`.
         kind: The kind of its objects, such as `"Pod"`.
-        singular: The singular name, such as `"pod"`; some servers leave it empty.
+        singular: The singular name, such as `"pod"`. Some servers leave it empty.
         short_names: Abbreviations, such as `("po",)`.
         namespaced: True if its objects are in namespaces.
         verbs: The operations that the server offers: `"list"`, `"watch"`, `"create"`, ...
@@ -67,7 +67,7 @@ class APIResource:
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """Its group, version and name; `for_resource` and `ListWatch` take it."""
+        """Its group, version and name, for `for_resource` and `ListWatch`."""
         return GroupVersionResource(self.group, self.version, self.name)
 
     def __str__(self) -> str:
@@ -75,27 +75,27 @@ class APIResource:
 
 
 class Discovery(tuple[APIResource, ...]):
-    """The resources that a server serves, as `discover` found them.
+    """The resources that a server serves, as found by `discover`.
 
-    In the server's order: the core group first, the preferred version of each group before its others.
+    They are in the server's order: the core group first, and the preferred version of each group before the others.
     """
 
     __slots__ = ()
 
     def find(self, name: str) -> APIResource:
-        """Return the resource that kubectl would take `name` for.
+        """Return the resource that `name` means to kubectl.
 
-        `pods`, `pod`, `po` and `Pod` are the first group that has them; `deployments.apps`, `deployments.v1.apps`,
-        `v1/pods` and `apps/v1/deployments` say which. Upper and lower case are alike. (client-go,
-        restmapper/shortcut.go; apimachinery, pkg/api/meta/priority.go)
+        `pods`, `pod`, `po` and `Pod` select the first group that has them. `deployments.apps`, `deployments.v1.apps`,
+        `v1/pods` and `apps/v1/deployments` specify the group. Case is ignored. (client-go, restmapper/shortcut.go, and
+        apimachinery, pkg/api/meta/priority.go)
 
         Raises:
-            ConfigError: No resource has this name; the text names the nearest one.
+            ConfigError: No resource has this name. The message names the nearest one.
         """
         wanted = name.strip().lower()
         matches = [resource for resource in self if wanted in _names(resource)]
         if not matches:
-            # Short names come last: the full name of any other resource has precedence.
+            # Short names come last, because the full name of any other resource takes precedence.
             bare, _, group = wanted.partition(".")
             matches = [r for r in self if bare in r.short_names and (not group or _group_matches(r, group))]
         if matches:
@@ -106,7 +106,7 @@ class Discovery(tuple[APIResource, ...]):
 
 
 async def discover(client: Client) -> Discovery:
-    """Ask the server for all resources that it serves; subresources are left out.
+    """Return all resources that the server serves, without subresources.
 
     ::
 
@@ -114,8 +114,8 @@ async def discover(client: Client) -> Discovery:
         deployments = resources.find("deploy")              # apps/v1/deployments
         listable = [str(one) for one in resources if "list" in one.verbs]
 
-    Makes two requests if the server has aggregated discovery (1.26 and later), else one for each group version. An
-    aggregated API whose own server does not answer is left out, with a warning in the log.
+    This takes two requests if the server has aggregated discovery (1.26 and later), and otherwise one per group
+    version. An aggregated API whose own server does not respond is omitted, with a logged warning.
 
     Raises:
         APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
@@ -131,17 +131,20 @@ async def discover(client: Client) -> Discovery:
 
 
 async def nearest_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """Return the resource that `resource` was probably meant to be, as `"apps/v1/deployments"`, or None.
+    """Return the resource that was probably meant by `resource`, as `"apps/v1/deployments"`, or None.
 
-    Looks for the same name in another version or group, then for a singular name or a kind, then for a similar
-    spelling. It serves error messages and raises nothing: None if discovery fails, or if it has the resource itself.
-    A result of the last 10 s is reused.
+    It looks for the same name in another version or group, then for a singular name or a kind, then for a similar
+    spelling. It is for error messages and never raises. It returns None if discovery fails, or if the server has the
+    resource itself. A result of the last 10 s is reused.
     """
     return await lacking_resource(client, resource) or None
 
 
 async def lacking_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """Return the nearest resource if the server lacks this one, "" if none is near; None if it has it or is silent."""
+    """Return the nearest resource if the server lacks this one, or "" if none is near.
+
+    None if it exists or is unknown.
+    """
     try:
         resources = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
@@ -153,10 +156,11 @@ async def lacking_resource(client: Client, resource: GroupVersionResource) -> st
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Ask discovery for `resource`: True if the server has it, False if not, None if that cannot be known.
+    """Return True if the server has the resource, False if not, or None if this is unknown.
 
-    Only JSON is trusted, because False empties caches, and a 404 may come from a proxy or from a wrong server. A group
-    version that answers 404 is absent only if the list of all groups (or core versions) can be read and lacks it too.
+    Only JSON is trusted, because False empties caches, and a 404 may come from a proxy or a wrong server. A group
+    version that responds with 404 is absent only if the list of all groups (or core versions) can be read and lacks it
+    too.
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
@@ -175,7 +179,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
 
 
 async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Ask discovery if the objects of `resource` are in namespaces; None if that cannot be known.
+    """Return True if the resource is namespaced according to discovery, or None if this is unknown.
 
     A result of the last 10 s is reused.
     """
@@ -192,14 +196,14 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
 
 
 class KubeSystemProbe:
-    """Asks for the uid of kube-system, the identity of a cluster, and remembers for a while that it may not."""
+    """Reads the uid of kube-system, the identity of a cluster. A refusal is cached for a while."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._unreadable_until = 0.0
 
     async def uid(self) -> str | None:
-        """Return the uid; None if it may not be read."""
+        """Return the uid, or None if it may not be read."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._unreadable_until:
             return None
@@ -225,7 +229,7 @@ async def _version_presence(client: Client, resource: GroupVersionResource) -> b
     listed = {
         _text(version, "groupVersion") for group in _dicts(document, "groups") for version in _dicts(group, "versions")
     }
-    # It is listed, but answers 404 itself: two servers, or one that is changing.
+    # It is listed, but responds with 404: there are two servers, or one that is changing.
     return None if resource.api_version in listed else False
 
 
@@ -278,7 +282,7 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
 def _preferred_first(group: _Document) -> list[str]:
     preferred = _text(group.get("preferredVersion"), "groupVersion")
     names = [_text(version, "groupVersion") for version in _dicts(group, "versions")]
-    return sorted(names, key=lambda name: name != preferred)  # stable: the others keep the server's order
+    return sorted(names, key=lambda name: name != preferred)  # stable, so the others keep the server's order
 
 
 def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
@@ -327,7 +331,7 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
         if bare in (resource.name, resource.singular, resource.kind.lower(), *resource.short_names):
             return str(resource)
     names = {resource.name: str(resource) for resource in reversed(resources)}
-    import difflib  # needed for this error message alone
+    import difflib  # only needed for this error message
 
     close = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
     return names[close[0]] if close else None

@@ -1,8 +1,8 @@
-"""Kubeconfig files, as kubectl reads them (client-go, tools/clientcmd).
+"""Reads kubeconfig files as kubectl does (client-go, tools/clientcmd).
 
-kinformer reads them itself instead of calling kubernetes_asyncio: every import of that package, even of its
-configuration, loads 858 modules of models (measured: 0.6-1.2 s, 38 MB), its messages name neither the file nor the
-field, and of several files it lets the last one win, kubectl the first.
+kinformer does not use kubernetes_asyncio for this. Importing any part of that package loads 858 modules of models
+(measured: 0.6-1.2 s, 38 MB). Its messages name neither the file nor the field. If there are several files, the last
+one takes precedence, instead of the first one as in kubectl.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ T = TypeVar("T")
 Kubeconfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """A kubeconfig: the path of a file, or its content as a mapping."""
 
-_MAPPING = Path("kubeconfig mapping")  # in the place of the file's name in errors
+_MAPPING = Path("kubeconfig mapping")  # replaces the file name in errors
 
 
 def as_source(kubeconfig: object) -> Kubeconfig | None:
-    """Return a kubeconfig as it is to be loaded later: a path, or a copy of a mapping.
+    """Return a kubeconfig for loading later: a path, or a copy of a mapping.
 
     Raises:
-        ConfigError: It is neither, such as the text of a kubeconfig.
+        ConfigError: It is neither, but for example the content of a kubeconfig.
     """
     if isinstance(kubeconfig, Mapping):
         try:
@@ -60,7 +60,7 @@ def as_source(kubeconfig: object) -> Kubeconfig | None:
             raise ConfigError(f"{_MAPPING}: is nested too deeply, or contains itself") from None
     if isinstance(kubeconfig, str) and "\n" in kubeconfig:
         raise ConfigError(
-            "kubeconfig: got the text of a kubeconfig in the place of its path; parse it: "
+            "kubeconfig: expected a path, got the content of a kubeconfig; parse it first: "
             "Client.from_kubeconfig(yaml.safe_load(text))"
         )
     if kubeconfig is None or isinstance(kubeconfig, str | os.PathLike):
@@ -69,17 +69,17 @@ def as_source(kubeconfig: object) -> Kubeconfig | None:
 
 
 def _plain(value: object) -> object:
-    """Copy mappings as dicts and sequences as lists, as a YAML reader makes them."""
+    """Copy mappings to dicts and sequences to lists, as a YAML parser returns them."""
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def load_default(environ: Mapping[str, str] | None = None) -> Connection:
-    """Load KUBECONFIG, else `~/.kube/config`, else the pod's service account.
+    """Load KUBECONFIG, or else `~/.kube/config`, or else the pod's service account.
 
     Raises:
-        ConfigError: As `load_kubeconfig` and `load_in_cluster`; if there is neither, the text names both.
+        ConfigError: As for `load_kubeconfig` and `load_in_cluster`. If neither exists, the message names both.
     """
     environ = os.environ if environ is None else environ
     if environ.get("KUBECONFIG"):
@@ -99,14 +99,14 @@ def load_kubeconfig(
     """Load one context of a kubeconfig.
 
     Args:
-        path: The file, or a mapping with the content of one, in which relative paths are those of the process. None:
-            the files of KUBECONFIG (several are merged, the first that has a name wins, missing files are skipped),
-            else `~/.kube/config`.
-        context: The name of the context; None takes `current-context`.
+        path: The file, or its content as a mapping, in which paths are relative to the working directory. None uses
+            the files of KUBECONFIG (several are merged, the first definition of a name takes precedence, and missing
+            files are skipped), or else `~/.kube/config`.
+        context: The name of the context, or None for `current-context`.
         environ: The environment instead of `os.environ`.
 
     Raises:
-        ConfigError: Something is missing, malformed or unknown; the text names file and field.
+        ConfigError: Something is missing, malformed or unknown. The message names file and field.
     """
     environ = os.environ if environ is None else environ
     files = _read_files(path, environ)
@@ -138,16 +138,16 @@ def load_kubeconfig(
 
 
 def context_names(path: Kubeconfig | None = None) -> list[str]:
-    """Return the contexts of a kubeconfig, in order; `path` and ConfigError as for `load_kubeconfig`."""
+    """Return the contexts of a kubeconfig, in order. `path` and ConfigError are as for `load_kubeconfig`."""
     entries = _entries(_read_files(path, os.environ), "contexts")
     return list(dict.fromkeys(entry.text("name") for entry in entries))
 
 
 def context_digests(path: Kubeconfig | None = None) -> dict[str, str]:
-    """Return the contexts of a kubeconfig, in order, each with a digest of all that it says: context, cluster and user.
+    """Return the contexts of a kubeconfig, in order, each with a digest of its context, cluster and user.
 
     Raises:
-        ConfigError: There is no such file, or it cannot be read as a kubeconfig.
+        ConfigError: The file does not exist, or is not a valid kubeconfig.
     """
     files = _read_files(path, os.environ)
     digests: dict[str, str] = {}
@@ -164,7 +164,7 @@ def context_digests(path: Kubeconfig | None = None) -> dict[str, str]:
 
 
 def kubeconfig_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None) -> list[Path]:
-    """Return the files that a kubeconfig is read from, be they there or not."""
+    """Return the files of a kubeconfig, existing or not."""
     environ = os.environ if environ is None else environ
     if path is not None:
         return [_home(Path(path), "kubeconfig")]
@@ -173,10 +173,10 @@ def kubeconfig_files(path: str | os.PathLike[str] | None, environ: Mapping[str, 
 
 
 def parse_kubeconfig(text: bytes, where: str) -> dict[str, Any]:
-    """Return the content of a kubeconfig that is not in a file; `where` names it in errors, which quote none of it.
+    """Parse a kubeconfig that is not in a file. `where` names it in errors, which never quote its content.
 
     Raises:
-        ConfigError: It cannot be read as a kubeconfig.
+        ConfigError: It is not a valid kubeconfig.
     """
     return dict(_parse(text, where))
 
@@ -201,7 +201,7 @@ class _Field:
                 raise ConfigError(f"{self.at(name)}: is missing")
             return kind()
         if not isinstance(value, kind):
-            # The text does not quote the value: it may be a token in the wrong place.
+            # The message does not quote the value, which may be a token in the wrong place.
             raise ConfigError(f"{self.at(name)}: must be {_KINDS[kind]}, is {_kind(value)}")
         return value
 
@@ -226,12 +226,12 @@ class _Field:
         return self.get(name, list)
 
     def resolve(self, name: str) -> str:
-        """Return a path, relative to the file that names it (client-go, tools/clientcmd/loader.go)."""
+        """Resolve a path relative to its file (client-go, tools/clientcmd/loader.go)."""
         value = self.text(name)
         return str(self.file.parent / _home(Path(value), self.at(name))) if value else ""
 
     def pem(self, name: str) -> Pem | None:
-        """Return the data if it is there, else the file."""
+        """Return the inline data if present, or else the file."""
         data = self.text(f"{name}-data")
         if data:
             where = self.at(f"{name}-data")
@@ -247,7 +247,7 @@ class _Field:
         return Pem(self.at(name), path=path)
 
 
-_HEADER_KEY = "!#$&'*+-.^_`|~"  # characters of the name of a header beside letters and digits (RFC 9110, 5.6.2)
+_HEADER_KEY = "!#$&'*+-.^_`|~"  # allowed in header names besides letters and digits (RFC 9110, 5.6.2)
 _KINDS: dict[type, str] = {str: "a string", bool: "true or false", list: "a list", dict: "a mapping"}
 
 
@@ -258,14 +258,14 @@ def _kind(value: object) -> str:
 def _home(path: Path, where: str) -> Path:
     try:
         return path.expanduser()
-    except RuntimeError as error:  # such as "~unknown-user"
+    except RuntimeError as error:  # for example "~unknown-user"
         raise ConfigError(f"{where}: {path}: {error}") from None
 
 
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # a name that is too long, or has a NUL in it
+    except (OSError, ValueError):  # a name that is too long or contains NUL
         return False
 
 
@@ -288,25 +288,25 @@ def _read_file(file: Path) -> _Field:
         text = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
-    except ValueError as error:  # a path with a NUL
+    except ValueError as error:  # a path that contains NUL
         raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
     return _Field(file, "", _parse(text, file))
 
 
 def _parse(text: bytes, where: object) -> dict[Any, Any]:
-    import yaml  # 20 ms, needed only here
+    import yaml  # takes 20 ms, and is only needed here
     from yaml.parser import ParserError
     from yaml.scanner import ScannerError
 
     try:
         document = yaml.safe_load(text)
-    except (ValueError, RecursionError) as error:  # an invalid date, an endless nesting
+    except (ValueError, RecursionError) as error:  # an invalid date, or endless nesting
         raise ConfigError(f"{where}: not a kubeconfig: {type(error).__name__}") from None
     except yaml.YAMLError as error:
-        # The text of the error, and so the cause, quotes lines of the file, which may be secrets.
+        # The error's message quotes lines of the file, which may be secrets, so it must not become the cause.
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        # The problem of a grammar error names only punctuation; that of another error may quote a value.
+        # The problem of a grammar error names only punctuation. Other problems may quote a value.
         grammar = isinstance(error, ScannerError | ParserError)
         problem = getattr(error, "problem", None) if grammar else None
         raise ConfigError(f"{where}: {place}not YAML: {problem or type(error).__name__}") from None
@@ -332,7 +332,7 @@ def _entries(files: list[_Field], section: str) -> Iterator[_Field]:
 
 
 def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
-    """Return the first entry of this name, as kubectl does."""
+    """Return the first entry with this name, as kubectl does."""
     names = []
     for entry in _entries(files, section):
         if entry.text("name") == name:
@@ -344,7 +344,7 @@ def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
 
 
 def _credential(user: _Field, cluster: _Field) -> Credential:
-    """Make the credential of a user; client-go's order is a plugin, a provider, a token file, a token, a password."""
+    """Create the credential of a user, in client-go's order: plugin, provider, token file, token, password."""
     if user.value.get("exec"):
         return _exec_plugin(user.mapping("exec"), cluster)
     if user.value.get("auth-provider"):
@@ -372,7 +372,7 @@ def _credential(user: _Field, cluster: _Field) -> Credential:
 
 def _exec_plugin(plugin: _Field, cluster: _Field) -> ExecPlugin:
     command = plugin.text("command", required=True)
-    # A name is looked up in PATH, a path is relative to the kubeconfig (client-go, tools/clientcmd/loader.go).
+    # A name is looked up in PATH, and a path is relative to the kubeconfig (client-go, tools/clientcmd/loader.go).
     separators = {os.sep, os.altsep or os.sep}
     mode = plugin.text("interactiveMode") or "IfAvailable"
     if mode not in ("Never", "IfAvailable", "Always"):
@@ -394,7 +394,7 @@ def _exec_plugin(plugin: _Field, cluster: _Field) -> ExecPlugin:
 
 
 def _cluster_info(cluster: _Field) -> dict[str, object]:
-    """Make `spec.cluster` of the ExecCredential that a plugin gets (client-go, pkg/apis/clientauthentication)."""
+    """Return `spec.cluster` of the ExecCredential passed to a plugin (client-go, pkg/apis/clientauthentication)."""
     info: dict[str, object] = {"server": cluster.text("server")}
     for name in ("tls-server-name", "insecure-skip-tls-verify", "proxy-url"):
         if cluster.value.get(name):
@@ -421,7 +421,8 @@ def _impersonation(user: _Field) -> Iterator[tuple[str, str]]:
     for group in user.strings("as-groups"):
         yield "Impersonate-Group", header_text(group, where=user.at("as-groups"))
     for key in extra.value:
-        # Percent-encoded, as by client-go (transport/round_trippers.go, headerKeyEscape): a key may have a slash.
+        # Percent-encoded as in client-go (transport/round_trippers.go, headerKeyEscape), because a key may contain a
+        # slash.
         header = f"Impersonate-Extra-{quote(str(key), safe=_HEADER_KEY)}"
         for value in extra.strings(key):
             yield header, header_text(value, where=extra.at(key))

@@ -1,4 +1,4 @@
-"""The proxy settings of the environment, read as Go programs read them."""
+"""Reads the environment's proxy settings as Go programs do."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["check_proxy", "environment_proxy"]
 def environment_proxy(url: str, environ: Mapping[str, str] | None = None) -> str | None:
     """Return the proxy for `url` by HTTPS_PROXY, HTTP_PROXY and NO_PROXY (or lower case), or None.
 
-    NO_PROXY has the meaning that it has for kubectl (golang.org/x/net/http/httpproxy): hosts, `.domains`, addresses,
-    CIDR ranges, each with an optional port, or `*`. Python's own implementation has no ranges, and pods commonly exempt
-    the API server with one (`10.0.0.0/8`). Loopback is never proxied.
+    NO_PROXY has the same meaning as for kubectl (golang.org/x/net/http/httpproxy): hosts, `.domains`, addresses, CIDR
+    ranges, each with an optional port, or `*`. Python's own implementation does not support ranges, and pods commonly
+    exempt the API server with one (`10.0.0.0/8`). Loopback is never proxied.
 
     Raises:
-        ConfigError: The variable is not the URL of an HTTP proxy; the text names it, without its password.
+        ConfigError: The variable is not the URL of an HTTP proxy. The message names it, without its password.
     """
     environ = os.environ if environ is None else environ
     parts = urlsplit(url)
@@ -35,7 +35,7 @@ def environment_proxy(url: str, environ: Mapping[str, str] | None = None) -> str
 
 
 def check_proxy(proxy: str, *, where: str) -> str:
-    """Return `proxy` if it is the URL of an HTTP proxy; `where` names the variable or field in the error.
+    """Return `proxy` if it is the URL of an HTTP proxy. `where` names the variable or field in the error.
 
     Raises:
         ConfigError: It has another scheme (`socks5`), or no host.

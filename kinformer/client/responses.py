@@ -1,4 +1,4 @@
-"""Turns responses, and failed requests, into results and errors that name the cause."""
+"""Converts responses and failed requests to results and to errors that name the cause."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ __all__ = ["decode_answer", "failure", "reason_of"]
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason alone: "connection refused", "the name does not resolve", "TLS: certificate has expired".
+    """Return only the reason: "connection refused", "the name does not resolve", "TLS: certificate has expired".
 
-    The caller adds host and port; those of a proxy are in the reason, since no caller knows them. Never empty.
+    The caller adds the server's host and port. The reason includes a proxy's host and port, which no caller knows. It
+    is never empty.
     """
     proxy, cause = system_error(error)
     if cause is not None:
@@ -43,21 +44,21 @@ def _of_system(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
         return f"the name does not resolve: {error.strerror or error}"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        # asyncio replaces the text of the kernel by the address.
+        # asyncio replaces the system's message with the address.
         words = os.strerror(error.errno)
         return words[:1].lower() + words[1:]
     return str(error) or type(error).__name__
 
 
-_EXCERPT = 300  # characters of a text that an error quotes
+_EXCERPT = 300  # characters of a response quoted in an error
 _decode: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 
 
 def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
-    """Decode a body: a KubeObject if it is one; a dict for lists, a Status, versions and an empty body.
+    """Decode a body to a KubeObject if it is one, or to a dict for lists, a Status, versions and an empty body.
 
     Raises:
-        DecodeError: The body is not a JSON object; the text quotes its beginning.
+        DecodeError: The body is not a JSON object. The message quotes its beginning.
     """
     if not body.strip():
         return {}
@@ -75,16 +76,16 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
 
 
 def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
-    """Make the error of a response other than 2xx.
+    """Create the error for a response with a status other than 2xx.
 
-    The body is taken as a Status if it looks like one, whatever its Content-Type: that of the request timeout has none,
-    and no kind (apiserver, pkg/server/filters/timeout.go). Otherwise it is quoted without its tags. The code is that of
-    HTTP; `Retry-After` takes precedence over `details.retryAfterSeconds`.
+    The body is parsed as a Status if it looks like one, whatever its Content-Type, because the Status of a request
+    timeout has neither Content-Type nor kind (apiserver, pkg/server/filters/timeout.go). Otherwise it is quoted
+    without HTML tags. The code is the HTTP status. `Retry-After` takes precedence over `details.retryAfterSeconds`.
     """
     try:
         parsed = _decode(body) if body.lstrip()[:1] == b"{" else None
     except MALFORMED:
-        parsed = None  # it is quoted below, like any other text
+        parsed = None  # quoted below, like any other body
     retry_after = _retry_after(headers)
     if not isinstance(parsed, dict) or not (parsed.get("kind") == "Status" or "status" in parsed):
         message = _excerpt(body)
@@ -100,7 +101,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds from now; a date is relative to the server's clock if it sends its time (RFC 9110, 10.2.3)."""
+    """Return seconds from now. A date is relative to the server's clock if it sends its time (RFC 9110, 10.2.3)."""
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None
@@ -127,5 +128,5 @@ def _excerpt(body: bytes) -> str:
 
 
 def _place(location: str) -> str:
-    # The query of a login page may contain a secret.
+    # A login page's query may contain a secret.
     return location.partition("?")[0] or "another place"

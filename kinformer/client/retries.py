@@ -1,8 +1,8 @@
-"""Sends requests again when the server asks for it, and reads that have lost their connection; waits for turns before.
+"""Retries requests on the server's request and reads after a lost connection, and applies the client's rate limit.
 
-The rules are those of client-go (rest/with_retry.go): whatever the method, a request that is answered with 429 or 5xx
-and a `Retry-After` is sent again after that delay, because the server has not begun to work on it. Without one, a
-failure may mean that a write has taken effect, so only a GET is sent again.
+The rules are the same as in client-go (rest/with_retry.go). A request of any method that gets a 429 or 5xx with a
+`Retry-After` is retried after that delay, because the server has not started processing it. Without a `Retry-After`, a
+failed write may have taken effect, so only a GET is retried.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = get_logger("kinformer.client")
 T = TypeVar("T")
 
 RETRIES = 10
-_AFTER_LOSS = 1.0  # seconds before a read is sent again that has lost its connection (retryAfterResponse)
-_LONG_WAIT = 1.0  # seconds of waiting for a turn that are worth a line (rest/request.go, extraLongThrottleLatency)
-_WAIT_LOG_PERIOD = 10.0  # seconds between two such lines
+_AFTER_LOSS = 1.0  # seconds before retrying a read after a lost connection (retryAfterResponse)
+_LONG_WAIT = 1.0  # seconds of throttling that are logged (rest/request.go, extraLongThrottleLatency)
+_WAIT_LOG_PERIOD = 10.0  # seconds between two such log messages
 _LOST = "connection_lost"
 _BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # component-base, restclient/metrics.go
 
@@ -42,9 +42,9 @@ class ClientStatistics:
     """The counts of a client so far.
 
     Attributes:
-        requests: Calls of `request` and `text`; however often each was sent.
-        retries: Requests that were sent again, by cause: the status, such as `"429"`, or `"connection_lost"`.
-        throttled: Requests that waited for a turn because of the client's own limit.
+        requests: Calls of `request` and `text`, however often each was sent.
+        retries: Retries by cause: the status, such as `"429"`, or `"connection_lost"`.
+        throttled: Requests that waited because of the client's own rate limit.
     """
 
     requests: int = 0
@@ -56,14 +56,14 @@ class Exchange:
     """One request with all its attempts.
 
     Args:
-        method: In capitals.
-        url: For texts, without its query.
+        method: The method in capitals.
+        url: The URL for messages, without its query.
         retries: The number of retries.
 
     Attributes:
         attempts: The number of times that it was sent.
-        error: The failure of the last attempt that was followed by another.
-        limit: The limit that it waits for; None while it does not.
+        error: The failure of the last attempt that was retried.
+        limit: The limit that it is waiting for, or None.
 
     Raises:
         ValueError: `retries` is not a whole number, or below 0.
@@ -83,7 +83,7 @@ class Exchange:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """Limit the time for all attempts; a ConnectError tells how it was spent."""
+        """Limit the time for all attempts. The ConnectError describes how it was spent."""
         try:
             async with asyncio.timeout(seconds) as limit:
                 yield limit
@@ -91,7 +91,7 @@ class Exchange:
             raise self.timed_out(seconds) from None
 
     def timed_out(self, seconds: float) -> ConnectError:
-        """Make the error of a request that has had no answer after `seconds`."""
+        """Create the error of a request without a response after `seconds`."""
         what = f"{self.method} {self.url}"
         if self.limit is not None:
             return ConnectError(
@@ -101,9 +101,9 @@ class Exchange:
         return ConnectError(f"{what}: no answer within {seconds:g} s{before}")
 
     def delay_after(self, error: APIError | ConnectError, deadline: float | None) -> float | None:
-        """Return the seconds after which to send it again; None if it is not.
+        """Return the delay in seconds before a retry, or None for no retry.
 
-        A delay that ends after `deadline`, on the loop's clock, is not begun.
+        There is no retry if the delay ends after `deadline`, on the loop's clock.
         """
         if self.attempts > self.retries:
             return None
@@ -119,11 +119,11 @@ class Exchange:
 
 
 class Sender:
-    """Sends the requests of one client, as often as the rules allow and as fast as its limit; counts them.
+    """Sends the requests of one client with retries and a rate limit, and counts them.
 
     Args:
-        host: Host and port, the value of a label.
-        limit: The client's own limit, or None.
+        host: Host and port, for a metric label.
+        limit: The client's own rate limit, or None.
         metrics: A sink, or None.
     """
 
@@ -135,22 +135,22 @@ class Sender:
         self._retries: Counter[str] = Counter()
         self._throttled = 0
         self._next_line = 0.0
-        self._told = LogOnce()  # a server that sheds load does so for many requests at once
+        self._told = LogOnce()  # a server that sheds load rejects many requests at once
 
     def statistics(self) -> ClientStatistics:
         """Return the counts so far."""
         return ClientStatistics(requests=self._requests, retries=dict(self._retries), throttled=self._throttled)
 
     async def send(self, exchange: Exchange, attempt: Callable[[], Awaitable[T]], deadline: float | None) -> T:
-        """Return the result of `attempt`, which is made as often as the rules allow until it has one.
+        """Call `attempt`, with retries as the rules allow, and return its result.
 
         Raises:
-            APIError, ConnectError: Those of the last attempt; a note tells how many there were.
-            Exception: The exception of a lapsed fence, which is asked before each attempt.
+            APIError, ConnectError: The error of the last attempt, with a note on the number of attempts.
+            Exception: The exception of a lapsed fence, which is checked before each attempt.
         """
         self._requests += 1
         while True:
-            check_fences()  # they are asked again right before the first byte, but a connection is made before that
+            check_fences()  # checked again right before the first byte, but a connection is opened before that
             await self.wait_for_turn(exchange)
             exchange.attempts += 1
             try:
@@ -166,7 +166,7 @@ class Sender:
             await asyncio.sleep(delay)
 
     async def wait_for_turn(self, exchange: Exchange) -> None:
-        """Wait until the client's own limit lets a request through, unless it is urgent."""
+        """Wait for the client's own rate limit, unless the request is urgent."""
         limit = self._limit
         if limit is None or is_urgent():
             return
@@ -188,11 +188,11 @@ class Sender:
         cause = str(error.status) if isinstance(error, APIError) else _LOST
         self._retries[cause] += 1
         if self._metrics is not None:
-            # client-go's name for the code of a request without an answer is "<error>".
+            # client-go uses "<error>" as the code of a request without a response.
             code = cause if isinstance(error, APIError) else "<error>"
             labels = {"code": code, "verb": exchange.method, "host": self._host}
             self._metrics.counter("rest_client_request_retries_total", "Requests that were sent again", labels)(1)
-        text = "%s %s: %s; it is sent again in %.3g s (%d of %d)"
+        text = "%s %s: %s; retrying in %.3g s (%d of %d)"
         about = (exchange.method, exchange.url, error, delay, exchange.attempts, exchange.retries)
         if exchange.attempts == 1 and self._told.is_news(self._retries.total()):
             log.info(text, *about, reason="request_retried")
@@ -201,14 +201,14 @@ class Sender:
 
 
 class RateLimit:
-    """At most `rate` requests a second, and `burst` at once after a pause (client-go, util/flowcontrol/throttle.go).
+    """Allows `rate` requests a second, and `burst` at once after a pause (client-go, util/flowcontrol/throttle.go).
 
     Args:
         rate: Requests a second.
-        burst: Requests that need not wait after a pause; None: twice the rate, 1 at least.
+        burst: The number of requests that need not wait after a pause. None is twice the rate, at least 1.
 
     Raises:
-        ConfigError: A value that cannot work; the text names it.
+        ConfigError: A value is invalid. The message names it.
     """
 
     __slots__ = ("_at", "_tokens", "burst", "rate")
@@ -220,14 +220,14 @@ class RateLimit:
             raise ConfigError(f"invalid burst={burst!r}: expected a whole number, 1 or more")
         self.rate = rate
         self.burst = max(1, int(2 * rate)) if burst is None else burst
-        self._tokens = float(self.burst)  # below 0: as many requests wait
-        self._at: float | None = None  # the time of the last count of the tokens
+        self._tokens = float(self.burst)  # below 0, the number of waiting requests
+        self._at: float | None = None  # the time of the last update of the tokens
 
     def __str__(self) -> str:
         return f"rate={self.rate:g}, burst={self.burst}"
 
     async def wait(self) -> float:
-        """Wait for a turn, and return the seconds that it took. A wait that is cancelled gives its turn back."""
+        """Wait for a token, and return the seconds waited. A cancelled wait returns its token."""
         delay = self._take()
         if delay <= 0:
             return 0.0

@@ -1,4 +1,4 @@
-"""TLS contexts that reload their files: certificates that are replaced on disk are loaded into the same context."""
+"""TLS contexts that reload certificates replaced on disk."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kinformer.exceptions import ConfigError
 __all__ = ["TLSMaterials", "is_outdated"]
 
 
-_Stamp: TypeAlias = tuple[int, int, int] | None  # the time, size and inode of a file
+_Stamp: TypeAlias = tuple[int, int, int] | None  # modification time, size and inode of a file
 
 
 class _Context(ssl.SSLContext):
-    """A context that is changed in place; each connection is marked with the generation that it was made with."""
+    """A context that is changed in place. Each connection records the generation with which it was created."""
 
     generation = 0
 
@@ -31,7 +31,7 @@ class _Context(ssl.SSLContext):
 
 
 def is_outdated(transport: asyncio.Transport | None) -> bool:
-    """True if the certificates have been replaced since the connection was made."""
+    """Return True if the certificates have been replaced since the connection was opened."""
     made = transport.get_extra_info("ssl_object") if transport is not None else None
     if made is None or not isinstance(made.context, _Context):
         return False
@@ -39,9 +39,9 @@ def is_outdated(transport: asyncio.Transport | None) -> bool:
 
 
 class TLSMaterials:
-    """Builds a TLS context from its files, and reloads those that were replaced into the same context.
+    """Builds a TLS context from files, and reloads replaced files into the same context.
 
-    It stays the same context, so that every session that shares it uses the new certificates for its next connection.
+    Because the context stays the same, every session that shares it uses the new certificates for its next connection.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -57,11 +57,11 @@ class TLSMaterials:
         return self._context.generation if self._context is not None else 0
 
     def build(self) -> ssl.SSLContext:
-        """Build the context. Blocks up to 60 ms, because the system has many authorities."""
+        """Build the context. Blocks for up to 60 ms, because the system has many authorities."""
         if self._tls.context is not None:
             return self._tls.context
-        # Not create_default_context: from 3.13 on it rejects authorities without a key identifier, which clusters have
-        # and Go accepts. The protocol by itself verifies names and certificates.
+        # Not create_default_context, which since 3.13 rejects authorities without a key identifier. Some clusters have
+        # such authorities, and Go accepts them. The protocol alone also verifies names and certificates.
         context = _Context(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, a trusted authority need not be a root
@@ -76,14 +76,14 @@ class TLSMaterials:
         return context
 
     def reload(self) -> None:
-        """Load files that were replaced. Blocks for some milliseconds if there are any."""
+        """Load replaced files. Blocks for some milliseconds if there are any."""
         with self._loading:
             state = self._state()
             if self._context is None or state == self._loaded:
                 return
             self._load(self._context)
             self._loaded = state
-            self._context.generation += 1  # last, so that a connection that is made meanwhile counts as old
+            self._context.generation += 1  # last, so that a connection opened in the meantime counts as outdated
 
     def _load(self, context: ssl.SSLContext) -> None:
         ca = self._tls.ca
@@ -106,20 +106,20 @@ def _stamp(pem: Pem | None) -> _Stamp:
     if pem is None or pem.path is None:
         return None
     try:
-        found = os.stat(pem.path)  # noqa: PTH116 - the name is a plain string
+        found = os.stat(pem.path)  # noqa: PTH116 - the path is a plain string
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino  # times repeat: images set them to 0
+    return found.st_mtime_ns, found.st_size, found.st_ino  # times may repeat, because images set them to 0
 
 
 def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:
-    # OpenSSL loads a chain only from files: these are in a folder of our own, for a few microseconds.
+    # OpenSSL loads a chain only from files. They exist in a private folder for a few microseconds.
     with tempfile.TemporaryDirectory(prefix="kinformer-") as folder:
         file = Path(folder, "identity.pem")
         file.touch(mode=0o600)
         file.write_bytes(cert + b"\n" + (key if key != cert else b""))
         try:
-            # With a password, because OpenSSL would prompt for that of an encrypted key on the terminal.
+            # Without a password, OpenSSL would prompt on the terminal for an encrypted key.
             context.load_cert_chain(file, password="")
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(

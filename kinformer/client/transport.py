@@ -1,9 +1,9 @@
-"""HTTP to one server: sessions, TLS, credentials, and the first line of defence against a bad network.
+"""HTTP to one server: sessions, TLS, credentials, and handling of network failures.
 
-It has sessions of its own instead of `ApiClient.call_api`: the pool there has 100 slots for everything, so that 100
-open watches hang the next call for ever; it builds its TLS context on the event loop (54 ms); and it looks for
-`~/.netrc` and the proxy variables in threads before every request (measured on loopback, with the server's part: 2.1 ms
-a request, 0.6 ms here).
+It uses its own sessions instead of `ApiClient.call_api` for three reasons. The ApiClient's pool has 100 slots for
+everything, so 100 open watches block the next call forever. It builds its TLS context on the event loop (54 ms). It
+looks for `~/.netrc` and the proxy variables in threads before every request (measured on loopback, including the
+server: 2.1 ms per request, against 0.6 ms here).
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Body", "Transport", "encode_body"]
 
-_UNARY_CONNECTIONS = 100  # concurrent requests of one process beside its streams; the limit of kubernetes_asyncio
-_READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
+_UNARY_CONNECTIONS = 100  # concurrent requests besides streams, the same limit as in kubernetes_asyncio
+_READ_BUFFER = 256 * 1024  # bytes read ahead. Larger chunks mean fewer wake-ups. 256 KiB decode in a millisecond
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class _DisconnectedError(aiohttp.ClientError):
-    """The connection died before a response. Not the exception of aiohttp, which repeats PUT and DELETE too."""
+    """The connection was lost before a response. Not aiohttp's exception, for which it also retries PUT and DELETE."""
 
 
 class _Arguments(TypedDict, total=False):
-    """The arguments of aiohttp's `request` that some connections need."""
+    """The arguments of aiohttp's `request` that only some connections need."""
 
     proxy: str
     server_hostname: str
@@ -57,19 +57,19 @@ class _Arguments(TypedDict, total=False):
 class Transport:
     """The sessions to one server.
 
-    Requests and streams have separate pools; that of the streams has no limit. Sockets have TCP keep-alive. It must be
-    opened and closed on one event loop.
+    Requests and streams have separate pools. The pool of streams is unlimited. Sockets have TCP keep-alive. The
+    transport must be opened and closed on the same event loop.
 
     Args:
         connection: The server and the credentials.
         user_agent: The `User-Agent` to send.
-        compression: The compression of responses; see `Client`. The headers of a request may override it.
+        compression: The compression of responses. See `Client`. The headers of a request may override it.
     """
 
     def __init__(self, connection: Connection, *, user_agent: str, compression: Compression = "auto") -> None:
         self.connection = connection
         self.user_agent = user_agent
-        self.authorization: str | None = None  # the first one; None: no such header is sent
+        self.authorization: str | None = None  # the first one. None: no such header is sent
         self.encoding = accepted_encoding(compression, connection)
         self._headers = [("User-Agent", user_agent), ("Accept-Encoding", self.encoding), *connection.headers]
         self._tls = TLSMaterials(connection) if connection.server.startswith("https:") else None
@@ -79,10 +79,10 @@ class Transport:
         return f"<Transport {self.connection.server}>"
 
     async def open(self) -> None:
-        """Get the first credential, and build the TLS context in a thread, since it takes up to 60 ms.
+        """Get the first credential, and build the TLS context, in a thread because it takes up to 60 ms.
 
         Raises:
-            ConfigError: A credential, certificate or key cannot be loaded; the text names file and field.
+            ConfigError: A credential, certificate or key cannot be loaded. The message names file and field.
         """
         try:
             self.authorization = await self.connection.credential.authorization()
@@ -95,7 +95,7 @@ class Transport:
         self._sessions = _Sessions.open(context)
 
     async def close(self) -> None:
-        """Close all connections, and end a renewal that no task waits for; streams that are still open end."""
+        """Close all connections, which ends open streams, and stop a renewal that no task waits for."""
         sessions, self._sessions = self._sessions, None
         try:
             if sessions is not None:
@@ -115,12 +115,12 @@ class Transport:
 
     @property
     def connector(self) -> aiohttp.TCPConnector:
-        """The pool of the requests with its TLS, for another session that shares it (`connector_owner=False`)."""
+        """The pool of requests with its TLS context, for other sessions that share it (`connector_owner=False`)."""
         return cast("aiohttp.TCPConnector", self._opened().unary.connector)
 
     @property
     def connecting(self) -> Connecting:
-        """The middleware that a session needs if it shares the pool."""
+        """The middleware needed by sessions that share the pool."""
         return self._opened().connecting
 
     async def send(
@@ -134,17 +134,19 @@ class Transport:
         stream: bool = False,
         cut_is_end: bool = False,
     ) -> Body:
-        """Send one request; returns its body once the head of the response has arrived, whatever the status. Close it.
+        """Send one request.
 
-        A 401 renews the credential and, if the new one differs from the one that was sent, is repeated once; a
-        connection that shows the server an older client certificate is not used again. A GET on a pooled connection
-        that turns out to be dead is repeated once, on a fresh one; nothing else is repeated. Redirects are not
-        followed. There is no time limit; cancelling closes the connection.
+        Returns its body once the head of the response has arrived, whatever the status. Close the body.
+
+        A 401 renews the credential, and the request is sent once more if the new credential differs from the one sent.
+        A connection with an older client certificate is not used again. A GET on a pooled connection that turns out to
+        be dead is retried once, on a new connection. Nothing else is retried. Redirects are not followed. There is no
+        time limit. Cancelling closes the connection.
 
         Raises:
             ConnectError: There was no response.
             ConfigError: The credential is due for renewal, and the new one cannot be loaded.
-            Exception: The exception of a lapsed fence; then nothing was sent. A stream only reads, and needs no fence.
+            Exception: The exception of a lapsed fence. Nothing was sent. A stream only reads, and needs no fence.
         """
         if stream:
             with unfenced():
@@ -164,7 +166,7 @@ class Transport:
         if not path.startswith("/"):
             raise ValueError(f"invalid path {path!r}: must begin with a slash")
         credential = self.connection.credential
-        generation = self._generation()  # of the certificates; a connection that is made later may have a newer one
+        generation = self._generation()  # of the certificates. A connection opened later may have a newer one
         sent = await credential.authorization()
         request = _Request(method, self._url(path, params), self._with(headers, sent), data, self._arguments())
         response = await self._attempt(request, session)
@@ -192,7 +194,7 @@ class Transport:
                     raise
                 return await request.send(self._opened().fresh)
         except aiohttp.ClientResponseError as error:
-            # Without its cause, because its repr has the headers of the request, and so the token.
+            # Without the cause, because its repr contains the request's headers, and so the token.
             text = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
             raise ConnectError(text) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -204,7 +206,7 @@ class Transport:
         return self._tls.generation if self._tls is not None else 0
 
     async def _reloaded_since(self, generation: int) -> bool:
-        # If many requests are rejected at once, the first one reloads the files; all of them see the new generation.
+        # If many requests are rejected at once, the first one reloads the files, and all see the new generation.
         if self._tls is not None:
             await anyio.to_thread.run_sync(self._tls.reload)
         return self._generation() != generation
@@ -272,10 +274,10 @@ class _Sessions:
         )
 
     async def close(self) -> None:
-        async with AsyncExitStack() as stack:  # if it is cancelled in one, it still closes the others
+        async with AsyncExitStack() as stack:  # if closing one is cancelled, the others are still closed
             for session in (self.unary, self.streams, self.fresh):
                 stack.push_async_callback(session.close)
-        await self.connecting.settle()  # and those that were aborted, in the loop's next turn
+        await self.connecting.settle()  # lets the loop close aborted connections
 
 
 def _session(
@@ -285,7 +287,7 @@ def _session(
         connector=aiohttp.TCPConnector(
             ssl=context, socket_factory=keepalive_socket, limit=limit, force_close=force_close
         ),
-        # Only the caller knows how long is too long; the default would cut each watch after five minutes.
+        # Only the caller knows a suitable timeout. The default would cut each watch after five minutes.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=(_no_silent_repeat, on_a_current_connection, connecting),
@@ -306,7 +308,7 @@ async def _no_silent_repeat(
 
 
 def _ended(error: Exception) -> str:
-    # The text of aiohttp for a connection that was closed properly before a response says neither.
+    # aiohttp's message for a connection that was closed cleanly before a response is not helpful.
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
 
 
@@ -314,7 +316,7 @@ def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
     """Return the bytes to send and their Content-Type.
 
     Raises:
-        TypeError: It cannot be sent as JSON.
+        TypeError: The body cannot be sent as JSON.
     """
     if body is None:
         return None, ""

@@ -1,7 +1,7 @@
-"""The look upwards: what `Client` offers and packages above it implement.
+"""Calls from `Client` into packages above it, which implement some of its methods.
 
-No import statement leads from a package to one above it, and these functions are the only ones that find something
-there by its name, when they are called. A program that does not call them does not import it.
+No package imports one above it. Only these functions import from above, by name, when they are called. A program that
+does not call them does not import those packages.
 """
 
 from __future__ import annotations

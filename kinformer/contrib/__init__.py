@@ -1,1 +1,1 @@
-"""Integrations with other libraries, each behind an extra; the core does not import them."""
+"""Integrations with other libraries, each installed by an extra. The core does not import them."""

@@ -1,4 +1,4 @@
-"""A log of the latest changes of some collections, numbered, so that a reader can resume after an interruption."""
+"""A numbered log of the latest changes of some collections, so that a reader can resume after an interruption."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ log = logging.getLogger("kinformer.contrib.events")
 
 @dataclass(frozen=True, slots=True)
 class LoggedValue:
-    """A value of a derived collection under its key; its JSON has both, as `key` and `value`."""
+    """A value of a derived collection. Its JSON has `key` and `value`."""
 
     key: str
     value: Any
 
     @property
     def uid(self) -> str:
-        """No uid: a value is known by its key."""
+        """Always empty, because a value is identified by its key."""
         return ""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels of the value; none if it has no attribute of this name."""
+        """The labels of the value. Empty if it has no attribute `labels`."""
         labels = getattr(self.value, "labels", None)
         return labels if isinstance(labels, Mapping) else {}
 
     @property
     def raw(self) -> bytes:
-        """The value as JSON, with the objects in it as they are kept."""
+        """The value as JSON. Objects in it keep their original bytes."""
         return msgspec.json.encode({"key": self.key, "value": _as_json(self.value)}, enc_hook=str)
 
 
@@ -69,14 +69,14 @@ def _as_json(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one object; a replacement, with another uid, is a delete and an add.
+    """One change of one object. A replacement, with another uid, is a delete and an add.
 
     Attributes:
         number: Its position in the log, counted from 1.
         source: The name of its informer in the log.
         key: The key of the object.
-        old: The state before; None for an add.
-        new: The state after; for a delete the last state.
+        old: The state before, or None for an add.
+        new: The state after, or the last state for a delete.
         deleted: True for a delete.
     """
 
@@ -89,7 +89,7 @@ class Change:
 
 
 class Snapshot:
-    """The objects after one change, by the names of their informers; 8 bytes for each, however many readers it has."""
+    """The objects after one change, by informer name. It takes 8 bytes per object, shared by all readers."""
 
     __slots__ = ("__weakref__", "number", "objects")
 
@@ -102,16 +102,17 @@ class Snapshot:
 
 
 class EventLog:
-    """Numbers the changes of informers, and keeps the latest changes and the state that they led to.
+    """Numbers the changes of informers, and keeps the latest changes and the resulting state.
 
-    A new reader starts with that state, not with the cache, because it matches the numbers exactly. It refers to the
-    same objects as the cache, so it costs about 100 bytes for each.
+    A new reader starts with that state instead of the cache, because it matches the numbers exactly. It shares its
+    objects with the cache, so it costs about 100 bytes per object.
 
     Args:
-        informers: The informers, by the name that their changes get.
-        events: The number of changes to keep. 4,096: at 200 changes a second these bridge 20 s, a browser's reconnect.
-        size: The bytes that they may keep alive, of states that are no longer in the cache.
-        on_end: Called when no more changes will come.
+        informers: The informers, by the name under which their changes are logged.
+        events: The number of changes to keep. The default, 4,096, covers 20 s at 200 changes a second, enough for a
+            browser to reconnect.
+        size: The maximum memory in bytes of kept states that are no longer in the cache.
+        on_end: Called when no more changes will follow.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class EventLog:
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self.epoch = secrets.token_hex(6)
-        """Identifies this log: another process, or another log, counts from 1 again."""
+        """Identifies this log, because other processes and other logs also count from 1."""
         self._informers = dict(informers)
         self._limit = events
         self._size_limit = size
@@ -138,21 +139,21 @@ class EventLog:
         self._feeds: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
 
-    # --- its life -----------------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen to the informers until they are left, or until `close`."""
+        """Listen to the informers until they end, or until `close` is called."""
         for name, informer in self._informers.items():
             self._listen(name, informer)
 
     def follow(self, name: str, informer: Collection[Any]) -> None:
-        """Listen to one more informer. Its objects are adds, for readers that are there already."""
+        """Listen to another informer. Existing readers get its objects as adds."""
         self._informers[name] = informer
         self._state[name] = {}
         self._listen(name, informer)
 
     async def unfollow(self, name: str) -> None:
-        """Listen to an informer no more. Its objects are deletes, for readers that are there."""
+        """Stop listening to an informer. Existing readers get its objects as deletes."""
         del self._informers[name]
         stream, task = self._feeds.pop(name)
         self._streams.remove(stream)
@@ -179,7 +180,7 @@ class EventLog:
 
     @property
     def ended(self) -> bool:
-        """True if no more changes will come: every informer was left or has crashed."""
+        """True if no more changes will follow, because every informer has stopped or crashed."""
         return bool(self._streams) and not self._tasks
 
     def _feed_ended(self, informer: Collection[Any], task: asyncio.Task[None]) -> None:
@@ -208,13 +209,13 @@ class EventLog:
                 replaced = old is not None and old.uid != told.uid
                 if event.type == "DELETED":
                     state.pop(key, None)
-                    # The change names the object that readers know.
+                    # The change refers to the object that readers know.
                     self._append(name, key, old, old if old is not None and replaced else told, deleted=True)
                     continue
                 if old is not None and replaced:
                     self._append(name, key, old, old, deleted=True)
                     old = None
-                # The object in the cache costs no memory; the event's own is used if the cache is ahead.
+                # The object in the cache costs no extra memory. If the cache is ahead, the event's object is used.
                 cached = informer.by_key.get(key)
                 new = _entry(key, cached) if cached is not None and cached == event.object else told
                 state[key] = new
@@ -244,18 +245,18 @@ class EventLog:
         """Wait until `has_synced`.
 
         Raises:
-            StoppedError: An informer was left before; if it crashed, its error.
+            StoppedError: An informer stopped before it synced. If it crashed, its error is raised instead.
         """
         for stream in self._streams:
             await stream.wait_synced()
 
     @property
     def last(self) -> int:
-        """The number of the last change; 0 before the first."""
+        """The number of the last change, or 0 before the first."""
         return self._last
 
     def snapshot(self) -> Snapshot:
-        """Return the state after change `last`; all that ask for it before the next change share one."""
+        """Return the state after change `last`. All callers before the next change share one object."""
         found = self._snapshot() if self._snapshot is not None else None
         if found is None or found.number != self._last:
             found = Snapshot(self._last, {name: list(state.values()) for name, state in self._state.items()})
@@ -263,7 +264,7 @@ class EventLog:
         return found
 
     def since(self, number: int) -> Sequence[Change] | None:
-        """Return the changes after `number`; None if some of them are no longer kept."""
+        """Return the changes after `number`, or None if some of them are no longer kept."""
         missing = self._last - number
         if missing <= 0:
             return ()
@@ -279,7 +280,7 @@ class EventLog:
         return tail[::-1]
 
     async def wait(self, number: int, timeout: float) -> bool:
-        """Wait until there is a change after `number`, or no more will come; False after `timeout` seconds."""
+        """Wait until there is a change after `number` or no more will follow. Returns False after `timeout` seconds."""
         news = self._news
         if self._last > number or self.ended:
             return True
@@ -290,14 +291,14 @@ class EventLog:
             return False
         return True
 
-    # --- names for places -------------------------------------------------------------------------------
+    # --- event ids --------------------------------------------------------------------------------------
 
     def name_of(self, number: int) -> str:
-        """Return the id of a change, or of the state after it."""
+        """Return the id of a change or of the state after it."""
         return f"{self.epoch}-{number}"
 
     def number_of(self, name: str) -> int | None:
-        """Return the number that an id of `name_of` stands for; None if it is of another log, or no longer kept."""
+        """Return the number for an id of `name_of`, or None if it is from another log or no longer kept."""
         epoch, _, number = name.partition("-")
         if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
             return None
@@ -306,7 +307,7 @@ class EventLog:
 
 
 def _held(change: Change) -> int:
-    """Return the bytes that only the log holds: a new state is in the cache until the next change replaces it."""
+    """Return the bytes held only by the log. A new state is also in the cache until the next change replaces it."""
     held = _size(change.old) if change.old is not None else 0
     return held + _size(change.new) if change.deleted else held
 

@@ -1,9 +1,9 @@
-"""Server-sent events: the changes of a cache to a browser, in one long response.
+"""Server-sent events: sends the changes of a cache to a browser in one long response.
 
 Each change is an event with an id. A browser that reconnects sends the last id that it has seen, and gets the changes
-after it; if these are no longer kept, it is told to drop its state (`RESET`) and gets all objects again. In such a
-snapshot only the last event has an id, because a reader that was cut off in the middle could not resume from there.
-(WHATWG HTML, 9.2 Server-sent events.)
+after it. If these are no longer kept, it gets a `RESET` event, which means to drop its state, and all objects again.
+In such a snapshot only the last event has an id, because a reader cannot resume from the middle of it. (WHATWG HTML,
+9.2 Server-sent events.)
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Render = Callable[[str, str, Any], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
 Write = Callable[[bytes], Awaitable[None]]
 
-_CHUNK = 64 * 1024  # bytes that are handed to the server at once: asyncio's transports buffer as much
-_FOLD_ABOVE = 64  # changes that a reader may be behind before it gets only the last state of each object
+_CHUNK = 64 * 1024  # bytes passed to the server at once, as much as asyncio's transports buffer
+_FOLD_ABOVE = 64  # changes by which a reader may lag before it gets only the last state of each object
 
-_SLICE = 0.001  # seconds of work between two turns of the loop
-_LAST_WORD = 1.0  # seconds for ending the response in order when the server ends
+_SLICE = 0.001  # seconds of work before yielding to the event loop
+_LAST_WORD = 1.0  # seconds to end the response cleanly when the server ends
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -41,7 +41,7 @@ _HEADERS = {
 
 
 class Sight(NamedTuple):
-    """A change as a reader sees it: type, informer, object, and the number of the change."""
+    """A change as sent to a reader: type, informer, object, and the number of the change."""
 
     kind: str
     source: str
@@ -50,22 +50,24 @@ class Sight(NamedTuple):
 
 
 class EventSourceResponse(Response):
-    """A response that goes on until the browser leaves, the informers are left, or the server ends.
+    """A response that continues until the browser disconnects, the informers stop, or the server ends.
 
-    A browser costs one chunk and, during its snapshot, a list of references that it shares with all that came before
-    the next change, however slow it is: if it cannot follow, the changes of an object are folded into the last one.
+    A browser costs the memory of one chunk and, during its snapshot, a list of references that is shared with all
+    browsers that connected before the next change. This holds for slow browsers too: if one lags behind, changes of
+    the same object are folded into the last one.
 
     Args:
         log: The changes to send.
-        matches: Takes labels and returns True if their object is shown; an object that begins or ceases to match is an
+        matches: Takes labels and returns True if the object is shown. An object that starts or stops matching is an
             add or a delete.
-        render: Takes an event's type, the informer's name and the object, and returns the `data` to send; default: the
-            object's JSON as it is kept.
-        wait_synced: Send nothing before the first lists have come.
-        pause: Seconds between two batches of changes, for pages that need not see each change within milliseconds.
-        beat: Returns bytes to send every `interval` seconds; default: a comment, only if nothing else was sent.
-        interval: Seconds; 15, because proxies close connections that are silent for 30 or 60.
-        patience: Seconds that a browser may take for a chunk before it is disconnected; it comes back with its last id.
+        render: Takes an event's type, the informer's name and the object, and returns the `data` to send. By default,
+            the object's JSON as stored.
+        wait_synced: Send no objects before the first lists are complete.
+        pause: Seconds between two batches of changes, for pages that need not show each change within milliseconds.
+        beat: Returns bytes to send every `interval` seconds. By default, a comment, but only if nothing else was sent.
+        interval: Seconds. The default is 15, because proxies close connections that are silent for 30 or 60.
+        patience: Seconds that a browser may take for a chunk before it is disconnected. It reconnects with its last
+            id.
     """
 
     media_type = "text/event-stream"
@@ -113,10 +115,10 @@ class EventSourceResponse(Response):
             finally:
                 for task in (writing, leaving):
                     task.cancel()
-                    task.add_done_callback(_error_of)  # it is seen, even if this is cancelled once more
+                    task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
                 await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
         for error in map(_error_of, (writing, leaving)):
-            # A browser that has gone, or reads nothing, is not an error of this program.
+            # A browser that has disconnected or does not read is not an error of this program.
             if error is not None and not isinstance(error, OSError):
                 raise error
         if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
@@ -124,7 +126,7 @@ class EventSourceResponse(Response):
                 async with asyncio.timeout(_LAST_WORD):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    # --- what is sent ------------------------------------------------------------------------------------
+    # --- the stream --------------------------------------------------------------------------------------
 
     async def _run(self, last_id: str | None, write: Write) -> None:
         log = self._log
@@ -139,7 +141,7 @@ class EventSourceResponse(Response):
             number = await self._send_snapshot(write)
         while True:
             changes = log.since(number)
-            if changes is None:  # this reader was too slow: its next changes are no longer kept
+            if changes is None:  # the reader was too slow, and its next changes are no longer kept
                 await write(_event("RESET", None, b"{}"))
                 number = await self._send_snapshot(write)
                 continue
@@ -154,25 +156,25 @@ class EventSourceResponse(Response):
             beating = await self._rest(number, beating, write)
 
     async def _rest(self, number: int, beating: float, write: Write) -> float:
-        """Send a heartbeat if one is due, and wait for changes; returns the time of the next heartbeat."""
+        """Send a heartbeat if one is due, and wait for changes. Returns the time of the next heartbeat."""
         now = asyncio.get_running_loop().time
         if self._beat is None:
             beating = self._written + self._interval
         if now() >= beating:
-            # With the id: the browser has passed changes that it was not shown, too.
+            # The id covers changes that were not shown to the browser.
             await write(self._beat() if self._beat else f": still here\nid: {self._log.name_of(number)}\n\n".encode())
             beating = now() + self._interval
         await self._log.wait(number, beating - now())
         return beating
 
     async def _synced(self, write: Write) -> bool:
-        """Wait for the first lists; returns False if they will not come."""
+        """Wait for the first lists. Returns False if they will never complete."""
         waiting = asyncio.ensure_future(self._log.wait_synced())
         try:
             while not (await asyncio.wait({waiting}, timeout=self._interval))[0]:
                 await write(b": waiting for the first list\n\n")
             waiting.result()
-        except KinformerError:  # the informer was left or has crashed, which is reported elsewhere
+        except KinformerError:  # the informer has stopped or crashed, which is reported elsewhere
             return False
         finally:
             waiting.cancel()
@@ -188,13 +190,13 @@ class EventSourceResponse(Response):
         shown: tuple[str, Entry] | None = None
         for source, obj in snapshot:
             if not self._shows(obj):
-                yield b""  # labels that do not match take time too
+                yield b""  # checking labels that do not match takes time too
                 continue
             if shown is not None:
                 yield _event("ADDED", None, self._render("ADDED", *shown))
             shown = source, obj
         if shown is None:
-            yield f"id: {name}\n\n".encode()  # not an event, but the browser notes the id
+            yield f"id: {name}\n\n".encode()  # not an event, but the browser stores the id
         else:
             yield _event("ADDED", name, self._render("ADDED", *shown))
 
@@ -206,13 +208,13 @@ class EventSourceResponse(Response):
         if not whole:
             seen = folded(seen, resumed=resumed)
         for place, (kind, source, obj, at) in enumerate(seen, 1):
-            # Of folded changes only the last has an id: each of the others represents changes before and after it.
+            # Only the last of some folded changes has an id, because the others include changes before and after them.
             last = place == len(seen)
             name = self._log.name_of(number if last else at) if whole or last else None
             yield _event(kind, name, self._render(kind, source, obj))
 
     def _seen(self, change: Change) -> Sight | None:
-        """Return a change as this reader sees it; None if it does not."""
+        """Return a change as seen by this reader, or None if the reader does not see it."""
         was = change.old is not None and self._shows(change.old)
         now = not change.deleted and self._shows(change.new)
         if now:
@@ -226,7 +228,7 @@ class EventSourceResponse(Response):
         return self._matches is None or self._matches(obj.labels)
 
     async def _send(self, events: Iterator[bytes], write: Write) -> None:
-        """Write events in chunks, rendered one by one: a large one neither stalls the loop nor fills the memory."""
+        """Write events in chunks, rendered one by one, so that large snapshots do not block the loop or fill memory."""
         until = perf_counter() + _SLICE
         chunk: list[bytes] = []
         size = 0
@@ -251,31 +253,32 @@ def sse_response(
 ) -> EventSourceResponse:
     """Send the objects of an informer, then every change, to a browser's `EventSource`.
 
-    ``event:`` is ADDED, UPDATED or DELETED, ``data:`` the object as JSON, as it came from the server. All objects come
-    as ADDED first. A browser that reconnects sends its last ``id:``, and gets the changes that it missed; if these are
-    no longer kept, ``event: RESET`` tells it to drop its state, and all objects come again. Treat ADDED and UPDATED
-    alike, as the present state: a browser that was cut off between two of them may get an object twice, and the delete
-    of an object that it does not have.
+    ``event:`` is ADDED, UPDATED or DELETED, and ``data:`` is the object's JSON as sent by the API server. All objects
+    are first sent as ADDED. A browser that reconnects sends its last ``id:``, and gets the changes that it missed. If
+    these are no longer kept, ``event: RESET`` means to drop its state, and all objects are sent again. Treat ADDED and
+    UPDATED alike, as the current state: a browser that was disconnected may get an object twice, and the delete of an
+    object that it does not have.
 
-    Only comments are sent before the informer's first list. The stream ends when the informer is left, and when uvicorn
+    Before the informer's first list, only comments are sent. The stream ends when the informer stops, and when uvicorn
     shuts down (see `close_event_streams` for other servers).
 
     Args:
-        informer: An informer or a derived collection that has been entered, of this event loop. A value that is no
-            object, or has another key, is sent as ``{"key": ..., "value": ...}``, dataclasses and Structs as objects.
-        label_selector: Show only objects that match; an object that begins or ceases to match is an add or a delete.
-        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and a dead
-            one is noticed.
+        informer: An informer or a derived collection that has been entered on this event loop. A value that is not an
+            object, or has another key, is sent as ``{"key": ..., "value": ...}``, with dataclasses and Structs as
+            objects.
+        label_selector: Show only matching objects. An object that starts or stops matching is an add or a delete.
+        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and a
+            dead one is detected.
 
     Raises:
-        SelectorError: The selector does not parse.
+        SelectorError: The selector is invalid.
     """
     matches = None if label_selector is None else LabelSelector.parse(label_selector).matches
     return EventSourceResponse(_log_of(informer), matches=matches, interval=heartbeat)
 
 
-# One log for each informer, shared by its readers, from the first of them until the informer is left: a log that ended
-# with its last reader could not bridge that reader's reconnect.
+# One log for each informer, shared by its readers. It lives from the first reader until the informer stops. If it
+# ended with its last reader, that reader could not resume after a reconnect.
 _logs: dict[Collection[Any], EventLog] = {}
 
 
@@ -289,10 +292,10 @@ def _log_of(informer: Collection[Any]) -> EventLog:
 
 
 def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:
-    """Fold changes to at most one for each object, in the order of the last; a uid identifies an object.
+    """Fold changes to at most one for each object (identified by uid), in the order of the last change.
 
-    Objects that were added and deleted again are left out, unless the reader has `resumed`: it may have been cut off
-    within other folded changes that contained the object.
+    Objects that were added and deleted again are left out unless the reader has `resumed`. It may have been
+    disconnected within other folded changes that contained the object.
     """
     new: dict[tuple[str, str, str], bool] = {}
     last: dict[tuple[str, str, str], Sight] = {}
@@ -309,14 +312,14 @@ def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:
 
 
 def _event(kind: str, name: str | None, data: bytes) -> bytes:
-    if b"\n" in data or b"\r" in data:  # JSON may have line breaks, and a line break ends the field
+    if b"\n" in data or b"\r" in data:  # JSON may contain line breaks, and a line break ends the field
         data = b"\ndata: ".join(data.splitlines())
     head = f"event: {kind}\nid: {name}\ndata: " if name is not None else f"event: {kind}\ndata: "
     return head.encode() + data + b"\n\n"
 
 
 def _last_id(scope: Scope) -> str | None:
-    """Return the last id that a browser has seen: it sends a header when it reconnects, a page may use the URL."""
+    """Return the last id that a browser has seen, from the header that it sends on reconnecting, or from the URL."""
     for name, value in scope["headers"]:
         if name == b"last-event-id":
             return str(value.decode("latin-1"))

@@ -69,23 +69,23 @@ Setup = Callable[[], AbstractAsyncContextManager[SharedInformerFactory]]
 FactoryOf = Callable[[HTTPConnection], SharedInformerFactory]
 
 _STATE = "kinformer_factory"
-_RETRY_AFTER = {"Retry-After": "1"}  # seconds; a first list takes about that long
-_CHUNK = 256 * 1024  # bytes of a list that are handed to the server at once
+_RETRY_AFTER = {"Retry-After": "1"}  # seconds, about the time for a first list
+_CHUNK = 256 * 1024  # bytes of a list passed to the server at once
 
 
 def kinformer_lifespan(
     setup: Setup | Callable[[], AsyncIterator[SharedInformerFactory]],
 ) -> Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]:
-    """Return a lifespan for FastAPI or Starlette, in which the factory lives as long as the application.
+    """Return a lifespan for FastAPI or Starlette that keeps the factory open as long as the application runs.
 
-    Startup does not wait for the caches: the process answers at once, and `/readyz` tells when it is ready. An
-    application that must not start without them waits in its `setup`.
+    Startup does not wait for the caches: the process responds immediately, and `/readyz` reports when it is ready. An
+        application that must not start without them can wait in its `setup`.
 
-    In a lifespan of your own: ``async with kinformer_lifespan(setup)(app) as state: yield {**state, ...}``.
+    In your own lifespan: ``async with kinformer_lifespan(setup)(app) as state: yield {**state, ...}``.
 
     Args:
-        setup: A function that returns an async context manager which yields a `SharedInformerFactory` that was entered;
-            or an async generator function, without `asynccontextmanager`.
+        setup: A function that returns an async context manager which yields an entered `SharedInformerFactory`, or an
+            async generator function (without `asynccontextmanager`).
 
     Raises:
         TypeError: `setup` does not yield a factory.
@@ -98,14 +98,16 @@ def kinformer_lifespan(
             if not isinstance(factory, SharedInformerFactory):
                 raise TypeError(f"setup must yield a SharedInformerFactory, not {type(factory).__name__}")
             setattr(app.state, _STATE, factory)
-            # Both: mounted applications see only the lifespan's state, and not every test client passes that on.
+            # Both, because mounted applications only see the lifespan's state, which not every test client passes on.
             yield {_STATE: factory}
 
     return lifespan
 
 
 def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
-    """Return the factory of the running application: a FastAPI dependency, or called with a request or websocket.
+    """Return the factory of the running application.
+
+    Use it as a FastAPI dependency, or call it with a request or websocket.
 
     Raises:
         RuntimeError: The application's lifespan is not `kinformer_lifespan`, or has not been entered.
@@ -131,12 +133,12 @@ def informer_of(
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     """Return a dependency on the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
 
-    The informer is requested when it is first needed; request it in `setup` too, so that it has synced by then.
+    The informer is created on first use. Also request it in `setup`, so that it has synced by then.
 
     Args:
         resource, model, options: As for `SharedInformerFactory.for_resource`.
-        require_synced: Answer 503 with a `Retry-After` until the first list is in the cache; False: the endpoint is
-            called with what there is, at first nothing.
+        require_synced: Respond with 503 and a `Retry-After` until the first list is in the cache. False calls the
+            endpoint with the current objects, at first none.
     """
     return _informer_of(resource, options, require_synced=require_synced)
 
@@ -169,7 +171,7 @@ def lister_of(
 def lister_of(
     resource: str | GroupVersionResource, *, require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[Lister]]:
-    """Return a dependency on the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
+    """Return a dependency on the lister of a resource. It works in `async def` and `def` endpoints, on any thread.
 
     ::
 
@@ -179,12 +181,12 @@ def lister_of(
         def pods(pods: Pods) -> list[str]:
             return [pod.key for pod in pods]
 
-    (A `def` endpoint runs in a thread, where `factory.for_resource` is refused.)
+    (A `def` endpoint runs in a thread, where `factory.for_resource` cannot be called.)
 
     Args:
         resource, model, options: As for `SharedInformerFactory.for_resource`.
-        require_synced: Answer 503 with a `Retry-After` until the first list is in the cache; False: the endpoint is
-            called with what there is, at first nothing.
+        require_synced: Respond with 503 and a `Retry-After` until the first list is in the cache. False calls the
+            endpoint with the current objects, at first none.
     """
     informer = _informer_of(resource, options, require_synced=require_synced)
 
@@ -197,12 +199,12 @@ def lister_of(
 def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPConnection], Collection[Any]]:
     """Return a dependency on a derived collection of the factory, by its name: ``Depends(collection_of("load"))``.
 
-    It is given to the factory in `setup`: ``factory.add(derive(nodes, load_of, name="load"))``.
+    Add it to the factory in `setup`: ``factory.add(derive(nodes, load_of, name="load"))``.
 
     Args:
-        name: Of the collection.
-        require_synced: Answer 503 with a `Retry-After` until every value has been computed; False: the endpoint is
-            called with what there is, at first nothing.
+        name: The name of the collection.
+        require_synced: Respond with 503 and a `Retry-After` until every value has been computed. False calls the
+            endpoint with the current values, at first none.
 
     Raises:
         RuntimeError: (of the dependency) The factory has no such collection.
@@ -225,11 +227,11 @@ def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPC
 
 
 def error_handlers() -> dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
-    """Return handlers for what a request can be at fault for, or come too early for, as JSON ``{"detail": text}``.
+    """Return handlers for invalid selectors and unsynced caches, which respond with JSON ``{"detail": text}``.
 
-    ``app = FastAPI(lifespan=..., exception_handlers=error_handlers())``; Starlette takes them too. A `SelectorError`
-    becomes a 400 with its text, which names the position. A `NotSyncedError` becomes a 503 with a `Retry-After`, and
-    names the resources alone: why they have not synced is for `/readyz` and the log.
+    Use them as ``app = FastAPI(lifespan=..., exception_handlers=error_handlers())``, or likewise with Starlette. A
+    `SelectorError` becomes a 400 with its message, which includes the position. A `NotSyncedError` becomes a 503 with
+    a `Retry-After`, and only names the resources. `/readyz` and the log have the reasons.
     """
 
     async def bad_selector(_: Request, error: SelectorError) -> Response:
@@ -268,9 +270,9 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
 def health_router(factory: FactoryOf = get_factory) -> APIRouter:
     """Return a router with `/livez`, `/readyz` and `/statusz`, all JSON, for probes and people.
 
-    `/livez` is 200 while the event loop runs: a restart would not help against anything that `/readyz` reports.
-    `/readyz` is 200 when every informer has synced and follows its server, else 503, also long after the start; it
-    names each resource, its state and the reason. `/statusz` has the health and statistics of each informer.
+    `/livez` is 200 while the event loop runs, because a restart would fix nothing that `/readyz` reports. `/readyz` is
+    200 while every informer has synced and follows its server, and otherwise 503, even long after the start. It lists
+    each resource, its state and the reason. `/statusz` has the health and statistics of each informer.
 
     Args:
         factory: Returns the factory for a request.
@@ -287,14 +289,14 @@ def health_router(factory: FactoryOf = get_factory) -> APIRouter:
 
 
 def object_response(obj: KubeObject) -> Response:
-    """Return an object as JSON: the bytes as they are kept, without decoding them."""
+    """Return an object as JSON: its stored bytes, without decoding them."""
     return Response(obj.raw, media_type="application/json", headers={"ETag": _etag(obj)} if obj.uid else None)
 
 
 def list_response(objects: Iterable[KubeObject]) -> Response:
-    """Return objects as one JSON list, in the form of `kubectl get -o json`; their bytes are sent as they are kept.
+    """Return objects as one JSON list, in the form of `kubectl get -o json`, with their stored bytes.
 
-    It is sent in pieces, so that a list of 100,000 objects is never complete in memory.
+    It is sent in pieces, so that a list of 100,000 objects is never in memory as a whole.
     """
 
     async def body() -> AsyncIterator[bytes]:

@@ -5,7 +5,7 @@
     async with SharedInformerFactory(client, metrics=OpenTelemetryMetrics()) as factory:
         factory.for_resource("v1/pods").add_event_handler(traced(Handler(), resource="v1/pods"))
 
-The metrics are those of ``docs/metrics.md``, under the same names without `_total`, which exporters add.
+The metrics are described in ``docs/metrics.md``. Their names have no suffix `_total`, which exporters add.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ R = TypeVar("R")
 Read = Callable[[str], Iterable[MetricFamily]]
 
 _NAME = "kinformer"
-_ONE_COLLECTION = 0.05  # seconds: the SDK asks for one metric after the other, and informers tell all at once
+_ONE_COLLECTION = 0.05  # seconds. The SDK reads metrics one by one, but informers return all at once
 
 
 class OpenTelemetryMetrics:
-    """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
+    """A sink for `metrics=` of factories, informers, queues and controllers. See `kinformer.Metrics`.
 
-    Figures are read when the SDK collects. An instrument exists for as long as its meter, because OpenTelemetry cannot
-    remove one: for an informer that has ended it gives no more observations.
+    Values are read when the SDK collects. An instrument exists as long as its meter, because OpenTelemetry cannot
+    remove one. After its informer has ended, it yields no more observations.
 
     Args:
-        meter: Makes the instruments; default: the global provider's, under the name "kinformer".
+        meter: The meter for the instruments. By default, the global provider's meter named "kinformer".
     """
 
     def __init__(self, meter: Meter | None = None) -> None:
@@ -56,7 +56,7 @@ class OpenTelemetryMetrics:
         if name not in self._made:
             self._made[name] = self._meter.create_counter(_bare(name), description=text)
         attributes, made = dict(labels), self._made[name]
-        made.add(0, attributes)  # it starts at 0, not with the first event
+        made.add(0, attributes)  # exported from 0, not only from the first event
         return lambda amount: made.add(amount, attributes)
 
     def histogram(
@@ -142,14 +142,14 @@ def _unit(name: str) -> str:
 def traced(handler: R, *, resource: str, tracer: Tracer | None = None) -> R:
     """Return a handler whose calls are spans: ``v1/pods UPDATED``, with the object's namespace, name, uid and version.
 
-    An exception of the handler is recorded in the span, and passed on to the informer, which counts and logs it.
+    An exception of the handler is recorded in the span and propagates to the informer, which counts and logs it.
 
     Args:
-        handler: An object with some of `on_add`, `on_update`, `on_delete`, coroutine functions or plain ones.
+        handler: An object with some of `on_add`, `on_update` and `on_delete`, as plain or coroutine functions.
         resource: The name of the informer's resource in the spans.
-        tracer: Default: the global provider's, under the name "kinformer".
+        tracer: By default, the global provider's tracer named "kinformer".
     """
-    # For an informer it is what the handler is: an object with the same of the three methods, of the same signatures.
+    # The informer sees the same handler methods with the same signatures.
     return cast("R", _Traced(handler, resource, tracer or trace.get_tracer(_NAME)))
 
 
@@ -164,7 +164,7 @@ class _Traced:
         self.__qualname__ = getattr(handler, "__qualname__", type(handler).__qualname__)
 
     def _wrap(self, function: Callable[..., Any], kind: str) -> Callable[..., Awaitable[None]]:
-        @functools.wraps(function)  # the informer looks at the signature, to see which flags the handler takes
+        @functools.wraps(function)  # the informer inspects the signature for the flags that the handler accepts
         async def call(*objects: KubeObject, **flags: Any) -> None:
             attributes = _attributes(self._resource, objects[-1])
             with self._tracer.start_as_current_span(f"{self._resource} {kind}", attributes=attributes):
@@ -189,8 +189,8 @@ def traced_reconcile(
 
     Args:
         reconcile: As for `Controller`.
-        name: Of the spans.
-        tracer: Default: the global provider's, under the name "kinformer".
+        name: The name of the spans.
+        tracer: By default, the global provider's tracer named "kinformer".
     """
     used = tracer or trace.get_tracer(_NAME)
 

@@ -33,7 +33,7 @@ Labels = tuple[str, ...]
 
 
 class _Family:
-    """All series of one name that are instruments: each is written to, or read, by itself."""
+    """All instruments with one name. Each is written to or read separately."""
 
     def __init__(self, text: str, labels: Labels) -> None:
         self.text = text
@@ -58,7 +58,7 @@ class _Histograms(_Family):
     def __init__(self, text: str, labels: Labels, buckets: Sequence[float]) -> None:
         super().__init__(text, labels)
         self.bounds = tuple(buckets)
-        self.series: dict[Labels, list[float]] = {}  # a count for each bucket, one above all of them, the sum
+        self.series: dict[Labels, list[float]] = {}  # counts of the buckets, the count above them, and the sum
 
     def series_of(self, values: Labels) -> Callable[[float], None]:
         bounds, cells = self.bounds, self.series.setdefault(values, [0.0] * (len(self.bounds) + 2))
@@ -70,7 +70,7 @@ class _Histograms(_Family):
         return observe
 
     def end_of(self, resource: str) -> None:
-        """End the series of an owner that has ended."""
+        """Remove the series of an owner that has ended."""
         if "resource" in self.labels:
             place = self.labels.index("resource")
             for values in [values for values in self.series if values[place] == resource]:
@@ -84,18 +84,19 @@ class _Gauges(_Family):
 
 
 class PrometheusMetrics:
-    """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
+    """A sink for `metrics=` of factories, informers, queues and controllers. See `kinformer.Metrics`.
 
-    It is a collector of the registry: figures are read when Prometheus asks. An instrument may be written to by one
-    thread at a time; those of kinformer are, because each belongs to one event loop.
+    It is a collector of the registry: values are read when Prometheus scrapes. Only one thread at a time may write to
+        an instrument. This holds for kinformer's instruments, because each belongs to one event loop.
 
-    With several processes, export from each: prometheus_client's multiprocess mode does not support collectors.
+    With several processes, export from each one, because prometheus_client's multiprocess mode does not support
+    collectors.
 
     Args:
-        registry: The registry to export from; default: prometheus_client's `REGISTRY`.
+        registry: The registry to export from. By default, prometheus_client's `REGISTRY`.
 
     Raises:
-        ValueError: The registry has such a sink already; it refuses any metric that is registered twice.
+        ValueError: The registry already has such a sink, because it refuses metrics that are registered twice.
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
@@ -108,7 +109,7 @@ class PrometheusMetrics:
         registry.register(self)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the content of the registry in the form that an `Accept` header asks for, and its Content-Type."""
+        """Return the content of the registry in the format requested by an `Accept` header, and its Content-Type."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
@@ -162,11 +163,11 @@ class PrometheusMetrics:
     # --- the collector (prometheus_client) ------------------------------------------------------------------
 
     def describe(self) -> Iterable[Metric]:
-        """Return the names by which a registry recognises a second collector of this kind."""
+        """Return the names by which a registry detects a second collector of this kind."""
         return [GaugeMetricFamily("kinformer_objects", "Objects in the cache"), self._broken_reads()]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics with their values of this moment."""
+        """Yield all metrics with their current values."""
         for name, counters in _snapshot(self._counters):
             counted = CounterMetricFamily(name, counters.text, labels=counters.labels)
             for values, cell in _snapshot(counters.series):
@@ -198,7 +199,7 @@ class PrometheusMetrics:
         return families.values()
 
     def _guarded(self, owner: str, read: Callable[[], T]) -> T | None:
-        """Return what `read` gives; None if it fails, which is logged and counted, so that the others are exported."""
+        """Call `read`. If it fails, log and count the failure and return None, so that other metrics are exported."""
         try:
             return read()
         except Exception:
@@ -218,7 +219,7 @@ def _all(read: Callable[[str], Iterable[MetricFamily]], owner: str) -> list[Metr
 
 
 def _snapshot(of: Mapping[T, _V]) -> list[tuple[T, _V]]:
-    # Exports run in other threads; a dict is copied in one step, for which it is locked if there is no GIL.
+    # Exports run in other threads. A dict is copied in one step, under its lock if there is no GIL.
     return list(dict(of).items())
 
 

@@ -1,9 +1,9 @@
 """Ends long responses when their server is about to shut down.
 
-On shutdown uvicorn first waits for all open responses, and only then ends the lifespan. A stream that is open for hours
-would delay it, and an application is not notified. But the server's own flag is visible: uvicorn's signal handler is a
-method of its `Server`, whose `should_exit` it sets. This module reads it four times a second, only while streams are
-open. It installs no handler and changes nothing of the server.
+On shutdown, uvicorn first waits for all open responses, and only then ends the lifespan. A stream that stays open for
+hours would delay it, and the application is not notified. But the server's flag is visible: uvicorn's signal handler
+is a method of its `Server`, and sets `should_exit`. This module reads the flag four times a second, only while streams
+are open. It installs no handler and does not change the server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 __all__ = ["close_event_streams", "ends_with_server"]
 
-_LOOK = 0.25  # seconds between two looks at the flag
+_LOOK = 0.25  # seconds between two checks of the flag
 
 
 class _Watch:
@@ -59,7 +59,7 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictiona
 
 @contextmanager
 def ends_with_server() -> Iterator[asyncio.Future[None]]:
-    """Return a future that is done when the server is about to end, if that can be seen."""
+    """Return a future that is done when the server is about to end, if this can be detected."""
     loop = asyncio.get_running_loop()
     watch = _watches.get(loop)
     if watch is None:
@@ -72,9 +72,10 @@ def ends_with_server() -> Iterator[asyncio.Future[None]]:
 
 
 def close_event_streams() -> None:
-    """End every event stream of this event loop after its current chunk; browsers reconnect.
+    """End every event stream of this event loop after its current chunk. Browsers will reconnect.
 
-    For servers whose shutdown cannot be seen from inside: call it when you learn of it, before they wait for responses.
+    For servers whose shutdown cannot be detected. Call it when the shutdown begins, before the server waits for
+    responses.
     """
     watch = _watches.get(asyncio.get_running_loop())
     if watch is not None:

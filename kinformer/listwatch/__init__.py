@@ -1,4 +1,4 @@
-"""Sources of objects: `ListWatch` over HTTP, and the wrappers that decode, transform or compress what one gives.
+"""Sources of objects: `ListWatch` over HTTP, and wrappers that decode, transform or compress a source's objects.
 
 May import: `wire`, `client` and below.
 Reading order: list_watch, http_page, wrapper, decoding, transform.

@@ -1,4 +1,4 @@
-"""Compressed objects: the dictionary that is trained on them, and the source that compresses what another gives."""
+"""Compressed objects: trains a dictionary on them, and wraps a source to compress its objects."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ __all__ = ["CompactingListerWatcher", "Compaction"]
 
 log = get_logger("kinformer.compaction")
 
-SAMPLES = 1000  # objects that the dictionary is trained on: ten times its size of Pods, and that is enough
-SAMPLE_BYTES = 16 * 1024 * 1024  # of JSON, where objects are large: training takes time by the byte
-_SAMPLE = 64 * 1024  # bytes of one object that training looks at
-_DICTIONARY = 112_640  # bytes: zstd's own default; half of it costs a Pod 2 % more
-_LEVEL = 1  # level 3 gains 1 % on these and takes half as long again
-_JUDGED = 10  # every tenth sample is kept back to judge the dictionary by
+SAMPLES = 1000  # objects to train the dictionary on. For Pods, ten times its size, which is enough
+SAMPLE_BYTES = 16 * 1024 * 1024  # limit for large objects, because training time grows with the bytes
+_SAMPLE = 64 * 1024  # bytes of each object used for training
+_DICTIONARY = 112_640  # bytes, zstd's default. With half of it, Pods take 2 % more
+_LEVEL = 1  # level 3 gains 1 % here and takes 50 % longer
+_JUDGED = 10  # every tenth sample is held out to evaluate the dictionary
 _GAIN = 0.9  # a dictionary that saves less than a tenth is not worth its memory
 
 
 class Compaction:
-    """Makes the objects of one informer small.
+    """Compresses the objects of one informer.
 
-    The first objects are compressed each by itself (a Pod to 0.35 of its JSON). After 1,000 objects with different
-    keys, a dictionary is trained on them in a worker thread, which takes a third of a second; with it, similar objects,
-    as those of one resource are, shrink to a tenth. A dictionary that does not help is not used, and an object that
-    does not shrink at all stays as it is.
+    The first objects are compressed individually (a Pod to 0.35 of its JSON). After 1,000 objects with different keys,
+    a dictionary is trained on them in a worker thread, which takes a third of a second. With it, similar objects, such
+    as the objects of one resource, shrink to a tenth. A dictionary that does not help is not used, and an object that
+    does not shrink stays unchanged.
 
     Raises:
-        ConfigError: There is no zstd: `backports.zstd` is not installed, or Python was built without it.
+        ConfigError: zstd is missing: `backports.zstd` is not installed, or Python was built without it.
     """
 
     def __init__(self) -> None:
         self._zstd = _zstd()
         self._codec = _ZstdCodec(self._zstd, None)
-        # By key, compressed: they are the cache's own objects, so that a cache that stays small is not held twice.
+        # By key, compressed. These are the cache's own objects, so that a small cache is not stored twice.
         self._samples: dict[str, KubeObject] | None = {}
         self._sampled = 0
         self._training = False
@@ -56,7 +56,7 @@ class Compaction:
 
     @property
     def due(self) -> bool:
-        """True if there are enough samples to train on, and no training is running."""
+        """True if there are enough samples for training, and no training is running."""
         samples = self._samples
         if samples is None or self._training:
             return False
@@ -64,11 +64,14 @@ class Compaction:
 
     @property
     def dictionary(self) -> bool | None:
-        """True if there is a dictionary; None before the training, False if it did not help."""
+        """True if there is a dictionary, None before the training, or False if it did not help."""
         return self._dictionary
 
     def compact(self, obj: KubeObject) -> KubeObject:
-        """The object in its small form; one that would not shrink, or is packed already, as it is."""
+        """Return the compressed object.
+
+        An object that would not shrink, or is already packed, is returned unchanged.
+        """
         if type(obj) is PackedObject:
             return obj
         raw = obj.raw
@@ -83,7 +86,7 @@ class Compaction:
         return small
 
     async def train(self) -> None:
-        """Train the dictionary, in a worker thread. Cancelled, it is as if it had not been called."""
+        """Train the dictionary in a worker thread. If cancelled, it has no effect."""
         samples = self._samples
         if samples is None or self._training:
             return
@@ -100,13 +103,13 @@ class Compaction:
 
 
 class _ZstdCodec:
-    """A compressor with one dictionary, or none; objects that were compressed with it hold it."""
+    """A compressor with or without a dictionary. Objects compressed with it hold a reference to it."""
 
     __slots__ = ("_compress", "_decompressor", "_dictionary")
 
-    def __init__(self, zstd: Any, dictionary: Any) -> None:  # Any: `compression.zstd` and `backports.zstd` are equal
+    def __init__(self, zstd: Any, dictionary: Any) -> None:  # Any: one of two modules with the same API
         level, dict_id = zstd.CompressionParameter.compression_level, zstd.CompressionParameter.dict_id_flag
-        digested = None if dictionary is None else dictionary.as_digested_dict  # else it is digested for each object
+        digested = None if dictionary is None else dictionary.as_digested_dict  # otherwise digested per object
         compressor = zstd.ZstdCompressor(options={level: _LEVEL, dict_id: 0}, zstd_dict=digested)
         self._compress = partial(compressor.compress, mode=compressor.FLUSH_FRAME)
         self._decompressor = zstd.ZstdDecompressor
@@ -117,20 +120,20 @@ class _ZstdCodec:
         return result
 
     def unpack(self, obj: KubeObject) -> bytes:
-        # A decompressor is for one frame, and making it is most of what a read costs. So threads share the dictionary
-        # alone, which does not change.
+        # A decompressor handles one frame, and creating it is most of the cost of a read. So threads share only the
+        # dictionary, which does not change.
         result: bytes = self._decompressor(self._dictionary).decompress(obj._data)
         return result
 
 
 def _train(zstd: Any, objects: list[KubeObject]) -> _ZstdCodec | None:
-    """A codec with a dictionary of these objects; None if it does not help."""
+    """Return a codec with a dictionary of these objects, or None if it does not help."""
     raws = [obj.raw[:_SAMPLE] for obj in objects]
-    judged = raws[::_JUDGED]  # it has seen the others, and knows those by heart
+    judged = raws[::_JUDGED]  # the dictionary was trained on the others
     del raws[::_JUDGED]
     try:
         dictionary = zstd.train_dict(raws, _DICTIONARY)
-    except (zstd.ZstdError, ValueError) as error:  # too little, or too much alike, to learn from; nothing at all
+    except (zstd.ZstdError, ValueError) as error:  # too little data, or too similar, for training
         log.debug("no dictionary could be trained: %s", error, reason="no_dictionary")
         return None
     codec, plain = _ZstdCodec(zstd, dictionary), _ZstdCodec(zstd, None)
@@ -150,21 +153,20 @@ def _zstd() -> ModuleType:
         raise ConfigError(text) from error
 
 
-_KEPT = frozenset(("ADDED", "MODIFIED"))  # the types of events whose objects are going to be kept
+_KEPT = frozenset(("ADDED", "MODIFIED"))  # types of events whose objects will be kept
 
 
 class CompactingListerWatcher(ConvertingListerWatcher):
-    """A `ListerWatcher` around another, which compresses each object that is going to be kept, once.
+    """A wrapper around a `ListerWatcher` that compresses each object that will be kept, once.
 
-    Last states (DELETED) and bookmarks pass as they are, and an object that the cache has already is not compressed
-    again. It offers what the inner source offers; order, errors and cancellation are those of the inner source.
-    It works in slices of 1 ms, and once, when there is enough to train a dictionary on, waits for that, while others
-    have the loop.
+    Last states (DELETED) and bookmarks pass unchanged, and an object that is already in the cache is not compressed
+    again. Abilities, order, errors and cancellation are the same as for the inner source. It works in slices of 1 ms.
+    Once there are enough samples, it waits for the training of the dictionary, during which other tasks can run.
 
     Args:
-        inner: The source, transform and all.
+        inner: The source, including any transform.
         compaction: The compression, shared by all sources of one cache.
-        known: key -> the object in the cache, or None.
+        known: Returns the object in the cache for a key, or None.
     """
 
     def __init__(self, inner: ListerWatcher, compaction: Compaction, *, known: Callable[[str], Any]) -> None:
@@ -173,13 +175,13 @@ class CompactingListerWatcher(ConvertingListerWatcher):
         self._known = known
 
     def convert_object(self, obj: Any) -> KubeObject:
-        """Return the object in its compact form, or as the cache has it."""
+        """Return the compressed object, or the object in the cache."""
         entry = obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)
         known: KubeObject = known_or_new(self._known, entry)
         return known if known is not entry else self._compaction.compact(entry)
 
     def convert_event(self, event: WatchEvent) -> WatchEvent:
-        """Return the event with the object in its compact form; last states and bookmarks stay as they are."""
+        """Return the event with the compressed object. Last states and bookmarks stay unchanged."""
         return WatchEvent(event.type, self.convert_object(event.object)) if event.type in _KEPT else event
 
     def _must_pause(self, budget: YieldBudget) -> bool:

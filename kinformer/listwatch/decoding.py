@@ -1,4 +1,4 @@
-"""The source that makes objects of what a source of the program's own gives, such as dicts."""
+"""A wrapper that converts the objects of a custom source, such as dicts, to `KubeObject`s."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ _DECODED = frozenset(("ADDED", "MODIFIED", "DELETED"))
 
 
 class DecodingListerWatcher(ConvertingListerWatcher):
-    """A `ListerWatcher` around another, whose objects are all `KubeObject`s.
+    """A wrapper around a `ListerWatcher` that converts all objects to `KubeObject`s.
 
-    An object that cannot become one is left out, counted and logged once per key, as a `ListWatch` does with an object
-    that it cannot decode: in a watch it is a DELETED of its key, so that an older state of it goes from the cache, or a
-    BOOKMARK of its resourceVersion if it has no name. Without both it is unknown which change was lost, so the stream
-    ends with a WatchError, and a reflector lists again.
+    An object that cannot be converted is skipped, counted and logged once per key, like an object that a `ListWatch`
+    cannot decode. In a watch it becomes a DELETED for its key, so that an older state is removed from the cache, or a
+    BOOKMARK with its resourceVersion if it has no name. Without either, it is unknown which change was lost, so the
+    stream ends with a WatchError, and a reflector lists again.
 
-    It offers what the inner source offers; order, errors and cancellation are those of the inner source. It works in
-    slices of 1 ms.
+    Abilities, order, errors and cancellation are the same as for the inner source. It works in slices of 1 ms.
 
     Args:
         inner: The source.
 
     Attributes:
-        decode_errors: The number of objects that were left out.
-        bytes: Always 0: the inner source counts the bytes that it receives, if it can.
+        decode_errors: The number of skipped objects.
+        bytes: Always 0, because only the inner source can count received bytes.
     """
 
     def __init__(self, inner: ListerWatcher) -> None:
@@ -55,7 +54,7 @@ class DecodingListerWatcher(ConvertingListerWatcher):
             return None
 
     def convert_event(self, event: WatchEvent) -> WatchEvent:
-        """Return the event with a `KubeObject`, or with an `UndecodableObject` if its object cannot become one."""
+        """Return the event with a `KubeObject`, or with an `UndecodableObject` if the conversion fails."""
         kind, obj = event
         if type(obj) is KubeObject or kind not in _DECODED:
             return event
@@ -75,7 +74,7 @@ class DecodingListerWatcher(ConvertingListerWatcher):
         if not self._told.is_news(name):
             return
         source = self.capabilities.name
-        cause = error.__cause__ or "metadata.name is missing"  # the text of the error itself quotes the object
+        cause = error.__cause__ or "metadata.name is missing"  # the error's own message quotes the object
         text = "%s: %s cannot be decoded and is left out: %s"
         log.error(text, source, name, cause, resource=source, key=key, reason="decode_error")
 

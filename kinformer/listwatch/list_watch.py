@@ -1,4 +1,4 @@
-"""A source of objects on HTTP: lists and watches one resource, in all namespaces or one."""
+"""A source of objects over HTTP: lists and watches one resource, in all namespaces or one."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ __all__ = ["IngestStats", "ListWatch"]
 
 log = get_logger("kinformer.list_watch")
 
-_SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
-_LINES = 16  # events that are decoded between two looks at the clock
-_CLUSTER_TTL = 1.0  # seconds: informers that reconnect together ask once
+_SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
+_LINES = 16  # events decoded between two checks of the clock
+_CLUSTER_TTL = 1.0  # seconds, so that informers that reconnect together send one request
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
-_HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
+_HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
 
-# Fields of pods that servers select by, and that compare as "" if they are not set.
+# Selectable fields of pods that compare as "" if they are not set.
 _EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
 _AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
-# Understood by servers from 1.38 on (ManagedFieldsOptOut); older ones, and proxies, ignore the parameter, and a server
-# that refuses it has the next clause.
+# Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
+# that refuses it uses the next clause.
 _DROP = ";drop=metadata.managedFields"
 
 
 @dataclass(slots=True)
 class IngestStats:
-    """Counts of a source: `bytes` of bodies, and objects that were left out because they could not be decoded."""
+    """Counts of a source: `bytes` of bodies, and objects skipped because they could not be decoded."""
 
     bytes: int = 0
     decode_errors: int = 0
@@ -69,28 +69,29 @@ class IngestStats:
 class ListWatch:
     """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
 
-    Usable any number of times, also at once. Every request is made as it is asked for: no retry, no backoff, no
-    time limit but the client's for the head of an answer; all that is a reflector's affair.
+    It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except the
+    client's limit for the head of a response. All that is up to the reflector.
 
     Args:
-        client: Where to; entered before the first request.
+        client: The client, which must be entered before the first request.
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
-        namespace: One; None is all of them, and is for cluster-scoped resources too.
+        namespace: The namespace, or None for all namespaces and for cluster-scoped resources.
         label_selector, field_selector, shard_selector: Filters that the server applies.
-        tweak_list_options: Takes the options of each request and returns those to send; sees the selectors.
-        metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of the objects.
-        fields: JSON paths; the rest of each object is dropped.
-        keep_managed_fields: False, because they are a third of many objects and hardly ever read.
-        max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
-        max_list_bytes: Bytes of one answer to a LIST, above which it fails; 16 GiB, which no API server sends in the
-            60 s that it gives a request. A program with less memory may want less.
+        tweak_list_options: Takes the options of each request, including selectors, and returns the options to send.
+        metadata_only: Request PartialObjectMetadata, which is then also the `kind` of the objects.
+        fields: JSON paths to keep. The rest of each object is dropped.
+        keep_managed_fields: Keep managedFields. False by default, because they are a third of many objects and rarely
+            used.
+        max_event_bytes: The maximum size of an event or item, above which the stream fails. 16 MiB, as in client-go.
+        max_list_bytes: The maximum size of a LIST response, above which it fails. 16 GiB, which no API server sends
+            within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource` or a path of `fields` does not parse.
+        ConfigError: `resource` or a path in `fields` is invalid.
 
     Attributes:
-        stats: Counts, since the beginning.
-        decodes: True, except in a subclass with a `list` or `watch` of its own.
+        stats: The counts so far.
+        decodes: True, except in a subclass that overrides `list` or `watch`.
         name: `"v1/pods in default"`.
     """
 
@@ -114,7 +115,7 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = namespace or None
         self.stats = IngestStats()
-        own = type(self)  # a subclass may give other objects
+        own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
         self._path = self.resource.path(self.namespace)
@@ -136,7 +137,7 @@ class ListWatch:
         self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._told = LogOnce()
-        self._kind = ""  # of the objects so far; "" before
+        self._kind = ""  # kind of the objects so far, or ""
         self._form = {
             "accept": form,
             "fields": repr(fields and sorted(fields)),
@@ -148,7 +149,7 @@ class ListWatch:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Its optional abilities, found once."""
+        """The source's optional abilities, determined once."""
         return find_capabilities(self)
 
     @property
@@ -157,16 +158,17 @@ class ListWatch:
         return self.client.handler_limiter
 
     async def list(self, options: ListOptions) -> ListPage:
-        """List one page; returns with the head of the answer, and `items` come as their bytes arrive.
+        """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
 
-        `items` gives a list for each piece that arrived, also where no item was complete with it: an empty one says
-        that the server lives. The page's resourceVersion and continue token are there after the last. Iterating to
-        the end, being cancelled, and an error close the stream; a reader that stops before that calls `items.aclose()`.
+        `items` yields a list for each chunk that arrives. The list is empty if the chunk completes no item, which
+        still shows that the server is alive. The page's resourceVersion and continue token are set after the last
+        list. Iterating to the end, cancellation or an error closes the stream. A reader that stops earlier must call
+        `items.aclose()`.
 
         Raises:
-            APIError, ConnectError: As `Client.stream`; a 404 names the nearest resource that the server has.
-            ConnectError, DecodeError: (from `items`) the body broke off, or is not a list. A list cut short is an
-                error, never a short list.
+            APIError, ConnectError: As for `Client.stream`. A 404 names the server's nearest resource.
+            ConnectError, DecodeError: (from `items`) The body was cut off, or is not a list. A truncated list is
+                always an error, never a short list.
         """
         sent = self._options(options)
         try:
@@ -181,17 +183,18 @@ class ListWatch:
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """Open a stream of lists of events, one for each chunk that arrived, even if the chunk completed none.
+        """Open a stream of lists of events, one for each chunk that arrives, even if the chunk completes no event.
 
-        Ends when the server ends it or the connection is cut. An event that had not arrived completely is dropped; it
-        comes again from the last resourceVersion on. An object that cannot be decoded is left out, counted and logged
-        once; the stream has a DELETED of its key and resourceVersion instead, so that an older state of it goes
-        (a BOOKMARK if its name cannot be read either). The events before an error are given first.
+        It ends when the server ends it or the connection is cut. An incomplete event is dropped, and is sent again to
+        a watch from the last resourceVersion. An object that cannot be decoded is skipped, counted and logged once.
+        Instead, the stream has a DELETED with its key and resourceVersion, so that an older state is removed (or a
+        BOOKMARK if its name cannot be read either). The events before an error are yielded first.
 
         Raises:
-            APIError, ConnectError: (on entering) as `Client.stream`; a 404 of an initial stream is as that of `list`.
-            APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
-            WatchError, DecodeError: (from the stream) what came is not a watch, or of another kind, or cannot be read.
+            APIError, ConnectError: (on entering) As for `Client.stream`. A 404 of an initial stream is as for `list`.
+            APIError: (from the stream) An ERROR event, for example `ExpiredError` for a 410.
+            WatchError, DecodeError: (from the stream) The data is not a watch, is of another kind, or cannot be
+                decoded.
         """
         params = {**self._options(options).params(), "watch": "true"}
         if options.send_initial_events:
@@ -207,67 +210,67 @@ class ListWatch:
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
-        """Ask for the server's current version, and its cluster: the uid of kube-system, None if that is hidden.
+        """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
 
-        By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
-        ListWatches of a client that ask for the resource and namespace at the same time; an answer of before is not
-        used again, because a server may have been restored since.
+        It uses a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Concurrent
+        calls of all ListWatches of a client with the same resource and namespace share one request. An earlier
+        response is not reused, because the server may have been restored in the meantime.
 
         Raises:
-            APIError, ConnectError, DecodeError: It cannot be had.
+            APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         client, path = self.client, self._path
         version = await client._shared(("tip", path), lambda: _resource_version(client, path), ttl=0.0)
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
-        """Ask for the cluster, as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
+        """Return the cluster as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
 
         Raises:
-            APIError, ConnectError, DecodeError: It cannot be had.
+            APIError, ConnectError, DecodeError: The request failed or was refused.
         """
-        # Only the first probe is kept, which remembers for all that it may not ask.
+        # Only the first probe is kept. It caches for all callers that it may not ask.
         uid: str | None = await self.client._shared("cluster", KubeSystemProbe(self.client).uid, ttl=_CLUSTER_TTL)
         return uid
 
     async def presence(self) -> bool | None:
-        """True if discovery serves the resource, False if not, None if the answer is missing or cannot be trusted."""
+        """Return True if discovery has the resource, False if not, or None if the response is missing or unreliable."""
         return await presence(self.client, self.resource)
 
     async def nearest(self) -> str | None:
-        """Return the name of the served resource that comes nearest to this one; None if none does."""
+        """Return the name of the served resource nearest to this one, or None."""
         return await nearest_resource(self.client, self.resource)
 
     @property
     def contents(self) -> Mapping[str, str]:
-        """A description of the objects and their form: equal for sources that give the same."""
+        """Return a description of the objects and their form. It is equal for sources of the same objects."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
         return {**where, "query": query, **self._form}
 
     def keep(self, obj: KubeObject) -> KubeObject:
-        """Convert an object of an earlier time into the form in which this source gives objects."""
+        """Convert an older object into the form of this source's objects."""
         return self._decoder.keep(obj)
 
     def read_paths(self, paths: Iterable[str]) -> None:
-        """Read the values of these paths with each object from now on, as the index of a cache asks for.
+        """Read the values of these paths with each object from now on, for the indexes of a cache.
 
         Raises:
-            ConfigError: A path does not parse.
+            ConfigError: A path is invalid.
         """
         self._decoder.read_paths(paths)
 
     @property
     def selects_all(self) -> bool:
-        """True if the requests have no selector, so that no object is left out."""
+        """Return True if the requests have no selector, so that all objects are selected."""
         params = self._options(ListOptions()).params()
         return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
 
     def selects(self, obj: KubeObject) -> bool:
-        """True if the object, as a server has just answered it, may be among those of this source.
+        """Return True if an object in a server's response may belong to this source.
 
-        False is certain: it is in another namespace, or a selector leaves it out. If a field is not in the object, only
-        the server knows its value for comparisons, except for those of `_EMPTY_IF_ABSENT`.
+        False is certain: the object is in another namespace, or a selector excludes it. If a field is missing from the
+        object, only the server knows its value for comparisons, except for the fields in `_EMPTY_IF_ABSENT`.
         """
         if self.namespace and obj.namespace != self.namespace:
             return False
@@ -277,17 +280,17 @@ class ListWatch:
                 return False
             requirements = FieldSelector.parse(params.get("fieldSelector")).requirements
             return all(_may_meet(obj, *requirement) for requirement in requirements)
-        except (SelectorError, ConfigError, DecodeError):  # the server's to judge
+        except (SelectorError, ConfigError, DecodeError):  # left to the server
             return True
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
-        """Read the metadata of one object as etcd has it now; None if it does not exist or is no longer selected.
+        """Read the current metadata of one object from etcd, or None if it does not exist or is no longer selected.
 
-        By a LIST of that one name, which costs a server no more than a GET, and needs no other permission than the
-        informer has.
+        It uses a LIST of that name, which costs the server no more than a GET and needs only the informer's own
+        permissions.
 
         Raises:
-            APIError, ConnectError, DecodeError: It cannot be had.
+            APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         own = self._options(ListOptions())
         escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
@@ -385,7 +388,7 @@ class ListWatch:
         except PoisonObjectError as error:
             if not error.resource_version:
                 self.stats.decode_errors += 1
-                raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
+                raise WatchError(f"{self.name}: an event without a readable resourceVersion: {error}") from error
             self._count_poison(error)
             return WatchEvent(
                 "DELETED" if error.key else "BOOKMARK", UndecodableObject.of(error.key, error.resource_version)
@@ -396,29 +399,29 @@ class ListWatch:
         return event
 
     def _meet_kind(self, obj: KubeObject) -> None:
-        """The first object of a kind says what the others are to be; the next list may say something else."""
+        """Check an object's kind against the stream's first kind. The next list may bring another kind."""
         expected, self._kind = self._kind, obj.kind
         if expected:
             self._kind = ""
-            raise WatchError(f"{self.name}: {obj!r} came in a watch of the kind {expected}")
+            raise WatchError(f"{self.name}: expected {expected} in the watch, got {obj!r}")
 
     def _count_poison(self, error: PoisonObjectError) -> None:
         self.stats.decode_errors += 1
         key = error.key or "(an object without a name)"
         if not self._told.is_news(key):
             return
-        text = "%s: %s cannot be decoded and is left out: %s"  # its cause: its own text quotes the object
+        text = "%s: %s cannot be decoded and is left out: %s"  # the error itself quotes the object
         log.error(text, self.name, key, error.__cause__, resource=self.name, key=error.key, reason="decode_error")
 
     def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
-        # Servers that do not know the parameter ignore it, and send everything; those that do, say so in the lists
-        # of built-in types, which put kind before the items. Lists of custom resources never tell.
+        # Servers that do not support the parameter ignore it and send everything. Servers that do report it in lists
+        # of built-in types, which have kind before the items. Lists of custom resources never report it.
         if typed and not header.shard_info and self._told.is_news("", "shards_ignored"):
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
 
 
 def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
-    """False if the object certainly does not meet this condition of a field selector."""
+    """Return False if the object certainly does not match this condition of a field selector."""
     empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
     found = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
     return not isinstance(found, str) or (found == value) == (operator == "=")

@@ -1,4 +1,4 @@
-"""The objects of a page of a list: as they arrive over HTTP, and converted on their way."""
+"""The items of a page of a list: as they arrive over HTTP, and converted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["HTTPPageItems", "map_page"]
 
-_BATCH = 500  # objects of a plain iterable that are handed on together
+_BATCH = 500  # objects of a plain iterable passed on together
 
 Convert = Callable[[Iterable[Any]], Awaitable[list[KubeObject]]]
 
 
 class HTTPPageItems:
-    """The items of a page, in lists; owns the connection that they come from.
+    """Iterates over the items of a page in lists. It owns the connection.
 
-    Reading to the end, an error and cancellation close it. A reader that stops earlier calls `aclose`.
+    Reading to the end, an error or cancellation closes the connection. A reader that stops earlier must call `aclose`.
     """
 
     def __init__(self, connection: AsyncExitStack, lists: AsyncGenerator[list[KubeObject], None]) -> None:
@@ -43,7 +43,7 @@ class HTTPPageItems:
 
 
 def map_page(page: ListPage, convert: Convert) -> ListPage:
-    """`page` with what `convert` makes of each list of its objects; `items` is an async iterable of lists."""
+    """Return the page with each list of objects converted. `items` is an async iterable of lists."""
     items = page.items
     inner = aiter(items) if isinstance(items, AsyncIterable) else _batches(items)
     return ListPage(_ConvertedLists(convert, inner), header=page.header)
@@ -66,7 +66,7 @@ class _Closable(Protocol):
 
 
 class _ConvertedLists:
-    """The converted lists of a page; closes the lists that they come from."""
+    """The converted lists of a page. Closes the inner lists."""
 
     def __init__(self, convert: Convert, inner: AsyncIterator[list[Any]]) -> None:
         self._convert = convert

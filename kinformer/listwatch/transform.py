@@ -1,4 +1,4 @@
-"""The transform: a user's function between a source and everything that is kept of it."""
+"""The transform: a user's function applied to each object of a source before it is stored."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ __all__ = ["TransformError", "TransformingListerWatcher"]
 
 log = get_logger("kinformer.transform")
 
-# The number of keys whose failure is remembered as logged; beyond that all may be logged once more.
+# The number of keys whose failure is known to be logged. Beyond that, failures may be logged again.
 
 _encode = msgspec.json.Encoder().encode
 _identity_only = Projection(())
 
 
 class TransformError(KinformerError):
-    """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
+    """A transform raised (see `__cause__`), did not return a dict, or changed the identity of the object."""
 
 
 class TransformingListerWatcher(ConvertingListerWatcher):
-    """A `ListerWatcher` around another, which applies a user's transform to every object, once.
+    """A wrapper around a `ListerWatcher` that applies a user's transform to every object, once.
 
-    The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
-    raises, returns no dict, or changes name, namespace, uid or resourceVersion, the object is left out too, which is
-    counted in `transform_errors`, logged once per key, and given to `on_error`.
+    The transform gets its own copy as a dict, and returns a dict (the same or another), or None to leave the object
+    out. If it raises, does not return a dict, or changes name, namespace, uid or resourceVersion, the object is left
+    out too. This is counted in `transform_errors`, logged once per key, and passed to `on_error`.
 
-    An object that is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and
-    the resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries the
-    cached object, else only its identity (for an ADDED its key and version, as an `UndecodableObject`): never data that
-    the transform might have removed.
+    An object that is left out is missing from lists, and becomes a DELETED event in a watch, so that a cached object
+    is removed and the resourceVersion advances. Such an event, and the event of a real delete that the transform
+    rejected, has the cached object or else only its identity (for an ADDED its key and version, as an
+    `UndecodableObject`). It never contains data that the transform might have removed.
 
-    It offers what the inner source offers; order, errors and cancellation are those of the inner source. Long lists are
-    transformed in slices of 1 ms.
+    Abilities, order, errors and cancellation are the same as for the inner source. Long lists are transformed in
+    slices of 1 ms.
 
     Args:
         inner: The source.
-        transform: dict -> dict or None. It should give equal results for equal objects, for a relist may ask again.
-        on_error: Called as `on_error(key, error)` at each failure with a TransformError; if it raises, the list or
-            watch raises that.
-        known: key -> the object in the cache, or None. One of the same uid and resourceVersion is used again, instead
-            of transforming anew.
+        transform: Takes a dict, and returns a dict or None. It should return equal results for equal objects, because
+            a relist may call it again.
+        on_error: Called as `on_error(key, error)` on each failure, with a TransformError. If it raises, the list or
+            watch raises that exception.
+        known: Returns the object in the cache for a key, or None. An object with the same uid and resourceVersion is
+            reused instead of being transformed again.
 
     Raises:
         TypeError: The transform cannot be called with a document, or is a coroutine function.
@@ -73,13 +74,13 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         self._transform = transform
         self._on_error = on_error
         self._known = known
-        # managedFields are kept here, so that the transform can decide about them.
+        # managedFields are kept here, so that the transform can use them.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the inner source, except that paths are read of what the transform returns."""
+        """The abilities of the inner source, except that paths are read from the transformed objects."""
         return dataclasses.replace(super().capabilities, path_reading=self)
 
     def read_paths(self, paths: Iterable[str]) -> None:
@@ -87,14 +88,14 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         self._decoder.read_paths(paths)
 
     def convert_event(self, event: WatchEvent) -> WatchEvent:
-        """Return the event with the transformed object; BOOKMARKs, and objects that are unknown, stay as they are."""
+        """Return the event with the transformed object. BOOKMARKs and unknown objects stay unchanged."""
         if event.type == "BOOKMARK" or type(event.object) is UndecodableObject:
             return event
         entry = _entry(event.object)
         result = self.apply(entry)
         if result is not None:
             return WatchEvent(event.type, result)
-        if event.type == "ADDED":  # an UndecodableObject may come of an initial event, and so ends no initial stream
+        if event.type == "ADDED":  # an UndecodableObject does not end an initial stream
             return WatchEvent("DELETED", UndecodableObject.of(entry.key, entry.resource_version))
         return WatchEvent("DELETED", self._leaving(entry))
 
@@ -103,7 +104,10 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         return self.apply(_entry(obj))
 
     def apply(self, entry: KubeObject) -> KubeObject | None:
-        """The transformed object, or None if it is left out; failures are counted and reported as described above."""
+        """Return the transformed object, or None if it is left out.
+
+        Failures are counted and reported as described above.
+        """
         cached = self._cached(entry)
         if cached is not None and cached.resource_version == entry.resource_version:
             return cached
@@ -124,12 +128,12 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         if not isinstance(result, dict):
             if inspect.iscoroutine(result):
                 result.close()
-            raise TransformError(f"the transform returned {type(result).__name__}, no dict, for {entry!r}")
+            raise TransformError(f"the transform returned {type(result).__name__} instead of a dict for {entry!r}")
         try:
             transformed = self._decoder.item(_encode(result), entry.api_version, entry.kind)
         except (DecodeError, TypeError, ValueError, RecursionError) as error:
             reason = error.__cause__ if isinstance(error, PoisonObjectError) else error
-            raise TransformError(f"the transform returned no object for {entry!r}: {reason}") from error
+            raise TransformError(f"the transform returned an invalid object for {entry!r}: {reason}") from error
         if (transformed.key, transformed.uid, transformed.resource_version) != (
             entry.key,
             entry.uid,
@@ -145,7 +149,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         return cached if isinstance(cached, KubeObject) and entry.uid and cached.uid == entry.uid else None
 
     def _leaving(self, entry: KubeObject) -> KubeObject:
-        # With the new resourceVersion, which the reader goes on from.
+        # With the new resourceVersion, from which the reader continues.
         cached = self._cached(entry)
         if cached is None:
             return self._decoder.item(_identity_only(entry.raw))

@@ -1,4 +1,4 @@
-"""Sources around a source, whose objects go through a function on their way."""
+"""Wrappers around sources that pass objects through a function."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper"]
 
 
 class ListerWatcherWrapper:
-    """A source that changes what another gives, and offers what that offers beside `list` and `watch`."""
+    """A source that modifies another source's objects. It keeps the other source's optional abilities."""
 
     def __init__(self, inner: ListerWatcher) -> None:
         self._inner = inner
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the inner source."""
+        """The abilities of the inner source."""
         return capabilities_of(self._inner)
 
     def __repr__(self) -> str:
@@ -35,19 +35,19 @@ class ListerWatcherWrapper:
 class ConvertingListerWatcher(ListerWatcherWrapper, ABC):
     """A source that converts the objects of another one by one, in slices of 1 ms.
 
-    Order, errors and cancellation are those of the inner source. Empty lists of events pass as they are.
+    Order, errors and cancellation are the same as for the inner source. Empty lists of events pass unchanged.
     """
 
     @abstractmethod
     def convert_object(self, obj: Any) -> KubeObject | None:
-        """Return the object that takes the place of one of a list, or None to leave it out."""
+        """Convert an object of a list, or return None to leave it out."""
 
     @abstractmethod
     def convert_event(self, event: WatchEvent) -> WatchEvent:
-        """Return the event that takes the place of one of a watch; a WatchError ends the stream after those before."""
+        """Convert an event of a watch. A WatchError ends the stream after the events before it."""
 
     async def list(self, options: ListOptions) -> ListPage:
-        """List one page; `items` is an async iterable of lists."""
+        """List one page. `items` is an async iterable of lists."""
         return map_page(await self._inner.list(options), self.convert_objects)
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ class ConvertingListerWatcher(ListerWatcherWrapper, ABC):
             yield events
 
     async def convert_objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
-        """Convert objects of a list; the result belongs to the caller."""
+        """Convert objects of a list. The result belongs to the caller."""
         budget = YieldBudget()
         converted: builtins.list[KubeObject] = []
         for obj in objects:

@@ -1,6 +1,6 @@
-"""The reflector: lists a source, watches it from there, and recovers from every failure.
+"""The reflector: lists a source, watches it from that version, and recovers from every failure.
 
-Owns the resourceVersion up to which the source was followed.
+Owns the resourceVersion that the store has reached.
 
 May import: `listwatch`, `cache` and below.
 Reading order: reflector, recovery, watch, relist, watch_list, continuity.

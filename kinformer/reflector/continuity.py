@@ -1,9 +1,9 @@
 """Checks, before resuming a watch, that the server has not been replaced or rolled back.
 
-A server accepts a plain watch at a resourceVersion that it has not reached, and sends nothing until it gets there. So
-after a restore of etcd, or with another cluster behind the same URL, the cache would look live and be wrong for hours
-(kubernetes/kubernetes#107457). A list with limit 1 reveals that at the price of one object. It is made whenever a
-stream ended neither by the client's will nor at its own timeoutSeconds, and after each refused connection.
+A server accepts a plain watch at a resourceVersion that it has not reached, and sends nothing until it does. So after
+a restore of etcd, or with another cluster behind the same URL, the cache would look live and be wrong for hours
+(kubernetes/kubernetes#107457). A list with limit 1 detects this at the cost of one object. It is made whenever a
+stream was ended neither by the client nor at its own timeoutSeconds, and after each refused connection.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ __all__ = ["AWAY", "NO_ANSWER", "Continuity", "ContinuityCheck", "Gap"]
 log = get_logger("kinformer.reflector")
 
 NO_ANSWER = (400, 403, 404, 405, 406, 415, 422, 501)
-"""Statuses of a request that would be refused again: it is not allowed, or a user's own source does not support it."""
+"""Statuses of a request that would be refused again, because it is not allowed or a custom source does not support
+it."""
 
 AWAY = 2.0
-"""Seconds without a stream, or asleep, after which the server must be verified, although the stream ended at its own
-timeout: such a stream is opened again within milliseconds."""
+"""Seconds without a stream, or suspended, after which the server must be verified even if the stream ended at its own
+timeout, because such a stream is normally reopened within milliseconds."""
 
 
 class ContinuityCheck:
-    """Compares a server with the version and the cluster that were seen before.
+    """Compares a server with the version and the cluster seen before.
 
     The version comes from `tip` if the source has it (see `TipProbe`), otherwise from a list with limit 1. The identity
     of the cluster comes from `tip`, or more cheaply from `cluster` (see `ClusterProbe`).
@@ -43,7 +44,7 @@ class ContinuityCheck:
         timeout: Seconds for a response.
 
     Attributes:
-        cluster: The identity of the cluster; None while it is not known.
+        cluster: The identity of the cluster, or None while it is unknown.
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float) -> None:
@@ -58,11 +59,14 @@ class ContinuityCheck:
 
     @property
     def can_learn(self) -> bool:
-        """True if the cluster is not known, and the source can identify it."""
+        """True if the cluster is unknown, and the source can identify it."""
         return self.cluster is None and (self._cluster is not None or self._tip is not None)
 
     async def learn(self) -> None:
-        """Store the identity of the cluster, while the server is not in doubt; raises the errors of the source."""
+        """Store the identity of the cluster.
+
+        Only call it while the server is not in doubt. Raises the source's errors.
+        """
         if self._cluster is not None:
             self.cluster = await answered(self._cluster.cluster(), self._timeout, "cluster")
         elif self._tip is not None:
@@ -73,14 +77,14 @@ class ContinuityCheck:
 
         Raises:
             RewindError: The server has not reached that version.
-            ClusterReplacedError: It is another cluster; `cluster` is its identity from then on.
+            ClusterReplacedError: It is another cluster. `cluster` is then the identity of the new one.
             KinformerError, OSError: The request failed.
         """
         try:
             tip = await self._ask(seen)
         except APIError as error:
-            # A client that may list with a selector need not have the right to list without one. Then nothing can be
-            # compared, and the watch is resumed as by any other client. A 401 will be the response to that watch too.
+            # A client that may list with a selector may not be allowed to list without one. Then nothing can be
+            # compared, and the watch is resumed as in any other client. A 401 will also be the response to that watch.
             if error.status not in (401, *NO_ANSWER):
                 raise
             self._warn_once(
@@ -104,7 +108,7 @@ class ContinuityCheck:
     async def _ask(self, seen: str) -> ServerTip | None:
         if self._tip is not None:
             return await answered(self._tip.tip(), self._timeout, "tip")
-        if not seen.isdecimal():  # it cannot be compared, so no request is needed
+        if not seen.isdecimal():  # not comparable, so no request is needed
             return None
         return await answered(self._list_one(), self._timeout, "list with limit 1")
 
@@ -112,22 +116,22 @@ class ContinuityCheck:
         page = await self._source.list(ListOptions(limit=1))
         if isinstance(page.items, AsyncIterable):
             async for _ in page.items:
-                pass  # the version is known after the last item
+                pass  # the version is known only after the last item
         return ServerTip(page.resource_version)
 
     def _warn_once(self, topic: str, text: str, error: Exception) -> None:
         if topic not in self._logged:
             self._logged.add(topic)
-            # The texts are constants of this module.
+            # The messages are constants of this module.
             log.warning("%s: " + text, self._name, error, resource=self._name, reason="tip")  # noqa: G003
 
 
 class Gap:
-    """Tracks how, and how long, the watch was interrupted, to decide if the server must be verified before it goes on.
+    """Tracks how and for how long the watch was interrupted, to decide whether to verify the server before resuming.
 
     Args:
         quiet: Seconds without proof, with or without a stream, after which the server is in doubt.
-        clock: Its `boot` shows how long the machine was suspended, which the loop's clock does not count.
+        clock: A clock whose `boot` includes the time that the machine was suspended, which the loop's clock does not.
     """
 
     def __init__(self, quiet: float, clock: Clock = SYSTEM) -> None:
@@ -139,12 +143,12 @@ class Gap:
         self._doubted = False
 
     def closed(self, last_event: float | None) -> None:
-        """Record the end of a stream; `last_event` is the loop time of the last event, of this stream or before."""
+        """Record the end of a stream. `last_event` is the loop time of the last event in this or an earlier stream."""
         self._closed_at = self._now()
         self._proved_at = max(self._proved_at, last_event or 0.0)
 
     def doubt(self) -> None:
-        """Record that something has happened which a server that restarts, or went back, would cause too."""
+        """Record a failure that could also mean that the server has restarted or gone back."""
         self._doubted = True
 
     def proved(self) -> None:
@@ -171,16 +175,16 @@ class Gap:
 
 
 class Continuity(Gap):
-    """The gap since the last proof of a server's version, with the check that closes it.
+    """The gap since the last proof of a server's version, with the check that ends it.
 
-    It also learns the identity of the cluster, in a task beside the watch.
+    It also learns the identity of the cluster, in a task alongside the watch.
 
     Args:
         source: The source.
         name: The name of the source, for the log and the task.
         timeout: Seconds for a response.
         quiet, clock: See `Gap`.
-        on_bug: Called if the task that learns the cluster ended by a bug, which `raise_bug` then raises.
+        on_bug: Called if the task that learns the cluster fails with a bug, which `raise_bug` then raises.
     """
 
     def __init__(
@@ -200,19 +204,19 @@ class Continuity(Gap):
         self._learning: asyncio.Task[None] | None = None
 
     async def verify(self, seen: str) -> None:
-        """Verify the server as `ContinuityCheck.verify` does; it is not in doubt afterwards."""
+        """Verify the server like `ContinuityCheck.verify`. It is not in doubt afterwards."""
         await self.check.verify(seen)
         self.proved()
 
     def learn_cluster(self) -> None:
-        """Learn the identity of the cluster once, in a task; after a failure it is tried again at the next watch."""
+        """Learn the identity of the cluster once, in a task. After a failure, it is tried again at the next watch."""
         if self.check.can_learn and (self._learning is None or self._learning.done()):
             loop = asyncio.get_running_loop()
             self._learning = loop.create_task(self._learn(), name=f"kinformer cluster of {self._name}")
             self._learning.add_done_callback(self._learned)
 
     def raise_bug(self) -> None:
-        """Raise the bug that ended the task that learns the cluster, if there was one."""
+        """Raise the bug that ended the task that learns the cluster, if any."""
         if self._learning is not None and self._learning.done() and not self._learning.cancelled():
             self._learning.result()
 
@@ -230,6 +234,6 @@ class Continuity(Gap):
         try:
             await self.check.learn()
         except RETRIED as error:
-            # Nothing depends on it yet; if something is wrong with the server, the watch finds and reports it.
+            # Nothing depends on it yet. If the server has a problem, the watch detects and reports it.
             text = "%s: the cluster could not be identified: %s"
             log.debug(text, self._name, error, resource=self._name, reason=error)

@@ -15,13 +15,13 @@ __all__ = [
     "StoreFailedError",
 ]
 
-# The errors that a server, a network or a source can cause. Any other is a bug in kinformer, in a source or in a store,
-# which a retry would hide. (TimeoutError is an OSError.)
+# The errors that a server, a network or a source can cause. Any other error is a bug in kinformer, a source or a
+# store, which a retry would hide. (TimeoutError is an OSError.)
 RETRIED: tuple[type[Exception], ...] = (KinformerError, OSError)
 
 
 class RewindError(WatchError):
-    """The server has not reached a resourceVersion that it gave out before: it was restored from a backup."""
+    """The server has not reached a resourceVersion that it sent before, because it was restored from a backup."""
 
 
 class ClusterReplacedError(WatchError):
@@ -33,7 +33,7 @@ class InitialStreamError(WatchError):
 
 
 class ShortWatchError(WatchError):
-    """Consecutive watches ended at once without an event; some servers respond to an expired version that way."""
+    """Consecutive watches ended immediately without an event. Some servers respond to an expired version this way."""
 
 
 class StaleListError(WatchError):
@@ -41,11 +41,11 @@ class StaleListError(WatchError):
 
 
 class ResyncError(KinformerError):
-    """The store's resync failed; `__cause__` is the exception that it raised."""
+    """The store's resync failed. `__cause__` is the exception that it raised."""
 
 
 class StoreFailedError(Exception):
-    """Wraps an exception of a store, so that it is never retried as a failure of the server, whatever its type is.
+    """Wraps an exception of a store, so that it is never retried as a server failure, whatever its type.
 
     Attributes:
         cause: The exception.

@@ -1,4 +1,4 @@
-"""The health of a reflector and of an informer: a measure of how well a cache follows its server."""
+"""The health of a reflector or an informer: how well a cache follows its server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health", "nothing
 
 State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
 
-# From best to worst: the state of several reflectors is that of the worst.
+# From best to worst. Several reflectors together have the worst of their states.
 _BY_CONCERN: tuple[State, ...] = (
     "watching",
     "listing",
@@ -28,21 +28,21 @@ _BY_CONCERN: tuple[State, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerHealth:
-    """The health of an informer or a reflector at one moment; it does not change afterwards.
+    """The health of an informer or a reflector at one moment. It does not change afterwards.
 
     Attributes:
-        state: The present activity, or the last failure. `unauthorized` (401), `forbidden` (403) and `absent` (404)
+        state: The current activity, or the last failure. `unauthorized` (401), `forbidden` (403) and `absent` (404)
             stay until a request succeeds or fails differently.
         synced: True if the first full list is in the cache, however old it is.
-        live: True if the cache follows the server: it is synced, and no request or stream has failed since the last
-            success. A stream that was replaced because it was silent, or that ended normally, has not failed.
-        last_event_age: Seconds since the last event or bookmark; None before the first.
-        last_sync_age: Seconds since the last full list; None before the first.
-        last_error: The last failure; None after the next success.
+        live: True if the cache follows the server, that is, it is synced and no request or stream has failed since the
+            last success. A stream that was replaced because of silence, or that ended normally, has not failed.
+        last_event_age: Seconds since the last event or bookmark, or None before the first.
+        last_sync_age: Seconds since the last full list, or None before the first.
+        last_error: The last failure, or None after the next success.
         consecutive_failures: The number of requests and streams that failed since the last success.
         relists: The number of full lists after the first.
         watches: The number of streams that were opened.
-        resource_version: The version that the cache has reached; "" before the first list.
+        resource_version: The version that the cache has reached, or "" before the first list.
     """
 
     state: State
@@ -58,7 +58,7 @@ class InformerHealth:
 
 
 class HealthRecord:
-    """The record that a reflector keeps of its health.
+    """A reflector's mutable record of its health.
 
     Its fields are plain attributes, because `last_event` is written once per batch. Times are those of the loop.
 
@@ -67,8 +67,8 @@ class HealthRecord:
         relists: The number of full lists after the first, by cause.
         watch_restarts: The number of watches that ended, by cause.
         state, synced, live, last_error, consecutive_failures, watches: See `InformerHealth`.
-        last_event: The time of the last event or bookmark; None before the first.
-        last_sync: The time of the last full list; None before the first.
+        last_event: The time of the last event or bookmark, or None before the first.
+        last_sync: The time of the last full list, or None before the first.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class HealthRecord:
 
     def __init__(self) -> None:
         self.running = False
-        self._now: Callable[[], float] | None = None  # the clock of the loop in which it runs, or ran last
+        self._now: Callable[[], float] | None = None  # the clock of its current or last event loop
         self.state: State = "starting"
         self.synced = False
         self.live = False
@@ -101,7 +101,7 @@ class HealthRecord:
         self.watch_restarts: Counter[str] = Counter()
 
     def started(self, now: Callable[[], float]) -> None:
-        """Record that the reflector runs, on a loop with this clock."""
+        """Record that the reflector runs on a loop with this clock."""
         self._now = now
         self.running = True
 
@@ -111,7 +111,7 @@ class HealthRecord:
             self.state = "listing"
 
     def listed(self, now: float, cause: str | None) -> None:
-        """Record that a full list is in the store; `cause` is None for the first."""
+        """Record that a full list is in the store. `cause` is None for the first."""
         self.last_sync = now
         self.synced = True
         if cause is not None:
@@ -119,7 +119,7 @@ class HealthRecord:
         self._succeeded()
 
     def following(self) -> None:
-        """Record that the store follows the server from here on."""
+        """Record that the store now follows the server."""
         self.state = "watching"
         self.live = True
         self._succeeded()
@@ -136,7 +136,7 @@ class HealthRecord:
         self.state = _state_after(error)
 
     def stopped(self, error: BaseException | None) -> None:
-        """Record that the reflector has ended, by this error or because it was cancelled."""
+        """Record that the reflector has ended, with this error or because it was cancelled."""
         self.running = False
         self.state = "stopped"
         self.live = False
@@ -144,7 +144,7 @@ class HealthRecord:
             self.last_error = error
 
     def snapshot(self, resource_version: str) -> InformerHealth:
-        """Return the health at this moment; `resource_version` is the version that the store has reached."""
+        """Return the current health. `resource_version` is the version that the store has reached."""
         now = self._now() if self._now is not None else 0.0
         return InformerHealth(
             state=self.state,
@@ -173,7 +173,10 @@ def _age(now: float, then: float | None) -> float | None:
 
 
 def nothing_followed(*, running: bool) -> InformerHealth:
-    """Return the health of a cache that follows nothing: complete and live if it runs, else not started."""
+    """Return the health of a cache that follows nothing.
+
+    It is complete and live if it runs, and otherwise not started.
+    """
     return InformerHealth(
         state="watching" if running else "starting",
         synced=running,
@@ -196,11 +199,10 @@ def combine_health(
     error: BaseException | None = None,
     resource_version: str | None = None,
 ) -> InformerHealth:
-    """Combine the health of several reflectors that feed one informer: it is that of the worst of them.
+    """Combine the health of several reflectors that feed one informer, which is the health of the worst one.
 
-    `relists` and `watches` are added up. `last_sync_age` is the largest. `last_event_age` is the smallest, because a
-    namespace in which nothing happens tells nothing about the stream of another. The keyword arguments override the
-    result.
+    `relists` and `watches` are summed. `last_sync_age` is the largest. `last_event_age` is the smallest, because an
+    idle namespace says nothing about another namespace's stream. The keyword arguments override the result.
     """
     worst = max(parts, key=lambda part: _BY_CONCERN.index(part.state))
     syncs = [part.last_sync_age for part in parts]

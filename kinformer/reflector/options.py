@@ -13,17 +13,18 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 
-# Seconds for the head of a response. The API server sends the head of a watch at once, and that of a LIST within its
-# own 60 s at worst; a server that needs 30 s is of no use to an informer. A smaller idle_timeout is the limit here too.
+# Seconds for the head of a response. The API server sends the head of a watch immediately, and the head of a LIST
+# within its own limit of 60 s. A server that needs 30 s is of no use to an informer. A smaller idle_timeout also
+# applies here.
 HEAD_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorOptions:
-    """The options that determine how a source is followed; `Reflector` documents them.
+    """The options that determine how a source is followed. `Reflector` documents them.
 
     Raises:
-        ConfigError: A value is invalid; the text names the option.
+        ConfigError: A value is invalid. The message names the option.
     """
 
     page_size: int | None = None
@@ -62,9 +63,9 @@ class Resumption:
     """A state to resume from.
 
     Attributes:
-        objects: All objects. The reflector that takes them owns them.
+        objects: All objects. The reflector takes ownership of them.
         resource_version: The version of the state.
-        cluster: The identity of the cluster, or None if it is not known.
+        cluster: The identity of the cluster, or None if it is unknown.
         newest: The objects with the highest resourceVersions.
     """
 
@@ -75,4 +76,4 @@ class Resumption:
 
 
 Resume = Callable[[], Awaitable[Resumption | None]]
-"""Called by a reflector before its first list; returns a state to resume from, or None. Errors are retried."""
+"""Called by a reflector before its first list. Returns a state to resume from, or None. Errors are retried."""

@@ -21,8 +21,8 @@
 A full list is an InitialStream if `Facts.streaming` is True, otherwise a List. With `watch_list=True` a stream never
 falls back to a List: it is requested again, after a delay.
 
-Upstream: client-go, tools/cache/reflector.go. It relists after every ERROR and every failed opening except 429 and
-connection refused. Here the watch is opened again, because a version that was seen stays valid after a 500.
+Upstream: client-go, tools/cache/reflector.go, which relists after every ERROR and every failed opening except 429 and
+connection refused. Here the watch is reopened, because a known version stays valid after a 500.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ from kinformer.reflector.states import InitialStream, List, Resume, State, Verif
 
 __all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_list", "is_refusal", "next_state"]
 
-STREAM_ERRORS = 3  # server errors without a new version, after which the resourceVersion itself is in doubt
-ATTEMPTS = 3  # consecutive failures of initial streams, after which automatic mode lists
+STREAM_ERRORS = 3  # server errors without a new version after which the resourceVersion itself is in doubt
+ATTEMPTS = 3  # consecutive failures of initial streams after which automatic mode lists
 
-RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too; client-go's REST layer gives up there
+RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too. client-go's REST layer gives up there
 
-# The reason of an ERROR 500 after which an object that could not be read is gone, without a DELETED of it
-# (apimachinery, pkg/apis/meta/v1/types.go, `StatusReasonStoreReadError`).
+# The reason of an ERROR 500 after which an unreadable object is gone without a DELETED event (apimachinery,
+# pkg/apis/meta/v1/types.go, `StatusReasonStoreReadError`).
 _CORRUPT = "StorageReadError"
 
 _REFUSED_OPTIONS = (400, 405, 406, 415, 422)
 _UNUSABLE_VERSION = (ExpiredError, ResourceVersionTooLargeError, StaleListError)
 
-# The errors of an open watch that lead to a full list, and the cause under which that list is counted.
+# The errors of an open watch that lead to a full list, and the cause recorded for that list.
 _CAUSES: tuple[tuple[type[Exception], str], ...] = (
     (ExpiredError, "expired"),
     (ResourceVersionTooLargeError, "rewind"),
@@ -87,7 +87,7 @@ class Facts:
     Attributes:
         streaming: True if the next full list is requested as a stream.
         may_list: True if a list may be requested instead of a stream that fails.
-        failed_streams: The number of consecutive initial streams that failed, without this one.
+        failed_streams: The number of consecutive failed initial streams before this one.
         stream_errors: The number of server errors of watches since the last new version, including this one.
         stood_still: True if the last relist followed a 410 and returned no newer version.
     """
@@ -117,14 +117,14 @@ class Transition(NamedTuple):
 
 def full_list(cause: str, facts: Facts, *, unset: bool = False) -> List | InitialStream:
     """Return the state that requests all objects, because of `cause`."""
-    # If the list at an expired version returns the same version again, the next list is made without a version:
-    # otherwise watch and list would alternate for ever.
+    # If the list at an expired version returns the same version again, the next list is made without a version.
+    # Otherwise watch and list would alternate forever.
     unset = unset or (cause == "expired" and facts.stood_still)
     return InitialStream(cause, unset) if facts.streaming else List(cause, unset)
 
 
 def next_state(error: Exception, state: State, facts: Facts) -> Transition:
-    """Return the state that follows `error` in `state`; see the table above."""
+    """Return the state that follows `error` in `state`, as in the table above."""
     match state:
         case Resume():
             return Transition(state)
@@ -162,7 +162,7 @@ def _after_initial_stream(error: Exception, state: InitialStream, facts: Facts) 
 
 
 def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool]:
-    """Return two flags: the server does not support initial streams; the error counts as a failed attempt at one."""
+    """Return whether the server lacks initial streams, and whether the error counts as a failed attempt."""
     if isinstance(error, InitialStreamError):
         return True, False
     if isinstance(error, APIError):
@@ -171,7 +171,8 @@ def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool
             isinstance(error, ServerError) and "RequestWatchProgress" in error.message
         ):
             return True, False
-        # Not 403: list and watch are separate verbs, and a cache that cannot follow the server is better than none.
+        # Not 403, because list and watch are separate verbs, and a cache that cannot follow the server is better than
+        # none.
         busy = isinstance(error, (UnauthorizedError, NotFoundError, TooManyRequestsError))
         return False, not busy and error.status != 503
     # A server that cannot be reached would not respond to a LIST either, so this is not evidence against the stream.
@@ -180,7 +181,10 @@ def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool
 
 
 def is_refusal(error: APIError) -> bool:
-    """True if a server that works refuses a request by a 5xx: not by 503, with which one that is away is announced."""
+    """Return True if a working server refuses a request with a 5xx.
+
+    Excludes 503, which announces an unavailable server.
+    """
     return isinstance(error, ServerError) and error.status != 503
 
 
@@ -211,8 +215,8 @@ class Delays:
     """Computes the delays before a request is made again.
 
     Args:
-        backoff: The delays after failures. Watches that end at once get their own sequence of them, because they are
-            not failures yet.
+        backoff: The delays after failures. Watches that end immediately have a separate sequence, because they are not
+            failures yet.
     """
 
     __slots__ = ("_failures", "_short_watches")
@@ -224,8 +228,8 @@ class Delays:
     def after(self, error: Exception, failures: int) -> float:
         """Return the seconds to wait after `error`, the last of `failures` consecutive failures.
 
-        It is the time that the server requests, plus up to a quarter at random, because every client gets the same
-        request; without one, it is the backoff.
+        It is the delay requested by the server, plus up to a quarter at random, because every client gets the same
+        request. Without one, it is the backoff.
         """
         requested = error.retry_after if isinstance(error, APIError) else None
         if not requested or requested < 0:
@@ -234,9 +238,9 @@ class Delays:
         return requested if failures <= RETRY_AFTER_TRIES else max(requested, self._failures.next())
 
     def after_short_watch(self) -> float:
-        """Return the seconds to wait after a watch that ended at once."""
+        """Return the seconds to wait after a watch that ended immediately."""
         return self._short_watches.next()
 
     def watch_lasted(self) -> None:
-        """Record that a watch did not end at once."""
+        """Record that a watch did not end immediately."""
         self._short_watches.reset()

@@ -1,6 +1,6 @@
-"""The reflector: keeps a store equal to a resource on the server, by one full list and a watch from there.
+"""The reflector: keeps a store equal to a resource on the server, with a full list and a watch from that version.
 
-It is a state machine. Each state makes one request to the source, and ends in the next state; `recovery.py` decides
+It is a state machine. Each state makes one request to the source, and returns the next state. `recovery.py` decides
 which state follows a failure. (Upstream: client-go, tools/cache/reflector.go. The watcher of kube-rs,
 kube-runtime/src/watcher.rs, has similar states.)
 """
@@ -49,47 +49,49 @@ __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 
 log = get_logger("kinformer.reflector")
 
-SHORT_WATCHES = 2  # consecutive short watches, after which the version is taken to have expired without a 410
+SHORT_WATCHES = 2  # consecutive short watches after which the version is assumed to have expired without a 410
 
 
 class Reflector:
-    """Follows one source and writes its objects into one store, until it is cancelled.
+    """Follows one source and writes its objects to one store, until it is cancelled.
 
-    The first LIST is made at resourceVersion "0" (any version that the server has cached). A relist is made at the last
-    version seen, so that it does not go back in time, also after a 410; only if the response to that LIST is a 410 or
-    "too large", it is made again at once without a version. With `watch_list` the list comes as a stream instead. While
-    a list comes in, each item that the store holds already is replaced by the stored object.
+    The first LIST is made at resourceVersion "0" (any version that the server has cached). A relist is made at the
+    last version seen, even after a 410, so that it does not go back in time. Only if the response to that LIST is a
+    410 or "too large" is it immediately repeated without a version. With `watch_list`, the list is streamed instead.
+    During a list, each item that is already in the store is replaced with the stored object.
 
     Events are written to the store in order, and each is written before the next is read. After a failure the watch is
     resumed from the last event that was written. Cancelling `run` closes the open request and leaves no task behind. A
     reflector belongs to the event loop in which it runs.
 
     Args:
-        lister_watcher: The source. It may have more methods than `list` and `watch`: see `Capabilities`. The reflector
-            uses `tip`, `presence`, and `cluster` (once, beside the first watch). If `supports_watch_list` is False,
+        lister_watcher: The source. It may have more methods than `list` and `watch`. See `Capabilities`. The reflector
+            uses `tip`, `presence`, and `cluster` (once, alongside the first watch). If `supports_watch_list` is False,
             automatic mode lists.
         store: See `ReflectorStore`.
-        name: The name for the log and errors; default: the source's `name`, or its class.
-        resync_period: Seconds between two calls of `store.resync`; 0, the default, is off, because a resync repairs
-            nothing.
+        name: The name for the log and errors. By default, the source's `name` or its class.
+        resync_period: Seconds between two calls of `store.resync`. 0, the default, turns it off, because a resync
+            repairs nothing.
         on_error: Called as `on_error(reflector, error)` for every error that ends a request or a stream, before the
-            reflector recovers from it. If it raises, `run` raises that exception.
+            reflector recovers. If it raises, `run` raises that exception.
         clock: For tests.
-        resume: Called before the first list; it may return a state to resume from, which replaces the list.
-        page_size: The number of objects in a response; a number is always sent. None, the default, sends 500 if the
-            version is "0" or unset (a server with a watch cache ignores it at "0"), and no limit at a numeric version
-            unless the first list came in pages, as client-go does.
+        resume: Called before the first list. It may return a state to resume from, which replaces the list.
+        page_size: The maximum number of objects in a response. A number is always sent. None, the default, sends 500
+            if the version is "0" or unset (a server with a watch cache ignores it at "0"). At a numeric version it
+            sends no limit unless the first list was paged, as client-go does.
         watch_list: None streams the list, but falls back to lists for an hour after a server has refused the stream,
-            sent nothing for 30 s, ended the stream early, or failed three times. True only streams, False only lists.
-        watch_timeout: Seconds; each watch requests a random time in [x, 2x], so that not all end together. 300, as in
-            client-go. A watch that exceeds it by 10 s is ended by the client.
-        idle_timeout: Seconds of silence on a stream, bookmarks included, after which it is replaced, which is not a
-            failure; on a LIST the time without a byte. 120, because the API server sends a bookmark every minute while
-            there is progress. It limits the time for the head of a response too, which is 30 s at most.
+            sent nothing for 30 s, ended the stream early, or failed three times. True only streams, and False only
+            lists.
+        watch_timeout: Seconds. Each watch requests a random time in [x, 2x], so that not all end together. 300 by
+            default, as in client-go. A watch that exceeds its time by 10 s is ended by the client.
+        idle_timeout: Seconds of silence on a stream (without even a bookmark) after which it is replaced, which is not
+            a failure. For a LIST, the time without a byte. 120 by default, because the API server sends a bookmark
+            every minute while there is progress. It also limits the time for the head of a response, which is at most
+            30 s.
         backoff: The delays after failures. A server's Retry-After, up to 60 s, takes precedence.
 
     Raises:
-        ConfigError: An option is invalid; the text names it.
+        ConfigError: An option is invalid. The message names it.
     """
 
     def __init__(
@@ -127,21 +129,21 @@ class Reflector:
         self._plan = RelistPlan(self._options, watch_list=capabilities.watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
-        self._collecting: ListRun | InitialEvents | None = None  # the full list that is being made
+        self._collecting: ListRun | InitialEvents | None = None  # the full list in progress
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version up to which the store has been written; "" before the first list."""
+        """The version that the store has reached, or "" before the first list."""
         return self._follower.version
 
     @property
     def cluster(self) -> str | None:
-        """The identity of the source's cluster, or None while it is not known."""
+        """The identity of the source's cluster, or None while it is unknown."""
         return self._continuity.check.cluster
 
     @property
     def relists(self) -> Mapping[str, int]:
-        """The number of full lists after the first, by cause; a copy.
+        """The number of full lists after the first, by cause. A copy.
 
         The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error,
         error, resync.
@@ -150,7 +152,7 @@ class Reflector:
 
     @property
     def watch_restarts(self) -> Mapping[str, int]:
-        """The number of watches and initial streams that ended, by cause; a copy.
+        """The number of watches and initial streams that ended, by cause. A copy.
 
         The causes are ended (normally, by the server), idle, deadline, interrupted (by the reflector itself) and
         failed.
@@ -159,18 +161,19 @@ class Reflector:
 
     @property
     def progress(self) -> str:
-        """The progress of the full list that is being made, in words; "no answer yet" if none is."""
+        """A description of the full list in progress, or "no answer yet" if there is none."""
         return self._collecting.progress if self._collecting is not None else "no answer yet"
 
     def health(self) -> InformerHealth:
-        """Return the health at this moment, that is, how well the store follows the server."""
+        """Return the current health, that is, how well the store follows the server."""
         return self._health.snapshot(self._follower.version)
 
     def refresh(self, resource_version: str) -> None:
-        """Request a full list that is not older than `resource_version`, unless the store gets there before.
+        """Request a full list that is not older than `resource_version`, unless the store reaches it before.
 
-        The list is made soon, and ends the open watch; its cause is "requested". Several calls make one list. If the
-        server has not reached that version (it is wrong, or the server went back), the newest version is listed, once.
+        The list is made soon, and ends the open watch. Its cause is "requested". Several calls make one list. If the
+        server has not reached that version (because it is wrong, or the server went back), the newest version is
+        listed, once.
 
         Raises:
             ValueError: The version is not a number.
@@ -183,8 +186,8 @@ class Reflector:
         """Follow the source until cancelled.
 
         Raises:
-            RuntimeError: It is running already.
-            Exception: The store or `on_error` raised it, or it is a bug, of the source too. Failures of the server are
+            RuntimeError: It is already running.
+            Exception: An exception of the store or `on_error`, or a bug, including in the source. Server failures are
                 not raised but retried.
         """
         if self._health.running:
@@ -199,7 +202,7 @@ class Reflector:
                     self._state = await self._step(self._state)
                 except RETRIED as error:
                     failure = error
-                if failure is not None:  # not inside `except`: what `on_error` raises would have it as its context
+                if failure is not None:  # outside `except`, or errors of `on_error` would be chained to it
                     await self._recover(failure)
         except StoreFailedError as carrier:
             bug = carrier.cause
@@ -216,7 +219,7 @@ class Reflector:
     # --- the states -------------------------------------------------------------------------------------------
 
     async def _step(self, state: State) -> State:
-        """Carry out a state, and return the next one."""
+        """Execute a state, and return the next one."""
         self._collecting = None
         await self._follower.room()
         match state:
@@ -318,14 +321,14 @@ class Reflector:
                 self._continuity.closed(self._health.last_event)
 
     async def _follow(self, stream: Stream, timeout: IdleTimeout, events: Sequence[WatchEvent]) -> None:
-        """Write `events`, and then those of the stream until it ends."""
+        """Write `events`, and then the events of the stream until it ends."""
         self._state = Watch(opened=True)
         self._health.following()
         self._removed.over()
         self._continuity.learn_cluster()
         self._resync.start()
         if self._resync.error is not None or self._plan.wanted is not None:
-            timeout.interrupt()  # requested while no stream was open
+            timeout.interrupt()  # a list was requested while no stream was open
         await self._follower.room(timeout)
         await self._follower.write_slices(events)
         await self._follower.follow(stream, timeout)
@@ -350,7 +353,7 @@ class Reflector:
         return Watch()
 
     def _refuse_older(self, state: List | InitialStream, version: str) -> None:
-        """Refuse a list that goes back in time, unless it was requested without a version, so is the newest."""
+        """Refuse a list that goes back in time, unless it was requested without a version and so is the newest."""
         if state.asked and not reaches(version, self._follower.version, unknown=True):
             raise StaleListError(f"the list has version {version}, but not older than {state.asked} was requested")
 
@@ -403,7 +406,7 @@ class Reflector:
     def _report(self, error: Exception, state: State, transition: Transition) -> None:
         falls_back = transition.falls_back
         news = not self._plan.choice.has_fallen_back if falls_back else type(error) is not type(self._health.last_error)
-        # Every server sends these sometimes, and the next request resolves them.
+        # Every server sends these occasionally, and the next request resolves them.
         expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
         level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
         text = "%s: %s failed, so lists will be made instead: %s" if falls_back else "%s: %s failed: %s"
@@ -423,14 +426,14 @@ class Reflector:
                 log.warning(text, self.name, resource=self.name, reason="absent")
                 version = self._follower.version
                 self._follower.replace(ChunkedList(), "")
-                self._follower.version = version  # a resource that comes back is not older than this
+                self._follower.version = version  # a resource that is created again is not older than this
             return
-        if self._on_error is not None:  # only reported, because the resource is still absent
+        if self._on_error is not None:  # only report it, because the resource is still absent
             self._on_error(self, failure)
 
 
 def namespace_keyed_indexer_and_reflector(lister_watcher: ListerWatcher, **options: Any) -> tuple[Indexer, Reflector]:
-    """Make an indexer, and a reflector with these options that writes to it.
+    """Create an indexer, and a reflector with these options that writes to it.
 
     (client-go, tools/cache/reflector.go, `NewNamespaceKeyedIndexerAndReflector`)
     """

@@ -1,4 +1,4 @@
-"""Full lists: the options that each is requested with, and the collection of its pages."""
+"""Full lists: chooses the options of each one, and collects its pages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kinformer.reflector.watch_list import WatchListChoice
 
 __all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches"]
 
-FIRST = "first"  # the cause of the list that is not a relist
+FIRST = "first"  # the cause of the first list
 
 PAGE_SIZE = 500  # client-go, tools/pager/pager.go, defaultPageSize
 
-_SLICE = 128  # objects between two looks at the clock: each costs about a microsecond
+_SLICE = 128  # objects between two checks of the clock. Each takes about a microsecond
 
 
 class ListRun:
@@ -34,13 +34,13 @@ class ListRun:
         source: The source.
         known: See `known_or_new`.
         head_timeout: Seconds for the head of each response.
-        idle_timeout: Seconds without a byte, after which a response has failed.
-        clock: The clock of the slices in which objects are collected.
-        streaming: A store that takes the objects as they come.
+        idle_timeout: Seconds without a byte after which a response has failed.
+        clock: The clock that measures the slices in which objects are collected.
+        streaming: A store that takes the objects as they arrive, or None.
 
     Attributes:
-        page: The page that is being requested, from 1; 0 before the first.
-        received: The number of objects that have come.
+        page: The page that is being requested, from 1, or 0 before the first.
+        received: The number of received objects.
     """
 
     def __init__(
@@ -72,21 +72,21 @@ class ListRun:
         return f"still listing: page {self.page}, {self.received:,} objects so far"
 
     async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[object], str]:
-        """Return all objects, and the resourceVersion of the list, which is that of its first page.
+        """Return all objects, and the resourceVersion of the list (the version of its first page).
 
         Raises:
             ExpiredError: The version expired (`page` is 1), or a continue token did (`page` > 1). The fresh token in
                 the error belongs to another snapshot of the data, so it is not used.
-            TimeoutError: The head of a response, or its next byte, did not come in time.
+            TimeoutError: The head of a response, or its next byte, did not arrive in time.
             KinformerError, OSError: The request failed.
         """
         options = ListOptions(resource_version=version or None, limit=limit)
         if limit is not None and version not in ("", "0"):
-            # Without a match, a server takes a version with a limit for exactly that version (legacy "Exact"), however
-            # old it is: after a 410, the watch from there would be refused again, and so on.
+            # Without a match, a server interprets a version with a limit as exactly that version (legacy "Exact"),
+            # however old it is. After a 410, the watch from there would be refused again, and so on.
             options = options.replace(resource_version_match="NotOlderThan")
         self.page, first_version = 1, ""
-        earlier, compared = "", 1  # an earlier token, and the number of its page: a power of two
+        earlier, compared = "", 1  # an earlier token, and the number of its page, which is a power of two
         while True:
             page = await answered(self._source.list(options), self._head_timeout, "list")
             if isinstance(page.items, AsyncIterable):
@@ -103,9 +103,9 @@ class ListRun:
                 raise DecodeError(
                     f"page {self.page} has the continue token of an earlier page: the list would never end"
                 )
-            if self.page == compared:  # Brent's algorithm finds a cycle of any length, by one comparison per page
+            if self.page == compared:  # Brent's algorithm finds a cycle of any length, with one comparison per page
                 earlier, compared = token, 2 * compared
-            # The token contains the version; a server refuses the two together.
+            # The token contains the version. A server refuses both together.
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1
 
@@ -146,17 +146,17 @@ class ListRun:
 
 
 class RelistPlan:
-    """Chooses the version and the page size of the next full list, from earlier lists and the options.
+    """Chooses the version and the page size of the next full list from the options and earlier lists.
 
     Args:
         options: The page size, and the mode of streamed lists.
         watch_list: False if the source does not support streamed lists.
-        now: The clock of the hour in which automatic mode lists after a stream has failed.
+        now: The clock for the hour in which automatic mode lists after a stream has failed.
 
     Attributes:
-        choice: Decides if the next full list is a stream.
+        choice: Decides whether the next full list is a stream.
         stood_still: True if the last relist followed a 410 and returned no newer version.
-        wanted: The version that `want` requested, if it is not reached yet.
+        wanted: The version requested with `want`, if it is not reached yet.
     """
 
     def __init__(self, options: ReflectorOptions, *, watch_list: bool, now: Callable[[], float]) -> None:
@@ -169,7 +169,7 @@ class RelistPlan:
         self._wanted_when_asked: str | None = None
 
     def want(self, version: str) -> None:
-        """Request that the store gets as new as `version`; raises ValueError if that is not a number."""
+        """Request that the store becomes as new as `version`. Raises ValueError if it is not a number."""
         if compare_resource_versions(version, self.wanted or version) >= 0:
             self.wanted = version
 
@@ -182,8 +182,8 @@ class RelistPlan:
     def ask(self, state: List | InitialStream, version: str, *, first: str) -> str:
         """Return the version to request, and store it in `state.asked`.
 
-        It is "" if the state says so, else the wanted version if the store has not reached it, else the version of the
-        store, or `first` if the store has none.
+        It is "" if the state requires it. Otherwise it is the wanted version if the store has not reached it, or else
+        the version of the store, or `first` if the store has none.
         """
         if state.unset:
             state.asked = ""
@@ -198,8 +198,8 @@ class RelistPlan:
         """Return the `limit` of the list (client-go, tools/cache/reflector.go, `list`).
 
         A `page_size` in the options is always sent. Without one, the limit is 500 if the version is unset or "0". At a
-        numeric version there is none, because a limit would turn "not older than" into "exactly", and bypass the
-        server's watch cache. An exception is a server whose first list, at "0", came in pages: it has no such cache.
+        numeric version there is no limit, because it would turn "not older than" into "exactly", and bypass the
+        server's watch cache. The exception is a server whose first list, at "0", was paged, which has no such cache.
         """
         if not state.paged:
             return None
@@ -208,18 +208,21 @@ class RelistPlan:
         return PAGE_SIZE if state.asked in ("", "0") or self._came_in_pages else None
 
     def pages(self, state: List) -> None:
-        """Record that a list has come: at "0", more than one page means that the server has no watch cache."""
+        """Record a complete list. More than one page at "0" means that the server has no watch cache."""
         if state.asked == "0" and state.page > 1:
             self._came_in_pages = True
 
     def done(self, state: List | InitialStream, before: str, version: str) -> str | None:
-        """Record that a list took the store from `before` to `version`; return its cause, None for the first list."""
+        """Record that a list moved the store from `before` to `version`.
+
+        Returns its cause, or None for the first list.
+        """
         cause = state.cause
         self.stood_still = cause == "expired" and version == before
         if cause not in (FIRST, "cluster_replaced") and state.unset and not reaches(version, before, unknown=True):
             cause = "rewind"
-        # A list without a version is the newest: if it is older than the wanted version, that version does not exist. A
-        # server that responds to the wanted version itself with an older one ignores it, and would do so again.
+        # A list without a version is the newest. If it is older than the wanted version, that version does not exist.
+        # A server that responds to the wanted version with an older one ignores it, and would do so again.
         answered = state.asked in ("", self.wanted) and self.wanted == self._wanted_when_asked
         if self.wanted is not None and (answered or reaches(version, self.wanted)):
             self.wanted = None

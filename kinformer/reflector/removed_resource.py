@@ -1,4 +1,4 @@
-"""Decides whether a 404 means that the resource was removed (a CRD deleted) or that something in between is broken."""
+"""Decides whether a 404 means that the resource was removed (a CRD deleted) or that a proxy or backend is broken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kinformer.reflector.timeouts import answered
 
 __all__ = ["APART", "RemovedResourceCheck"]
 
-APART = 5.0  # seconds between the two responses of discovery; a backend that is being swapped is back by then
+APART = 5.0  # seconds between the two discovery responses. A backend that is being replaced is back by then
 
 
 class RemovedResourceCheck:
@@ -16,10 +16,10 @@ class RemovedResourceCheck:
 
     A 404 alone proves nothing, because a wrong backend sends it too. So discovery is requested at each 404, and the
     resource counts as removed once discovery has lacked it twice, at least `APART` seconds apart. A resource of the
-    core group always exists: a server without it is not an API server, so such a cache is never emptied.
+    core group always exists, and a server without it is not an API server, so such a cache is never emptied.
 
     Args:
-        source: The source. Its `presence` is used (see `PresenceProbe`); without one, nothing is ever proved.
+        source: The source. Its `presence` is used (see `PresenceProbe`). Without one, nothing is ever proved.
         timeout: Seconds for a response.
     """
 
@@ -38,7 +38,7 @@ class RemovedResourceCheck:
         return self._presence is not None and not self._core and not self._proved
 
     async def ask(self, now: float) -> bool:
-        """Request discovery once, at loop time `now`; return True the one time that it proves the removal.
+        """Request discovery once, at loop time `now`. Returns True the one time that it proves the removal.
 
         Raises:
             KinformerError, OSError: The request failed, which proves nothing.

@@ -1,4 +1,4 @@
-"""The timer of a reflector's resync: it replays the store at a fixed period beside the watch."""
+"""The resync timer of a reflector, which replays the store periodically alongside the watch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["ResyncTimer"]
 
 
 class ResyncTimer:
-    """Calls `resync` every `period` seconds of the loop while it is started (client-go, tools/cache/reflector.go).
+    """Calls `resync` every `period` seconds of loop time while started (client-go, tools/cache/reflector.go).
 
-    A resync makes no request: it replays the objects in the store. It is called between two steps of other tasks, so
-    never in the middle of a batch of events.
+    A resync makes no request. It replays the objects in the store. It is called between steps of other tasks, so never
+    in the middle of a batch of events.
 
     Args:
-        period: Seconds; 0 is off.
+        period: Seconds, or 0 to turn it off.
         resync: The resync of the store.
-        failed: Called after `resync` has raised; the timer has stopped then.
+        failed: Called after `resync` has raised. The timer has then stopped.
 
     Attributes:
-        error: The exception that `resync` raised last, until `raise_error` takes it.
+        error: The last exception of `resync`, until `raise_error` takes it.
 
     Raises:
         ConfigError: `period` is negative.
@@ -44,7 +44,7 @@ class ResyncTimer:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._fire)
 
     def stop(self) -> None:
-        """Cancel the period that is running."""
+        """Cancel the current period."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -59,7 +59,7 @@ class ResyncTimer:
         self._timer = None
         try:
             self._resync()
-        except Exception as error:  # noqa: BLE001 - a store may raise anything; the reflector decides
+        except Exception as error:  # noqa: BLE001 - a store may raise anything, and the reflector decides
             self.error = error
             self._failed()
         else:

@@ -1,7 +1,7 @@
 """The states of a reflector, each with the data that it needs.
 
-Each state is one request to the source. `Reflector` makes it, and returns the next state; `recovery.next_state` decides
-which one follows a failure.
+Each state is one request to the source. `Reflector` makes the request and determines the next state.
+`recovery.next_state` decides which one follows a failure.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class List:
     Attributes:
         cause: The cause of a relist, or `"first"`.
         unset: True to list without a resourceVersion.
-        paged: True to list in pages, if the page size says so too.
-        asked: The resourceVersion that was requested; "" for none.
-        page: The page that was requested last, from 1.
+        paged: True to list in pages, if the page size is set too.
+        asked: The requested resourceVersion, or "" for none.
+        page: The last requested page, from 1.
     """
 
     cause: str
@@ -55,7 +55,7 @@ class InitialStream:
 
     Attributes:
         cause, unset, asked: See `List`.
-        opened: True once the head of the response has come.
+        opened: True once the head of the response has arrived.
     """
 
     cause: str
@@ -74,7 +74,7 @@ class Watch:
     """Watch from the version that the store has reached.
 
     Attributes:
-        opened: True once the head of the response has come.
+        opened: True once the head of the response has arrived.
     """
 
     opened: bool = False

@@ -1,4 +1,4 @@
-"""The stores that a reflector writes to: the queue of an informer, or any store of a user."""
+"""The stores that a reflector writes to: an informer's queue, or a custom store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_
 
 @runtime_checkable
 class ReflectorStore(Protocol):
-    """A store with plain methods, such as a `Store`, an `Indexer`, a `DeltaFIFO`, or a store of a user.
+    """A store with synchronous methods, such as a `Store`, an `Indexer`, a `DeltaFIFO`, or a custom store.
 
-    An exception of one of the methods ends `Reflector.run`, which raises it. A store may also have the methods of
+    If a method raises, `Reflector.run` ends and raises the exception. A store may also have the methods of
     `BookmarkStore` and `KnowingStore`.
     """
 
@@ -30,11 +30,11 @@ class ReflectorStore(Protocol):
         ...
 
     def delete(self, obj: Any, /) -> object:
-        """Write the last state of an object that is gone."""
+        """Write the last state of a deleted object."""
         ...
 
     def replace(self, items: list[Any], resource_version: str, /) -> object:
-        """Write all objects of the source; the store owns the list."""
+        """Write all objects of the source. The store owns the list."""
         ...
 
     def resync(self) -> object:
@@ -44,32 +44,32 @@ class ReflectorStore(Protocol):
 
 @runtime_checkable
 class BookmarkStore(Protocol):
-    """A store that takes the versions that a server reports without an event."""
+    """A store that accepts versions that a server reports without an event."""
 
     def bookmark(self, resource_version: str, /) -> object: ...
 
 
 @runtime_checkable
 class KnowingStore(Protocol):
-    """A store that returns the object under a key, or None, so that a relist needs no second copy of it."""
+    """A store that returns the object with a key, or None, so that a relist needs no second copy of it."""
 
     def known(self, key: str, /) -> object: ...
 
 
 class EventStore(Protocol):
-    """A store that takes whole batches, as the queue of an informer does."""
+    """A store that accepts whole batches, such as an informer's queue."""
 
     @property
     def known(self) -> Known | None:
-        """A function that returns the object under a key, or None; None if the store has no such function."""
+        """A function that returns the object with a key, or None. None if the store has no such function."""
         ...
 
     def write(self, events: Sequence[WatchEvent], resource_version: str, /) -> None:
-        """Write events of a watch, each of a known type; `resource_version` is reached with the last of them."""
+        """Write events of a watch, all with known types. `resource_version` is reached with the last one."""
         ...
 
     def replace(self, items: ChunkedList[object], resource_version: str, /) -> None:
-        """Write all objects of the source; the store owns the list."""
+        """Write all objects of the source. The store owns the list."""
         ...
 
     def resync(self) -> None:
@@ -78,31 +78,31 @@ class EventStore(Protocol):
 
 
 class ListSink(Protocol):
-    """Takes the objects of one list, or of one initial stream, as they come; a list that is made again has another."""
+    """Takes the objects of one list or initial stream as they arrive. A repeated list uses another sink."""
 
     def put(self, obj: Any, /) -> None:
         """Take an object of the list, or a newer state of one."""
         ...
 
     def discard(self, key: str, obj: Any, /) -> None:
-        """Take note that an object of the list is gone; `obj` is its last state, or None if that is not known."""
+        """Record that an object of the list is gone. `obj` is its last state, or None if unknown."""
         ...
 
     def result(self) -> ChunkedList[object]:
-        """Return what `replace` of the store shall get, now that the list is complete."""
+        """Return the objects for the store's `replace`, when the list is complete."""
         ...
 
 
 @runtime_checkable
 class StreamingStore(Protocol):
-    """A store that takes the objects of a list as they come, and that makes the reflector wait while it is full."""
+    """A store that takes the objects of a list as they arrive, and makes the reflector wait while it is full."""
 
     def sink(self) -> ListSink:
-        """Return the sink of a list that begins now."""
+        """Return the sink for a new list."""
         ...
 
     def is_full(self) -> bool:
-        """True if the reflector shall wait for `room` before it reads on, or requests anything."""
+        """True if the reflector should wait for `room` before reading or requesting more."""
         ...
 
     async def room(self) -> None:
@@ -116,7 +116,7 @@ def streaming_store(store: object) -> StreamingStore | None:
 
 
 def event_store(store: ReflectorStore | EventStore) -> EventStore:
-    """Return the store itself if it takes batches, otherwise an adapter around it."""
+    """Return the store itself if it accepts batches, or else an adapter around it."""
     return _StoreAdapter(store) if isinstance(store, ReflectorStore) else store
 
 
@@ -127,7 +127,7 @@ def _known_of(store: ReflectorStore) -> Known | None:
 
 
 class _StoreAdapter:
-    """Writes batches into a store that takes objects one by one."""
+    """Writes batches to a store that takes objects one by one."""
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store

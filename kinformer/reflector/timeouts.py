@@ -1,4 +1,4 @@
-"""Time limits for a server: for the head of a response, and for the silence of a stream."""
+"""Time limits for a server: for the head of a response, and for silence of a stream."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["IdleTimeout", "Verdict", "answered"]
 T = TypeVar("T")
 
 # If a timer fires this many seconds late, other code has blocked the loop, and data that the server has sent in the
-# meantime may still wait to be read. So silence is then counted for `_GRACE` more seconds.
+# meantime may not have been read yet. So silence is then counted for `_GRACE` more seconds.
 _LATE = 0.5
 _GRACE = 1.0
 
-# The reason why an `IdleTimeout` ended its body: silence, its deadline, or a call of `interrupt`; "" if it did not.
+# The reason why an `IdleTimeout` ended its body: silence, its deadline, or a call of `interrupt`, or "" if it did not.
 Verdict = Literal["", "idle", "deadline", "interrupted"]
 
 
@@ -25,7 +25,7 @@ async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
     """Wait for `awaitable` for at most `seconds`, and return its result.
 
     Raises:
-        TimeoutError: There was no answer in time; the text names the `request`.
+        TimeoutError: There was no response in time. The message names the `request`.
     """
     scope = asyncio.timeout(seconds)
     try:
@@ -40,17 +40,17 @@ async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
 class IdleTimeout:
     """Ends the body of its `async with` after `idle` seconds of silence, or at `deadline`.
 
-    The body writes the loop's time to `heard` at each sign of life. A batch of events costs no more than that: a timer
-    that is due reads `heard` and is set again. A body that it ended is left without an exception, and `verdict` is
-    the reason. Exceptions of the body, and cancellation from outside, pass through.
+    The body writes the loop's time to `heard` at each sign of life. This is the only cost per batch of events, because
+    a due timer reads `heard` and is set again. If the timeout ends the body, there is no exception, and `verdict` is
+    the reason. Exceptions of the body, and cancellation from outside, propagate.
 
     Args:
-        idle: Seconds of silence. It may be increased later; a smaller value takes effect when the timer is due next.
-        deadline: A time of the loop, or None.
+        idle: Seconds of silence. It may be changed later. A smaller value takes effect when the timer is next due.
+        deadline: A loop time, or None.
 
     Attributes:
         heard: The loop's time of the last sign of life.
-        verdict: The reason why the body was ended; "" if it was not.
+        verdict: The reason why the body was ended, or "" if it was not.
     """
 
     __slots__ = ("_deadline", "_loop", "_paused", "_scope", "_timer", "heard", "idle", "verdict")
@@ -82,14 +82,14 @@ class IdleTimeout:
             self._timer.cancel()
         try:
             await scope.__aexit__(kind, error, traceback)
-        except TimeoutError:  # raised only by the scope, instead of the cancellation that it requested
+        except TimeoutError:  # only raised by the scope, in place of its own cancellation
             return True
-        self.verdict = ""  # the body ended by itself before it was cancelled
+        self.verdict = ""  # the body ended by itself before the cancellation
         return False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Count no silence while the body itself does not read. The deadline stays."""
+        """Do not count silence while the body itself does not read. The deadline still applies."""
         assert self._loop is not None
         self._paused = True
         try:

@@ -1,4 +1,4 @@
-"""Watches: opened within a time limit, written to the store in slices, and always closed."""
+"""Opens watches within a time limit, writes their events to the store in slices, and always closes them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
 Stream = AsyncIterator[list[WatchEvent]]
 
 DEADLINE_MARGIN = 10.0  # seconds by which a server may exceed timeoutSeconds before the client ends the watch
-CLOCK_MARGIN = 1.0  # seconds by which a server that counts to timeoutSeconds may end a watch earlier than counted here
-SHORT_WATCH = 1.0  # seconds; a watch that ends sooner and without an event has failed (client-go, VeryShortWatchError)
-SLICE = 512  # events that are written before other tasks run
-MAX_BATCHES = 128  # batches that a source may return without ever waiting, before other tasks run
+CLOCK_MARGIN = 1.0  # seconds by which a server's timeoutSeconds may end a watch earlier than by this clock
+SHORT_WATCH = 1.0  # seconds. A watch that ends sooner without an event has failed (client-go, VeryShortWatchError)
+SLICE = 512  # events written before other tasks run
+MAX_BATCHES = 128  # batches that a source may return without waiting before other tasks run
 
 _TYPES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 _type_of = itemgetter(0)
 
 
 class Follower:
-    """Opens streams, writes their events to the store, and keeps the version up to which the source was followed.
+    """Opens streams, writes their events to the store, and keeps the version that the store has reached.
 
     Args:
         source: The source of the streams.
@@ -46,15 +46,15 @@ class Follower:
         clock: Its `perf` measures the work.
 
     Attributes:
-        version: The resourceVersion of the last write; "" before the first list.
-        recorded: False while events are unordered, as at the start of a watch at "" or "0". Their versions are not kept
-            until the first event that is not an ADDED, nor an object that could not be decoded (client-go,
+        version: The resourceVersion of the last write, or "" before the first list.
+        recorded: False while events are unordered, as at the start of a watch at "" or "0". Their versions are ignored
+            until the first event that is neither an ADDED nor an undecodable object (client-go,
             tools/cache/reflector.go, `propagateRVFromStart`).
-        moved: True if events have come since it was last set to False, which happens when a stream is opened.
+        moved: True if events have arrived since it was last set to False, which happens when a stream is opened.
         errors: The number of server errors of watches since the last new version.
         short_watches: The number of consecutive watches that ended within `SHORT_WATCH` seconds without an event.
         store: The store to write to.
-        streaming: The same, if it is a `StreamingStore`.
+        streaming: The store, if it is a `StreamingStore`.
         clock: The clock that measures the work.
     """
 
@@ -74,27 +74,27 @@ class Follower:
         self._options = options
         self._open: IdleTimeout | None = None
         self._seconds = 0  # timeoutSeconds of the last stream
-        self._lasted = 0.0  # seconds that it was open
-        self._failed_at = ""  # the version at which errors are counted
+        self._lasted = 0.0  # seconds for which it was open
+        self._failed_at = ""  # the version for which errors are counted
 
     @property
     def known(self) -> Known | None:
-        """The store's function that returns the object under a key, if it has one."""
+        """The store's function that returns the object with a key, if any."""
         return self.store.known
 
     @asynccontextmanager
     async def open(self, options: ListOptions, idle: float) -> AsyncIterator[tuple[Stream, IdleTimeout]]:
-        """Open a watch; the body gets its events and the timeout, and sets `heard` of it at each sign of life.
+        """Open a watch. The body gets its events and the timeout, and sets the timeout's `heard` at each sign of life.
 
-        A body that the timeout ended is left without an exception; the `verdict` of the timeout is the reason.
+        If the timeout ends the body, there is no exception. The `verdict` of the timeout is the reason.
 
         Args:
-            options: `timeoutSeconds` is filled in: a random number in [timeout, 2 * timeout], at least 1, so that the
-                watches of many clients do not end together (client-go, tools/cache/reflector.go).
+            options: The options, to which `timeoutSeconds` is added: a random number in [timeout, 2 * timeout], at
+                least 1, so that the watches of many clients do not end together (client-go, tools/cache/reflector.go).
             idle: Seconds of silence after which the body is ended.
 
         Raises:
-            TimeoutError: The head of the response did not come in time.
+            TimeoutError: The head of the response did not arrive in time.
             KinformerError, OSError: The source raised it.
         """
         self._seconds = seconds = max(1, round(self._options.watch_timeout * (1.0 + random.random())))
@@ -120,11 +120,11 @@ class Follower:
             self._open.interrupt()
 
     def was_cut(self, verdict: Verdict) -> bool:
-        """Return True if the last stream ended neither by the client's will nor at its timeoutSeconds."""
+        """Return True if the last stream was ended neither by the client nor at its timeoutSeconds."""
         return not verdict and self._lasted < self._seconds - CLOCK_MARGIN
 
     def count_error(self) -> None:
-        """Count a server error. A bookmark of the version that is known already does not start the count anew."""
+        """Count a server error. A bookmark with an already known version does not reset the count."""
         if self._failed_at != self.version:
             self._failed_at, self.errors = self.version, 0
         self.errors += 1
@@ -134,7 +134,7 @@ class Follower:
         return not (verdict or self.moved or self._lasted >= SHORT_WATCH)
 
     async def follow(self, stream: Stream, timeout: IdleTimeout) -> None:
-        """Write events until the stream ends. If it is cancelled, whole slices have been written."""
+        """Write events until the stream ends. If cancelled, only whole slices have been written."""
         batches, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
         async for events in stream:
             timeout.heard = moment = now()
@@ -149,20 +149,20 @@ class Follower:
                 busy += perf() - started
                 if self.streaming is not None:
                     await self.room(timeout)
-            # Only this work is counted, so a stream that waits between its batches is never paused.
+            # Only this work is counted, so a stream that waits between batches is never paused.
             if busy >= YIELD_SECONDS or batches >= MAX_BATCHES:
                 await asyncio.sleep(0)
                 batches, busy = 0, 0.0
 
     async def room(self, timeout: IdleTimeout | None = None) -> None:
-        """Wait while the store is full; this is not silence of the stream, to which `timeout` applies."""
+        """Wait while the store is full. This does not count as silence of the stream for `timeout`."""
         if self.streaming is None or not self.streaming.is_full():
             return
         with timeout.paused() if timeout is not None else nullcontext():
             await self.streaming.room()
 
     async def write_slices(self, events: Sequence[WatchEvent]) -> None:
-        """Write events that have come together, in slices."""
+        """Write events that arrived together, in slices."""
         if not events:
             return
         self._health.last_event = asyncio.get_running_loop().time()
@@ -183,7 +183,7 @@ class Follower:
         version = self.version
         if self.recorded or self._are_ordered(events):
             last = events[-1][1]
-            # An object without a version, from a source that has none, does not change it.
+            # An object without a version, from a source without versions, does not change it.
             version = (last.resource_version if type(last) is KubeObject else resource_version_of(last)) or version
         try:
             self.store.write(events, version)

@@ -16,21 +16,22 @@ from kinformer.reflector.watch import Follower, Stream
 
 __all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "StreamedInitialEvents", "WatchListChoice"]
 
-# Seconds without an initial event, after which the end bookmark is given up. The API server sends its objects without a
-# pause, and waits 3 s at most to reach the requested version; some proxies swallow the bookmark (kubernetes#140890).
+# Seconds without an initial event after which to stop waiting for the end bookmark. The API server sends its objects
+# without a pause, and waits at most 3 s to reach the requested version. Some proxies swallow the bookmark
+# (kubernetes#140890).
 INITIAL_SILENCE = 30.0
-# Seconds for which automatic mode lists after a stream did not work: a server without the feature is tried once an
-# hour, and one that was upgraded is noticed within that time.
+# Seconds for which automatic mode lists after a stream has failed. A server without the feature is tried once an hour,
+# and an upgraded server is detected within that time.
 FALLBACK_SECONDS = 3600.0
-SLICE = 256  # events between two looks at the clock
+SLICE = 256  # events between two checks of the clock
 
 
 class WatchListChoice:
-    """Decides if the next full list is requested as a stream.
+    """Decides whether the next full list is requested as a stream.
 
     Args:
-        mode: True for always, False for never; None for a stream, except in the hour after one did not work.
-        now: The clock of that hour.
+        mode: True for always, False for never. None for a stream, except within an hour after one has failed.
+        now: The clock for that hour.
 
     Attributes:
         mode: See above.
@@ -50,23 +51,23 @@ class WatchListChoice:
 
     @property
     def has_fallen_back(self) -> bool:
-        """True if a stream did not work before, so that lists were made."""
+        """True if a stream has failed before, so that lists were made."""
         return self._list_until is not None
 
     @property
     def wanted(self) -> bool:
-        """True if the next full list is requested as a stream."""
+        """True if the next full list should be requested as a stream."""
         if self.mode is not None:
             return self.mode
         return self._list_until is None or self._now() >= self._list_until
 
     def fall_back(self) -> None:
-        """Record that streams do not work here, and list for an hour."""
+        """Record that streams do not work, and list for an hour."""
         self._list_until = self._now() + FALLBACK_SECONDS
         self.failures = 0
 
     def worked(self) -> None:
-        """Record that the end bookmark of a stream came."""
+        """Record that the end bookmark of a stream has arrived."""
         self.failures = 0
         self._list_until = None
 
@@ -74,17 +75,17 @@ class WatchListChoice:
 class InitialEvents:
     """Collects the events of an initial stream: the newest state of each object, by key.
 
-    The resourceVersions of these events are unordered, so only that of the end bookmark is used (client-go,
+    The resourceVersions of these events are unordered, so only the version of the end bookmark is used (client-go,
     tools/cache/reflector.go, `watchList`).
 
     Args:
-        known: `known` of the store. An object that the store has already is kept instead of a second copy.
+        known: The store's `known`. An object that is already in the store is used instead of a second copy.
 
     Attributes:
-        resource_version: The version of the end bookmark; "" before it.
-        received: The number of events that have come.
-        live: True once an event other than an ADDED has come. The end bookmark is due then: a server that does not
-            support initial streams sends such events without end.
+        resource_version: The version of the end bookmark, or "" before it.
+        received: The number of received events.
+        live: True once an event other than an ADDED has arrived. The end bookmark is then due, because a server that
+            does not support initial streams sends such events without end.
     """
 
     def __init__(self, known: Known | None) -> None:
@@ -103,13 +104,13 @@ class InitialEvents:
         return f"still listing: {self.received:,} objects of the initial stream so far"
 
     def feed(self, events: Sequence[WatchEvent]) -> int | None:
-        """Take events; return the number of them up to the end bookmark, including it, or None if it has not come."""
+        """Take events. Returns their number up to and including the end bookmark, or None if it has not arrived."""
         objects, known = self._objects, self._known
         for number, (kind, obj) in enumerate(events, 1):
             if kind == "ADDED":
                 objects[key_of(obj)] = known_or_new(known, obj)
                 continue
-            if type(obj) is UndecodableObject:  # may come of an ADDED, so it does not show that the end is due
+            if type(obj) is UndecodableObject:  # may result from an ADDED, so it does not show that the end is due
                 objects.pop(obj.key)
                 continue
             self.live = True
@@ -122,7 +123,7 @@ class InitialEvents:
         return None
 
     def _is_end(self, kind: str, obj: object) -> bool:
-        """True if this is the end bookmark, whose version is kept; WatchError if it is not a bookmark."""
+        """Return True for the end bookmark, and keep its version. Raises WatchError for an unknown event type."""
         if kind != "BOOKMARK":
             raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
         if not ends_initial_events(obj):
@@ -131,10 +132,10 @@ class InitialEvents:
         return True
 
     async def collect(self, stream: Stream, timeout: IdleTimeout, budget: YieldBudget) -> Sequence[WatchEvent] | None:
-        """Take events up to the end bookmark; return those after it, or None if the stream ended before.
+        """Take events up to the end bookmark. Returns the events after it, or None if the stream ended before.
 
-        Only initial events count as signs of life for the timeout: bytes, bookmarks and live events do not show that
-        the end is near.
+        Only initial events count as signs of life for the timeout, because bytes, bookmarks and live events do not
+        show that the end is near.
         """
         async for events in stream:
             for start in range(0, len(events), SLICE):
@@ -150,13 +151,13 @@ class InitialEvents:
         return None
 
     async def _room(self, timeout: IdleTimeout) -> None:
-        """Wait for the store, if it may make the reflector wait."""
+        """Wait for the store if it can make the reflector wait."""
 
     async def take(self, budget: YieldBudget) -> ChunkedList[object]:
         """Return the objects, and release them here."""
         objects, self._objects = self._objects, PartitionedDict()
         chunks: ChunkedList[object] = ChunkedList()
-        while objects.partitions:  # one by one, because freeing 100,000 keys at once stalls the loop
+        while objects.partitions:  # one by one, because freeing 100,000 keys at once blocks the loop
             chunks.add_table(objects.partitions.pop())
             if budget.exhausted():
                 await budget.pause()
@@ -164,10 +165,10 @@ class InitialEvents:
 
 
 class StreamedInitialEvents(InitialEvents):
-    """Hands the events of an initial stream to a store as they come, and holds none of them.
+    """Passes the events of an initial stream to a store as they arrive, without keeping them.
 
     Args:
-        follower: Its store is a `StreamingStore`.
+        follower: A follower whose store is a `StreamingStore`.
     """
 
     def __init__(self, follower: Follower) -> None:
@@ -196,5 +197,5 @@ class StreamedInitialEvents(InitialEvents):
         await self._follower.room(timeout)
 
     async def take(self, budget: YieldBudget) -> ChunkedList[object]:
-        """Return what the store's `replace` shall get."""
+        """Return the objects for the store's `replace`."""
         return self._sink.result()

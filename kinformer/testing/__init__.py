@@ -4,9 +4,9 @@
 
     from kinformer.testing import APIServer, ControlPlane, faults
 
-`ClusterServer` is the protocol that both implement. Names are imported when they are first used, so that the pytest
-plugin adds nothing to a run that does not use its fixtures. Each is written once, with its module, in
-``__init__.pyi``, as those of `kinformer` are.
+`ClusterServer` is the protocol that both implement. Each name is imported on first use, so the pytest plugin costs
+nothing in a run that does not use its fixtures. Names and their modules are listed in ``__init__.pyi``, as in
+`kinformer`.
 """
 
 from kinformer._lazy import attach_stub

@@ -27,7 +27,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m kinformer.testing", description="An embedded Kubernetes API server."
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8001, help="0 takes a free one (8001)")
+    parser.add_argument("--port", type=int, default=8001, help="the port to listen on; 0 selects a free one (8001)")
     parser.add_argument(
         "--objects",
         type=_parse_objects,
@@ -58,7 +58,7 @@ async def _fill(server: APIServer, kind: str, count: int) -> None:
 
 
 async def churn(server: APIServer, resource: str, rate: float) -> None:
-    """Changes random objects of a resource, `rate` times a second, until cancelled."""
+    """Change random objects of a resource `rate` times per second until cancelled."""
     keys = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in server.list(resource)]
     loop, owed, last = asyncio.get_running_loop(), 0.0, asyncio.get_running_loop().time()
     number = 0
@@ -76,7 +76,7 @@ async def churn(server: APIServer, resource: str, rate: float) -> None:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Serves until cancelled."""
+    """Serve until cancelled."""
     async with APIServer(host=options.host, port=options.port) as server, contextlib.AsyncExitStack() as stack:
         for kind, count in options.objects:
             await _fill(server, kind, count)
@@ -95,7 +95,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point; 0 after Ctrl-C, 1 if the port is taken."""
+    """Run the server. Return 0 after Ctrl-C, or 1 if the port is in use."""
     options = _arguments(argv)
     try:
         asyncio.run(serve(options))

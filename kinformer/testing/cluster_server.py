@@ -1,4 +1,4 @@
-"""The interface of the servers to test against, so that a test, a fixture or a helper takes any of them."""
+"""The common interface of test servers, so that tests, fixtures and helpers work with any of them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ __all__ = ["ClusterServer"]
 
 
 class ClusterServer(Protocol):
-    """An API server that tests talk to: `APIServer` and `ControlPlane` both are one.
+    """An API server to test against, implemented by `APIServer` and `ControlPlane`.
 
     ::
 
         async def test_it(kube_apiserver: ClusterServer) -> None:
             async with kube_apiserver.client() as client: ...
 
-    It is entered once. Everything else differs between the two: the embedded server is written to directly
-    (`create`, `update`, `delete`), misbehaves on request (`faults`, `pause`) and keeps a log of its `requests`; the
-    real one has two processes that can be stopped and killed.
+    It can be entered once. The two servers have nothing else in common. The embedded server can be written to
+    directly (`create`, `update`, `delete`), misbehaves on request (`faults`, `pause`) and keeps a log of its
+    `requests`. The real one has two processes that can be stopped and killed.
     """
 
     @property
     def url(self) -> str:
-        """Scheme, host and port; the same until it is left, restarts included. RuntimeError before it is entered."""
+        """Scheme, host and port, unchanged by restarts. Raises RuntimeError before the server is entered."""
         ...
 
     @property
     def ca_file(self) -> Path | None:
-        """The PEM file that verifies an `https` URL; None if the URL is plain `http`."""
+        """The PEM file that verifies an `https` URL, or None if the URL is plain `http`."""
         ...
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default one with all rights; None if none is needed.
+        """Return the bearer token of a user, by default one with all rights, or None if no token is needed.
 
         Raises:
             ConfigError: `users` did not name this user.
@@ -46,7 +46,7 @@ class ClusterServer(Protocol):
         ...
 
     def client(self, user: str | None = None) -> Client:
-        """A client for a user, by default one with all rights. To be entered, like every `Client`.
+        """Return a client for a user, by default one with all rights. Enter it like any `Client`.
 
         Raises:
             ConfigError: `users` did not name this user.
@@ -58,7 +58,7 @@ class ClusterServer(Protocol):
         ...
 
     async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-        """Create, or replace, CustomResourceDefinitions; all their versions are served when it returns.
+        """Create or replace CustomResourceDefinitions. All their versions are served when this returns.
 
         Args:
             sources: Files, folders or dicts.
@@ -70,14 +70,14 @@ class ClusterServer(Protocol):
         ...
 
     async def compact(self) -> int:
-        """Forget all history before the present revision, and return that revision.
+        """Discard all history before the current revision, and return that revision.
 
-        A watch from before it gets its 410 after the next `restart()` at the latest.
+        A watch from an older revision gets a 410, at the latest after the next `restart()`.
         """
         ...
 
     async def restart(self, downtime: float = 0.0) -> None:
-        """Cut all connections, stay away for `downtime` seconds, and come back on the same URL with the same data."""
+        """Close all connections, stay down for `downtime` seconds, and return on the same URL with the same data."""
         ...
 
     async def __aenter__(self) -> Self: ...

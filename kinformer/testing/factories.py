@@ -1,4 +1,4 @@
-"""Objects for tests, made with as little said as possible: `await make_pod(labels={"app": "web"}, phase="Running")`."""
+"""Factories that create test objects from few arguments: `await make_pod(labels={"app": "web"}, phase="Running")`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kinformer.objects.owner_references import owned_by
 
 __all__ = ["MakeDeployment", "MakeObject", "MakePod", "ObjectFactory"]
 
-IMAGE = "registry.invalid/app:1"  # a name that no registry has: nothing is ever pulled
-DISCOVERY_PATIENCE = 5.0  # seconds until a custom kind must be found; discovery follows a new definition within two
-POLL = 0.05  # seconds between two looks
+IMAGE = "registry.invalid/app:1"  # no such registry exists, so nothing is ever pulled
+DISCOVERY_PATIENCE = 5.0  # seconds to wait for a custom kind. Discovery lists a new definition within two
+POLL = 0.05  # seconds between two attempts
 
 
 class ObjectFactory:
-    """Makes objects through a client, in one namespace unless told otherwise, and can remove them again.
+    """Creates objects through a client, by default in one namespace, and can remove them again.
 
     Args:
-        client: Entered, with the rights that this needs.
-        namespace: Where namespaced objects go; None before there is one.
+        client: An entered client with the rights to create and delete these objects.
+        namespace: The namespace of namespaced objects, or None before it exists.
     """
 
     def __init__(self, client: Client, namespace: str) -> None:
@@ -34,7 +34,7 @@ class ObjectFactory:
         self._namespace = namespace
         self._kinds: dict[tuple[str, str], APIResource] = {}
         self._numbers = itertools.count(1)
-        self._outside: list[str] = []  # paths of what was made outside of the namespace
+        self._outside: list[str] = []  # paths of objects created outside the namespace
 
     async def make_object(
         self,
@@ -50,26 +50,26 @@ class ObjectFactory:
         owner: KubeObject | None = None,
         **fields: Any,
     ) -> KubeObject:
-        """Create an object of any kind that the server serves, custom ones too.
+        """Create an object of any kind that the server serves, including custom kinds.
 
         Args:
-            manifest: The object, or as much of it as is wanted; the other arguments win over it.
+            manifest: The object, or a part of it. The other arguments take precedence.
             api_version: `"v1"`, `"apps/v1"`, `"example.com/v1"`.
             kind: `"Pod"`, `"Widget"`.
-            name: By default the kind in lower case with a number that counts up: `"widget-1"`.
-            namespace: By default the test's own; cluster-scoped kinds have none.
+            name: By default the kind in lower case and a counter: `"widget-1"`.
+            namespace: By default the test's own. Ignored for cluster-scoped kinds.
             labels: Added to the manifest's.
             annotations: Added to the manifest's.
             finalizers: Added to the manifest's.
-            owner: The object that controls it, as the server has it: see `owned_by`.
-            **fields: Further fields at the top: `spec={...}`, `data={...}`. A `status` is written through the status
-                subresource, in a second request, as a server takes none on creation.
+            owner: The object that controls it, as returned by the server. See `owned_by`.
+            **fields: Further top-level fields: `spec={...}`, `data={...}`. A `status` is written in a second request,
+                through the status subresource, because a server ignores it on creation.
 
         Returns:
-            The object as the server has it, with uid and resourceVersion.
+            The object as stored by the server, with uid and resourceVersion.
 
         Raises:
-            ConfigError: the server serves no such kind.
+            ConfigError: the server does not serve this kind.
             APIError: it refuses the object.
         """
         body = {**copy.deepcopy(dict(manifest or {})), **fields}
@@ -121,9 +121,9 @@ class ObjectFactory:
             annotations: Its annotations.
             finalizers: Its finalizers.
             owner: The object that controls it.
-            image: Of its container `main`.
-            node: The node that it is bound to; without it, the pod is not scheduled.
-            phase: `"Running"` and so on; without it, the pod stays Pending, as there is no kubelet.
+            image: The image of its container `main`.
+            node: The node that the pod is bound to. Without it, the pod is not scheduled.
+            phase: The phase, such as `"Running"`. Without it, the pod stays Pending, because there is no kubelet.
             **spec: Further fields of the spec, such as `containers=[...]`.
         """
         body = {"containers": [{"name": "main", "image": image}], **({"nodeName": node} if node else {}), **spec}
@@ -153,17 +153,17 @@ class ObjectFactory:
         replicas: int = 1,
         **spec: Any,
     ) -> KubeObject:
-        """Create a Deployment; it makes no Pods, as there is no controller for that in a test.
+        """Create a Deployment. No Pods are created, because a test server runs no deployment controller.
 
         Args:
-            name: By default `deployment-1` and so on; it is the label `app` of its Pods, too.
+            name: By default `deployment-1` and so on. It is also the `app` label of its Pods.
             namespace: By default the test's own.
-            labels: Of the Deployment itself.
-            annotations: Of the Deployment itself.
-            finalizers: Of the Deployment itself.
+            labels: Labels of the Deployment itself.
+            annotations: Annotations of the Deployment itself.
+            finalizers: Finalizers of the Deployment itself.
             owner: The object that controls the Deployment.
-            image: Of the container `main` of its Pods.
-            replicas: The number of Pods that are wanted.
+            image: The image of the container `main` of its Pods.
+            replicas: The desired number of Pods.
             **spec: Further fields of the spec, such as `strategy={...}`.
         """
         name = name or f"deployment-{next(self._numbers)}"
@@ -182,7 +182,7 @@ class ObjectFactory:
         )
 
     async def remove_outside(self) -> None:
-        """Delete what was made outside of the namespace: cluster-scoped objects, and those of other namespaces."""
+        """Delete the objects created outside the namespace: cluster-scoped ones and ones in other namespaces."""
         while self._outside:
             path = self._outside.pop()
             try:
@@ -197,7 +197,7 @@ class ObjectFactory:
 
     async def _resource(self, api_version: str, kind: str) -> APIResource:
         loop = asyncio.get_running_loop()
-        # a built-in kind is there or not; a custom one may come
+        # a built-in kind is served or not. A custom one may be served later
         group = api_version.rpartition("/")[0].removesuffix(".k8s.io")
         deadline = loop.time() + (DISCOVERY_PATIENCE if "." in group else 0.0)
         while (api_version, kind) not in self._kinds:

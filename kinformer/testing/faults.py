@@ -1,14 +1,15 @@
-"""Failures on purpose: each function here makes a fault, `server.faults.add` sets it to work.
+"""Deliberate failures. Each function here creates a fault, and `server.faults.add` activates it.
 
 ::
 
     server.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
 
 Selectors of `add`: `verb` (`"get"`, `"list"`, `"watch"`, `"create"`, ...), `resource` (`"v1/pods"`), `namespace`,
-`after_events` (the fault strikes a watch behind that many ADDED, MODIFIED and DELETED lines, other requests at once),
-`times` (then it is spent). Without selectors a fault strikes every request, discovery included.
-Of several that fit, the one that was added first strikes. Watches that are open already are struck too, at once or
-with their next line; only `stale`, and `status` and `delay` without `after_events`, are for requests that come later.
+`after_events` (the fault strikes a watch after that many ADDED, MODIFIED and DELETED lines, and other requests
+immediately) and `times` (the number of strikes). Without selectors a fault strikes every request, including
+discovery. If several faults match, the one that was added first strikes. Faults also strike watches that are already
+open, either immediately or at their next line. The exceptions are `stale`, and `status` and `delay` without
+`after_events`, which apply only to later requests.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _HTML = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. Made by the functions of this module."""
+    """A fault, created by the functions of this module."""
 
     kind: str
     error: StatusError | None = None
@@ -65,9 +66,12 @@ class Fault:
 
 
 def status(code: int, body: Any = None, retry_after: float | None = None) -> Fault:
-    """An answer with this HTTP status; `body` a dict (JSON) or text, else the Status that goes with the code.
+    """Respond with this HTTP status.
 
-    `retry_after` is whole seconds, in the header and the Status. Behind `after_events` it is an ERROR line.
+    `body` is a dict (sent as JSON) or a string. By default it is the code's usual Status.
+
+    `retry_after` is in whole seconds, and sent in the header and in the Status. With `after_events`, a watch gets the
+    failure as an ERROR line.
     """
     headers = {} if retry_after is None else {"Retry-After": str(int(retry_after))}
     if body is None:
@@ -80,84 +84,84 @@ def status(code: int, body: Any = None, retry_after: float | None = None) -> Fau
 
 
 def expired() -> Fault:
-    """410: HTTP 410 for a LIST; for a watch 200, one ERROR line and a clean end, as the real server does it."""
+    """Fail with a 410 as a real server does: HTTP 410 for a LIST; 200, one ERROR line and a clean end for a watch."""
     return Fault("expired", _expired("The resourceVersion for the provided list is too old."))
 
 
 def silent_close() -> Fault:
-    """A watch ends cleanly, without a word; another request loses its connection without an answer."""
+    """End a watch cleanly, without an ERROR line. Other requests lose their connection without a response."""
     return Fault("silent_close")
 
 
 def close_mid_line() -> Fault:
-    """The connection is closed in the middle of a line of a watch, or of a body."""
+    """Close the connection in the middle of a watch line or of a body."""
     return Fault("close_mid_line")
 
 
 def reset() -> Fault:
-    """The connection is reset (RST)."""
+    """Reset the connection (RST)."""
     return Fault("reset")
 
 
 def stall() -> Fault:
-    """Stall: nothing more is sent, and the connection stays, until the client leaves or the server stops."""
+    """Stall: send nothing more, but keep the connection open until the client leaves or the server stops."""
     return Fault("stall")
 
 
 def garble() -> Fault:
-    """The next line of a watch, or the body of an answer, is not JSON. The stream goes on."""
+    """Make the next line of a watch, or the body of a response, invalid JSON. The stream continues."""
     return Fault("garble")
 
 
 def html_502() -> Fault:
-    """The answer of a proxy whose backend is gone."""
+    """Respond as a proxy whose backend is gone."""
     return Fault("status", StatusError(502, _HTML, headers={"Content-Type": "text/html"}))
 
 
 def drop_event() -> Fault:
-    """The next event of a watch is not sent."""
+    """Skip the next event of a watch."""
     return Fault("drop_event")
 
 
 def duplicate_event() -> Fault:
-    """The next event of a watch is sent twice."""
+    """Send the next event of a watch twice."""
     return Fault("duplicate_event")
 
 
 def delay(seconds: float) -> Fault:
-    """The answer, or the next line of a watch, comes so much later."""
+    """Delay the response, or the next line of a watch, by this many seconds."""
     return Fault("delay", seconds=seconds)
 
 
 def no_initial_events_end() -> Fault:
-    """The bookmark that ends the initial events is never sent."""
+    """Never send the bookmark that ends the initial events."""
     return Fault("no_initial_events_end")
 
 
 def rewind(revisions: int) -> Fault:
-    """The server goes back by so many revisions, as after restoring a backup of etcd: objects, resourceVersion and all.
+    """Roll the server back by this many revisions, objects and resourceVersion included, as if etcd was restored.
 
-    It happens before the matching request is answered; open watches lose their connections. Strikes once, unless
-    `times` says more.
+    This happens before the matching request is answered. Open watches lose their connections. Strikes once unless
+    `times` is given.
     """
     return Fault("rewind", revisions=revisions)
 
 
 def stale(revisions: int) -> Fault:
-    """A list or a watch from `resourceVersion="0"` begins with the state of so many revisions ago.
+    """Begin a list or a watch from `resourceVersion="0"` with the state of this many revisions ago.
 
-    That is what an API server does whose watch cache is behind; a watch tells the changes since then at once. Requests
-    that ask for the newest state, or for one at least as new as a revision, are passed by.
+    An API server whose watch cache lags behaves like this. A watch then sends the later changes immediately. Requests
+    for the newest state, or for a minimum revision, are not affected.
     """
     return Fault("stale", revisions=revisions)
 
 
-# Faults that only a watch can have; a request that is not a watch passes by them.
+# Faults that only apply to watches. Other requests are not affected.
 STREAM_ONLY = frozenset({"drop_event", "duplicate_event", "no_initial_events_end"})
 
 
 class FaultHandle:
-    """A fault at work: `hits` counts how often it struck; `remove()` ends it."""
+    """An active fault. `hits` counts its strikes, and `remove()` ends it."""
 
     def __init__(
         self,
@@ -179,11 +183,11 @@ class FaultHandle:
         self.hits = 0
 
     def remove(self) -> None:
-        """Ends the fault; harmless when it has ended."""
+        """End the fault. Does nothing if it has already ended."""
         self._owner.discard(self)
 
     def fits(self, info: RequestInfo) -> bool:
-        """True if it is meant for this request."""
+        """True if the fault's selectors match this request."""
         if self.verb not in (None, "*", info.verb):
             return False
         if self.resource not in (None, "*", info.resource):
@@ -191,7 +195,7 @@ class FaultHandle:
         return self.namespace in (None, info.namespace)
 
     def strike(self) -> bool:
-        """Counts a hit; False if the fault is spent or was removed meanwhile."""
+        """Count a hit. Return False if the fault is used up or was removed in the meantime."""
         if self not in self._owner or (self.times is not None and self.hits >= self.times):
             return False
         self.hits += 1
@@ -199,7 +203,7 @@ class FaultHandle:
 
     @property
     def spent(self) -> bool:
-        """True if it strikes no more."""
+        """True if the fault can no longer strike."""
         return self not in self._owner or (self.times is not None and self.hits >= self.times)
 
 
@@ -208,7 +212,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._handles: dict[FaultHandle, None] = {}
-        self.listeners: dict[Callable[[], None], None] = {}  # open watches, which a new fault may strike at once
+        self.listeners: dict[Callable[[], None], None] = {}  # open watches, which a new fault may strike immediately
 
     def __contains__(self, handle: FaultHandle) -> bool:
         return handle in self._handles
@@ -223,7 +227,7 @@ class Faults:
         after_events: int | None = None,
         times: int | None = None,
     ) -> FaultHandle:
-        """Sets a fault to work; see the module for the selectors. Raises ValueError for a resource without version."""
+        """Activate a fault. The module describes the selectors. Raises ValueError for a resource without version."""
         if times is None and fault.kind == "rewind":
             times = 1
         name = None if resource is None else selected_name(resource)
@@ -234,15 +238,15 @@ class Faults:
         return handle
 
     def discard(self, handle: FaultHandle) -> None:
-        """Ends one."""
+        """End a fault."""
         self._handles.pop(handle, None)
 
     def clear(self) -> None:
-        """Ends all."""
+        """End all faults."""
         self._handles.clear()
 
     def for_request(self, info: RequestInfo) -> list[FaultHandle]:
-        """Find those that fit a request and are not spent, in order."""
+        """Return the active faults that match a request, in order."""
         if not self._handles:
             return []
         return [one for one in self._handles if one.fits(info) and not one.spent]

@@ -1,6 +1,6 @@
-"""Objects in quantity: pods of about 8 KB as the kubelet leaves them, configmaps of about 1 KB.
+"""Generates objects in bulk: pods of about 8 KB, as the kubelet leaves them, and configmaps of about 1 KB.
 
-Rendered from a template of bytes, because 100,000 of them are wanted within seconds.
+They are rendered from a byte template, so that 100,000 take only seconds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _container(name: str, image: str) -> Object:
 
 
 def _toleration(taint: str) -> Object:
-    """The fields that admission adds to each pod."""
+    """Return the toleration that admission adds to each pod."""
     key = f"node.kubernetes.io/{taint}"
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
@@ -107,7 +107,7 @@ def _status(node: str, address: str, containers: dict[str, str], digest: str) ->
 
 
 def _placement(index: int, nodes: int = _NODES) -> tuple[str, str, str, str]:
-    """Namespace, application, node and address of the index-th pod."""
+    """Return namespace, application, node and address of the index-th pod."""
     app = f"app-{index % _APPS:03}"
     return (
         f"team-{index % _NAMESPACES:02}",
@@ -118,7 +118,7 @@ def _placement(index: int, nodes: int = _NODES) -> tuple[str, str, str, str]:
 
 
 def pod(index: int) -> Object:
-    """The index-th pod, without what the server sets; of about 6 KB, 8 with managedFields."""
+    """Return the index-th pod without the fields that the server sets: about 6 KB, or 8 KB with managedFields."""
     namespace, app, node, address = _placement(index)
     image = f"registry.example.com/{app}:1.{index % _APPS % 7}"
     containers = {"server": image, "proxy": "registry.example.com/proxy:2.4"}
@@ -171,7 +171,7 @@ def pod(index: int) -> Object:
 
 
 def configmap(index: int) -> Object:
-    """The index-th configmap, of about 1 KB."""
+    """Return the index-th configmap, of about 1 KB."""
     namespace, app, _, _ = _placement(index)
     return {
         "apiVersion": "v1",
@@ -182,24 +182,24 @@ def configmap(index: int) -> Object:
 
 
 _KINDS = {"pods": pod, "configmaps": configmap}
-# The differences between objects of one shape; the template has marks in their place.
+# Placeholders in the template for the values that differ between objects of one shape.
 _NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", "node-mark", "address-mark"
 _MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
 
 
 def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NODES) -> Iterator[int]:
-    """Puts `count` generated objects into a storage, without history; gives the number stored, from time to time.
+    """Put `count` generated objects into a storage, without history. Yields the number stored so far, now and then.
 
-    `resource` is pods or configmaps; a ValueError else. Watches that are open hear nothing of it: load first.
+    `resource` is pods or configmaps. Raises ValueError for any other. Open watches get no events, so load first.
     """
     make = _KINDS.get(resource.plural) if resource.builtin and not resource.group else None
     if make is None:
-        raise ValueError(f"only {' and '.join(_KINDS)} are generated, not {resource.plural}")
+        raise ValueError(f"cannot generate {resource.plural}: expected {' or '.join(_KINDS)}")
     collection = storage.collection(resource.storage_name)
     templates: dict[int, tuple[list[bytes], dict[str, str]]] = {}
     seed = random.Random(0)
     for index in range(count):
-        shape = index % _APPS  # the common part of an application is rendered once
+        shape = index % _APPS  # each application's common part is rendered once
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]
@@ -231,5 +231,5 @@ def _template(resource: ResourceType, obj: Object) -> tuple[list[bytes], dict[st
     else:
         track_update(resource, None, obj, FieldManager("kubectl-create"), _STARTED)
     raw = encode_object(resource, obj)
-    msgspec.json.decode(raw)  # a template that is not JSON would spoil every object
+    msgspec.json.decode(raw)  # invalid JSON in the template would break every object
     return _MARKS.split(raw), dict(metadata["labels"])

@@ -1,4 +1,4 @@
-"""The users of a server: their bearer tokens, and the files that hold these."""
+"""Users of a server: their bearer tokens, and the files that contain the tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADMIN = "kinformer-admin"
 
 
 class Logins:
-    """The bearer token of each user. `ADMIN` is always there, and may do everything.
+    """The bearer token of each user. `ADMIN` always exists and has all rights.
 
     Args:
         users: Names, or a mapping of token to name.
@@ -39,10 +39,10 @@ class Logins:
         return f"<Logins {', '.join(self._tokens)}>"
 
     def token(self, user: str | None = None) -> str:
-        """The token of a user, by default of `ADMIN`.
+        """Return the token of a user, by default of `ADMIN`.
 
         Raises:
-            ConfigError: no such user.
+            ConfigError: the user does not exist.
         """
         name = ADMIN if user is None else user
         if name not in self._tokens:
@@ -51,7 +51,7 @@ class Logins:
         return self._tokens[name]
 
     def write_token_file(self, path: Path) -> None:
-        """The file for `--token-auth-file`: token, user, uid, and groups if there are any."""
+        """Write the file for `--token-auth-file`: token, user, uid, and any groups."""
         table = io.StringIO()
         csv.writer(table).writerows(
             [token, name, name, *(["system:masters"] if name == ADMIN else [])] for name, token in self._tokens.items()
@@ -59,7 +59,7 @@ class Logins:
         write_secret(path, table.getvalue().encode())
 
     def write_kubeconfig(self, path: Path, *, server: str, authority: bytes, user: str | None = None) -> None:
-        """A kubeconfig with one context, for one user, that verifies the server by the authority (PEM)."""
+        """Write a kubeconfig with one context for one user. It verifies the server with `authority` (PEM)."""
         name = user or ADMIN
         cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
         config = {
@@ -74,21 +74,21 @@ class Logins:
 
 
 def names_by_token(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """The name for each token: of a mapping as it is given, of names with a fresh token each.
+    """Map each token to a name: a mapping is taken as given, and each plain name gets a fresh token.
 
     Raises:
         ConfigError: a single string.
     """
     if isinstance(users, str):
-        raise ConfigError(f"users takes several strings, not one: {users!r}")
+        raise ConfigError(f"users expects several strings, not a single one: {users!r}")
     return dict(users) if isinstance(users, Mapping) else {secrets.token_hex(16): name for name in users}
 
 
 def new_private_key() -> bytes:
-    """A fresh P-256 key in PEM (RFC 5915), for the service account tokens that a server wants to be able to sign.
+    """Return a fresh P-256 key in PEM (RFC 5915), with which a server signs service account tokens.
 
-    A private key is just a number below the order of the curve; the optional public point is left out, which Go's
-    crypto/x509 computes by itself. So no cryptography package is needed.
+    A private key is a number below the order of the curve. The optional public point is omitted, because Go's
+    crypto/x509 computes it. So no cryptography package is needed.
     """
     order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
     number = (1 + secrets.randbelow(order - 1)).to_bytes(32, "big")
@@ -99,8 +99,8 @@ def new_private_key() -> bytes:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read."""
+    """Write a file that only its owner can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)  # it may have been there before, open to all
+        os.fchmod(descriptor, 0o600)  # it may have existed before, readable by all
         file.write(content)

@@ -1,7 +1,7 @@
-"""The fixtures of `pytest_plugin` for pytest-asyncio, registered only if that is installed.
+"""The fixtures of `pytest_plugin` for pytest-asyncio, registered only if it is installed.
 
-pytest-asyncio runs a fixture in the loop of the scope that the fixture names, not of the test that asks for it; so
-there is one for each scope, and the plugin picks that of the test.
+pytest-asyncio runs a fixture in the loop of the fixture's scope, not in the loop of the requesting test. So there is
+one fixture for each scope, and the plugin selects the one with the test's scope.
 """
 
 from __future__ import annotations

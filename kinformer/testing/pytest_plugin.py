@@ -1,4 +1,4 @@
-"""pytest fixtures: an API server, a client, a namespace of the test's own, and factories for objects.
+"""pytest fixtures: an API server, a client, a namespace for the test, and factories for objects.
 
 ::
 
@@ -6,18 +6,17 @@
         await make_pod("web-1", labels={"app": "web"}, phase="Running")
         ...
 
-| fixture | what |
-|---|---|
-| `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
-| `kube_client` | a `Client` for it, entered, with all rights |
-| `kube_namespace` | the name of a new namespace, removed after the test with all that is in it |
-| `make_object`, `make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
+| fixture | value | |---|---| | `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a
+`ControlPlane` (see `ClusterServer`) | | `kube_client` | an entered `Client` for it, with all rights | |
+`kube_namespace` | the name of a new namespace, removed after the test with its contents | | `make_object`,
+`make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
 
-Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and those of the last row.
+Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and the types in the last
+row.
 
-The plugin is loaded in every run of pytest where kinformer is installed, so it imports nothing of kinformer, or of
-asyncio, before the first of these fixtures is asked for. The fixtures are for coroutine tests, under pytest-asyncio (in
-each mode and loop scope) and under anyio's plugin.
+The plugin is loaded in every pytest run where kinformer is installed, so it imports neither kinformer nor asyncio
+before the first of these fixtures is requested. The fixtures are for coroutine tests, under pytest-asyncio (in every
+mode and loop scope) and under anyio's plugin.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kube-apiserver",
         choices=[EMBEDDED, CONTROL_PLANE, KUBECONFIG],
-        help="what `kube_apiserver` is: the embedded server, a real etcd and kube-apiserver, a kubeconfig's cluster",
+        help="the server behind `kube_apiserver`: embedded, a real etcd and kube-apiserver, or a kubeconfig's cluster",
     )
     group.addoption("--kube-assets", metavar="FOLDER", help="the binaries of --kube-apiserver=control-plane")
     group.addoption("--kube-context", metavar="NAME", help="the context of --kube-apiserver=kubeconfig")
-    parser.addini("kube_apiserver", "the same as --kube-apiserver, which wins over it", default=EMBEDDED)
-    parser.addini("kube_crds", "files and folders of CustomResourceDefinitions that each server gets", type="paths")
+    parser.addini("kube_apiserver", "the same as --kube-apiserver, which takes precedence", default=EMBEDDED)
+    parser.addini("kube_crds", "files and folders of CustomResourceDefinitions to install on each server", type="paths")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     kinds = f"{EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}"
     config.addinivalue_line("markers", f"kube_apiserver(*kinds): only where `kube_apiserver` is one of {kinds}")
-    if sys.modules.get("pytest_asyncio.plugin") in config.pluginmanager.get_plugins():  # by whatever name
+    if sys.modules.get("pytest_asyncio.plugin") in config.pluginmanager.get_plugins():  # under any name
         from kinformer.testing import pytest_asyncio_fixtures
 
         config.pluginmanager.register(pytest_asyncio_fixtures, "kinformer-asyncio")
@@ -77,7 +76,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure on a control plane shows the end of its logs, and its files are kept."""
+    """Add the end of the control plane's logs to a failure's report, and keep its files."""
     report = yield
     control_plane = item.stash.get(USED, None)
     if report.failed and control_plane is not None:
@@ -87,7 +86,7 @@ def pytest_runtest_makereport(
 
 
 def server_kind(config: pytest.Config) -> str:
-    """What `kube_apiserver` is in this run: `"embedded"`, `"control-plane"` or `"kubeconfig"`."""
+    """Return the server kind chosen for this run: `"embedded"`, `"control-plane"` or `"kubeconfig"`."""
     kind = str(config.getoption("--kube-apiserver") or config.getini("kube_apiserver"))
     _check_kind("kube_apiserver", kind)
     return kind
@@ -108,8 +107,8 @@ def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     from kinformer.testing.clusters.control_plane import ControlPlane
 
     control_plane = ControlPlane(pytestconfig.getoption("--kube-assets"))
-    # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
-    # started them, at the latest: it must be pytest's.
+    # A separate loop, which runs before the first test and after the last. The processes end with the thread that
+    # started them at the latest, so this must be pytest's thread.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(_enter(control_plane, crds_of(pytestconfig)))
         try:
@@ -126,7 +125,7 @@ def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingClus
 
     class Cluster(ExistingCluster):
         def _refuse(self, what: str) -> NoReturn:
-            pytest.skip(f"{self.url} is an existing cluster, and not to be {what} by a test")
+            pytest.skip(f"{self.url} is an existing cluster, which must not be {what} by a test")
 
     cluster = Cluster(context=pytestconfig.getoption("--kube-context"))
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -149,7 +148,7 @@ async def _enter(server: ControlPlane | ExistingCluster, crds: list[Path]) -> No
 
 @pytest.fixture
 def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingCluster | None:
-    """The server of the session; None where each test gets its own."""
+    """The server of the session, or None if each test gets its own."""
     kind = server_kind(request.config)
     if kind == EMBEDDED:
         return None
@@ -158,11 +157,15 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
     return shared
 
 
-# -- what one test has -------------------------------------------------------------------------------------------------
+# -- fixtures of one test
+# -------------------------------------------------------------------------------------------------
 
 
 def _scene_fixture(request: pytest.FixtureRequest) -> str:
-    """Choose the fixture for the plugin that runs the test: each plugin runs only its own in the test's loop."""
+    """Choose the fixture for the plugin that runs the test.
+
+    Each plugin runs only its own fixtures in the test's loop.
+    """
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
         scope = marker.kwargs.get("loop_scope") or request.config.getini("asyncio_default_test_loop_scope")
@@ -194,37 +197,37 @@ def _kube_scene(request: pytest.FixtureRequest) -> Scene:
 def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
     """An API server: an `APIServer` for this test alone, or the server that `--kube-apiserver` chooses.
 
-    A `ControlPlane` is shared by the tests of a session (of a worker under xdist), so they keep to their own
-    `kube_namespace`; one that was stopped is started again before the next test.
+    A `ControlPlane` is shared by all tests of a session (of a worker under xdist), so each test should use only its
+    own `kube_namespace`. If a test stopped it, it is started again before the next test.
     """
     return _kube_scene.server
 
 
 @pytest.fixture
 def kube_client(_kube_scene: Scene) -> Client:
-    """A `Client` for `kube_apiserver`, entered, with all rights."""
+    """An entered `Client` for `kube_apiserver`, with all rights."""
     return _kube_scene.client
 
 
 @pytest.fixture
 def kube_namespace(_kube_scene: Scene) -> str:
-    """The name of a namespace that is this test's alone; it is removed after the test, with its objects."""
+    """The name of a namespace for this test only. It is removed after the test, with its objects."""
     return _kube_scene.namespace
 
 
 @pytest.fixture
 def make_object(_kube_scene: Scene) -> MakeObject:
-    """A coroutine function that makes an object of any kind in `kube_namespace`: `ObjectFactory.make_object`."""
+    """A coroutine function that creates an object of any kind in `kube_namespace`: `ObjectFactory.make_object`."""
     return _kube_scene.factory.make_object
 
 
 @pytest.fixture
 def make_pod(_kube_scene: Scene) -> MakePod:
-    """A coroutine function that makes a Pod in `kube_namespace`: `ObjectFactory.make_pod`."""
+    """A coroutine function that creates a Pod in `kube_namespace`: `ObjectFactory.make_pod`."""
     return _kube_scene.factory.make_pod
 
 
 @pytest.fixture
 def make_deployment(_kube_scene: Scene) -> MakeDeployment:
-    """A coroutine function that makes a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
+    """A coroutine function that creates a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
     return _kube_scene.factory.make_deployment

@@ -1,7 +1,7 @@
-"""The scene of one test: a server, a client, a namespace and a factory, set up in the loop that the test runs in.
+"""The setup of one test: a server, a client, a namespace and a factory, created in the test's event loop.
 
-Shared by the plugin and by its fixtures for pytest-asyncio; like the plugin it imports nothing of kinformer before a
-scene is set up.
+It is shared by the plugin and its fixtures for pytest-asyncio. Like the plugin, it imports nothing of kinformer
+before a scene is set up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ USED = pytest.StashKey["ControlPlane"]()
 
 
 def crds_of(config: pytest.Config) -> list[Path]:
-    """The files and folders of CustomResourceDefinitions that the settings name."""
+    """Return the files and folders of CustomResourceDefinitions named in the settings."""
     return list(config.getini("kube_crds"))
 
 
@@ -47,7 +47,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> AsyncIterator[Scene]:
-    """Set up for one test, in the loop that it runs in."""
+    """Set up and tear down the scene of one test, in its event loop."""
     from kinformer.testing.factories import ObjectFactory
 
     async with AsyncExitStack() as stack:
@@ -78,12 +78,12 @@ async def _server(
         return embedded
     if isinstance(shared, ControlPlane):
         request.node.stash[USED] = shared
-        await shared.ensure_running()  # a test before may have stopped it
+        await shared.ensure_running()  # an earlier test may have stopped it
     return shared
 
 
 async def _remove_namespace(server: ClusterServer, name: str) -> None:
-    """Removes a namespace on a control plane; a cluster does that by itself, the embedded server ends as a whole."""
+    """Remove a namespace on a control plane. A cluster does this by itself, and the embedded server ends as a whole."""
     from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
     from kinformer.testing.clusters.sweep import remove_namespace
@@ -98,6 +98,6 @@ async def _remove_namespace(server: ClusterServer, name: str) -> None:
 
 
 def _unique(test: str) -> str:
-    """A namespace that says which test it is of, and that no other test has, in no other run on the same cluster."""
+    """Return a namespace name that contains the test's name and is unique across all test runs on the cluster."""
     words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
     return f"{words}-{uuid.uuid4().hex[:10]}"

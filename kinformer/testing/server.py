@@ -1,4 +1,4 @@
-"""The embedded API server: real HTTP on loopback, one state, and everything that can go wrong on request."""
+"""The embedded API server: real HTTP on loopback, one state, and failures on request."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ __all__ = ["APIServer", "LoggedRequest"]
 
 logger = get_logger("kinformer.testing.server")
 
-# Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
+# Idle connections stay open, so that a client's pool never races with a server closing them, above all in virtual
+# time.
 KEEPALIVE = 3600.0  # seconds
-GRACE = 1.0  # seconds that an orderly end waits for requests
+GRACE = 1.0  # seconds that a graceful stop waits for requests
 _NOT_KNOWN = User("", ())  # before authentication
-_ACCEPTING = 4  # turns of the loop from the accept of a connection to its protocol
+_ACCEPTING = 4  # loop iterations from accepting a connection to creating its protocol
 Object = dict[str, Any]
 
 
 class LoggedRequest(NamedTuple):
-    """One line of `APIServer.requests`; `status` is 0 if a request never got an answer."""
+    """One entry of `APIServer.requests`. `status` is 0 if the request got no response."""
 
     method: str
     path: str
@@ -69,21 +70,23 @@ class APIServer(State):
 
     Args:
         host: The address to listen on.
-        port: 0 takes a free one; it stays the same over restarts.
-        users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not checked.
-        rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
-        tls: True serves `https`, with a certificate of an authority of its own. kubectl and client-go send their
-            tokens then, as they do not over plain `http`, and client certificates of that authority are taken
-            (`client_certificate`): the common name is the user, the organizations are the groups, and a member of
-            `system:masters` may do everything. Needs the package `cryptography`, of the extra `testing`.
-        bootstrap: True makes, on entering, what a real server makes at its start: the Service `kubernetes` with its
-            endpoints, the ClusterRoles, PriorityClasses, FlowSchemas and APIServices, and their like. It is off
-            by default, since a test counts the objects that it has made itself, and one of 170 more is in its way;
-            programs such as kube-controller-manager look for them.
-        clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
-        features: The differences from a v1.36 with its defaults: see `Features`.
+        port: The port, or 0 for a free one. It stays the same across restarts.
+        users: A mapping of bearer token to user name, or only names, which get generated tokens. None: tokens are not
+            checked.
+        rules: Allowed (user, verb, resource) triples. `"*"` is any verb or resource. None: everything is allowed.
+        tls: True serves `https` with a certificate from the server's own authority. kubectl and client-go send tokens
+            only over `https`. Client certificates from that authority are accepted (`client_certificate`): the common
+            name is the user, the organizations are the groups, and a member of `system:masters` has all rights. Needs
+            the package `cryptography`, from the extra `testing`.
+        bootstrap: True creates, on entering, the objects that a real server creates when it starts: the Service
+            `kubernetes` with its endpoints, ClusterRoles, PriorityClasses, FlowSchemas, APIServices and so on.
+            Programs such as kube-controller-manager need them. It is off by default, because 170 extra objects
+            disturb tests that count their own.
+        clock: A clock whose `wall` gives the timestamps in metadata. Timers run on the event loop's time.
+        features: Differences from a v1.36 with default settings. See `Features`.
 
-    Everything belongs to the loop in which it was entered. Leaving ends the open watches and closes all connections.
+    The server belongs to the event loop in which it was entered. Exiting ends open watches and closes all
+    connections.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class APIServer(State):
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._http = _HTTPServer(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
-        # In two steps: a cancellation between them finds the sockets where `_stop` looks for them.
+        # In two steps, so that `_stop` finds the sockets after a cancellation between them.
         context = None if self._authority is None else self._authority.server_context()
         self._listener = await loop.create_server(self._http, self._host, self._port, ssl=context, start_serving=False)
         try:
@@ -169,7 +172,7 @@ class APIServer(State):
             if listener is not None:
                 await _stop_accepting(listener)
         finally:
-            # The parts that can end at once do, even if this is cancelled.
+            # Parts that end without waiting are ended even if this is cancelled.
             if listener is not None:
                 listener.close()
             for task in list(self._handling):
@@ -195,11 +198,11 @@ class APIServer(State):
 
     @property
     def ca_file(self) -> Path | None:
-        """The PEM file that verifies the server, until it is left; None if the URL is plain `http`."""
+        """The PEM file that verifies the server, or None if the URL is plain `http`. It is removed on exit."""
         return None if self._authority is None else self._authority.file
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
-        """Sign a certificate for a user of these groups, and return it and its key, both in PEM.
+        """Sign a certificate for a user in these groups, and return it with its key, both in PEM.
 
         Raises:
             RuntimeError: The server has no TLS, or has not been started.
@@ -209,7 +212,7 @@ class APIServer(State):
         return self._authority.issue_client(user, groups)
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default one with all rights; None if tokens are not checked.
+        """Return the bearer token of a user, by default one with all rights, or None if tokens are not checked.
 
         Raises:
             ConfigError: `users` does not have this user.
@@ -217,7 +220,7 @@ class APIServer(State):
         return self._access.token(user)
 
     def client(self, user: str | None = None) -> Client:
-        """A client, to be entered like every other; without a user one that may do everything.
+        """Return a client for a user, by default one with all rights. Enter it like any `Client`.
 
         Raises:
             ConfigError: `users` does not have this user.
@@ -230,7 +233,7 @@ class APIServer(State):
         return None if self._authority is None else self._authority.client_context()
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
-        """Writes a kubeconfig, for its owner alone to read, and returns its path."""
+        """Write a kubeconfig that only its owner can read, and return its path."""
         token = self.token(user)
         name = user or "kubernetes-admin"
         cluster = {"server": self.url}
@@ -251,34 +254,34 @@ class APIServer(State):
         target.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
         return target
 
-    # -- what tests do to the server ------------------------------------------------------------------------------
+    # -- control by tests -----------------------------------------------------------------------------------------
 
     async def compact(self) -> int:
-        """Forgets history, in the watch cache and below, and returns the present revision.
+        """Discard all history, in the watch cache and below, and return the current revision.
 
-        A list or watch that starts or continues from an older version gets its 410.
+        A list or watch that starts or continues from an older version gets a 410.
         """
         self._storage.compact()
         return self._storage.revision
 
     def pause(self) -> None:
-        """Half-open from now on: connections stay and are accepted, and nothing more is sent."""
+        """Make all connections half-open: they stay open and new ones are accepted, but nothing more is sent."""
         self._gate.clear()
 
     def resume(self) -> None:
-        """Ends a pause; the data that was held back is sent."""
+        """End a pause, and send the data that was held back."""
         self._gate.set()
 
     async def restart(self, downtime: float = 0.0, *, graceful: bool = False) -> None:
-        """Ends all connections, stays away for `downtime` seconds, and comes back on the same port with its data.
+        """Close all connections, stay down for `downtime` seconds, and return on the same port with the same data.
 
-        Watches from before get a 410, except those that were at the newest version.
+        A watch that resumes from an older version gets a 410. One from the newest version continues.
 
         Args:
             downtime: Seconds during which connections are refused.
-            graceful: Open watches end cleanly and other requests are answered first, as at a SIGTERM with
-                `--shutdown-watch-termination-grace-period`; those that take more than a second are cut. False: all
-                connections are cut in the middle, as at a SIGKILL.
+            graceful: True ends open watches cleanly and answers other requests first, as after SIGTERM with
+                `--shutdown-watch-termination-grace-period`. Requests that take more than a second are cut. False cuts
+                all connections immediately, as SIGKILL does.
         """
         if graceful:
             await self._drain()
@@ -289,7 +292,7 @@ class APIServer(State):
         await self._listen()
 
     async def _drain(self) -> None:
-        """Takes no new connection, ends the watches, and lets the rest finish."""
+        """Accept no new connections, end the watches, and let other requests finish."""
         if self._listener is not None:
             await _stop_accepting(self._listener)
         self._storage.end_watches()
@@ -298,7 +301,7 @@ class APIServer(State):
             await asyncio.wait(others, timeout=GRACE)
 
     def _rewind_for(self, revisions: int, request: web.BaseRequest) -> None:
-        """Goes back in time, and cuts all connections but the one that asks."""
+        """Go back in time, and cut all connections except the requesting one."""
         self._storage.rewind(revisions)
         self._storage.raise_floors()
         self._lifecycle.refresh()
@@ -370,7 +373,7 @@ class APIServer(State):
         )
 
     async def _strike_before_response(self, call: Call) -> None:
-        """The faults that strike before there is an answer, or change it as a whole."""
+        """Apply the faults that strike before the response begins or replace it entirely."""
         info, response = call.info, call.response
         for handle in self.faults.for_request(info):
             if info.verb == "watch" and not self._strikes_before_response(handle):
@@ -403,7 +406,7 @@ class APIServer(State):
 
 
 async def _stop_accepting(listener: asyncio.Server) -> None:
-    """Lets what is half accepted arrive first: asyncio loses such a connection when its server closes, unclosed."""
+    """Let half-accepted connections arrive first: asyncio would lose them, unclosed, when its server closes."""
     loop = asyncio.get_running_loop()
     if isinstance(loop, asyncio.SelectorEventLoop):
         for sock in listener.sockets:
@@ -413,7 +416,7 @@ async def _stop_accepting(listener: asyncio.Server) -> None:
 
 
 class _HTTPServer(web.Server):
-    """aiohttp's, which turns away the connections that were accepted in the moment it stopped."""
+    """aiohttp's server, which here rejects connections that were accepted just as it stopped."""
 
     stopping = False
 
@@ -424,7 +427,7 @@ class _HTTPServer(web.Server):
 
 
 class _NoResponse(web.StreamResponse):
-    """Stands for an answer that can no longer be given, so that the connection ends without a word."""
+    """Placeholder for a response that can no longer be sent. The connection ends without any data."""
 
     async def prepare(self, request: web.BaseRequest) -> Any:
         raise ConnectionResetError("cut on purpose, or by the client")

@@ -1,4 +1,4 @@
-"""The state of an embedded server, and the direct calls of a test to it: plain, at once, as administrator."""
+"""The state of an embedded server, with synchronous methods that tests call directly, with all rights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Object = dict[str, Any]
 
 
 class State:
-    """Objects, kinds and the consequences of writes; no HTTP. The four namespaces of every cluster are there."""
+    """Objects, kinds and the effects of writes, without HTTP. The four initial namespaces of a cluster exist."""
 
     def __init__(self, clock: Clock = SYSTEM, features: Features | None = None) -> None:
         self._features = features or Features()
@@ -50,10 +50,10 @@ class State:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def create(self, obj: Mapping[str, Any]) -> Object:
-        """Creates an object, status included, and returns it as stored.
+        """Create an object, including its status, and return it as stored.
 
-        uid, creationTimestamp and generation are taken if they are given. A namespace that is missing is made.
-        Raises the `APIError` that a client would get.
+        A given uid, creationTimestamp or generation is kept. A missing namespace is created. Raises the `APIError`
+        that a client would get.
         """
         resource = self._type_of(obj)
         namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
@@ -67,7 +67,7 @@ class State:
         return written.obj or self._object(resource, written.stored)
 
     def update(self, obj: Mapping[str, Any]) -> Object:
-        """Replaces an object, status included (kept if it is not given); no resourceVersion is needed.
+        """Replace an object, including its status (kept if not given). No resourceVersion is needed.
 
         A given resourceVersion is not compared. Raises the `APIError` that a client would get.
         """
@@ -83,9 +83,9 @@ class State:
         return written.obj or self._object(resource, written.stored)
 
     def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
-        """Deletes an object without a grace period, and returns its last state.
+        """Delete an object without a grace period, and return its last state.
 
-        One with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
+        An object with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
         """
         found = self._registry.find(resource)
         try:
@@ -97,21 +97,22 @@ class State:
             raise error.to_api_error() from None
 
     def get(self, resource: Any, namespace: str | None, name: str) -> Object | None:
-        """An object as stored, or None."""
+        """Return an object as stored, or None."""
         found = self._registry.find(resource)
         stored = self._ledger.collection(found).get(found.key(namespace or "", name))
         return None if stored is None else self._object(found, stored)
 
     def list(self, resource: Any, namespace: str | None = None) -> list[Object]:
-        """All objects of a resource, in key order."""
+        """Return all objects of a resource, in key order."""
         found = self._registry.find(resource)
         items = self._ledger.collection(found).snapshot().within(namespace or "").items
         return [self._object(found, one) for one in items]
 
     def generate(self, resource: Any, count: int, *, nodes: int = 500) -> Iterator[int]:
-        """Puts in generated pods (8 KB) or configmaps (1 KB), without history; iterate it to the end, for progress.
+        """Add generated pods (8 KB) or configmaps (1 KB), without history. Iterate to the end. It yields its progress.
 
-        Their namespaces are made; their nodes, named `node-000` and so on, are not. Raises ValueError for another kind.
+        Their namespaces are created. Their nodes, named `node-000` and so on, are not. Raises ValueError for other
+        kinds.
         """
         found = self._registry.find(resource)
         yield from load(self._storage, found, count, nodes)
@@ -141,7 +142,7 @@ class State:
         return decode_stored(resource, stored)
 
     def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
-        """Serves a custom kind at once, without a CRD object; it has a status subresource and takes any fields."""
+        """Serve a custom kind immediately, without a CRD object. It has a status subresource and accepts any fields."""
         group, _, version = api_version.rpartition("/")
         self._registry.add_type(
             ResourceType(
@@ -158,10 +159,10 @@ class State:
         )
 
     def register_crd(self, crd: Mapping[str, Any]) -> Object:
-        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns.
+        """Create or replace a CustomResourceDefinition. Its kinds are served when this returns.
 
-        A version is served unless it says otherwise, and one without a schema, which a real server would refuse,
-        takes any fields.
+        A version is served unless it sets `served: false`. A version without a schema, which a real server would
+        refuse, accepts any fields.
         """
         crd = copied(dict(crd))
         for version in (crd.get("spec") or {}).get("versions") or []:
@@ -175,7 +176,7 @@ class State:
         return self._object(spaces, stored)
 
     async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-        """`register_crd` for files, folders (see `read_crds`) and dicts.
+        """Call `register_crd` for each definition in files, folders (see `read_crds`) and dicts.
 
         Raises:
             ConfigError: a source cannot be read or holds no CustomResourceDefinition.
@@ -185,5 +186,5 @@ class State:
 
 
 def _shallow_copy(obj: Mapping[str, Any]) -> Object:
-    """A shallow copy: its values are not changed, as a written object is decoded into a copy of its own."""
+    """Return a shallow copy. Its values are never changed, because a written object is decoded into its own copy."""
     return dict(obj)

@@ -1,4 +1,4 @@
-"""Parsing: turns the bytes of a response into objects. Nothing here outlives a request or touches a socket.
+"""Parses the bytes of a response into objects. Nothing here outlives a request or uses a socket.
 
 May import: `objects` and below.
 Reading order: lines, list_parser, documents, decoder, fast_path.

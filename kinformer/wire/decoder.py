@@ -1,4 +1,4 @@
-"""The decoder: makes objects of the lines of a watch and of the items of a list."""
+"""Decodes the lines of a watch and the items of a list to objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinformer.wire.json_scan import identity_of, members
 __all__ = ["EntryDecoder", "PoisonObjectError"]
 
 
-# Documents that a server, or a proxy before it, may send instead of an object.
+# Documents that a server, or a proxy in front of it, may send instead of an object.
 _NO_OBJECTS = {
     "Status": ("v1",),
     "Table": ("meta.k8s.io/v1", "meta.k8s.io/v1beta1"),
@@ -30,14 +30,14 @@ _NO_OBJECTS = {
 
 
 class PoisonObjectError(DecodeError):
-    """One object that cannot be kept, in a valid response: it has no name, for example, or labels that are numbers.
+    """An invalid object in a valid response, for example without a name, or with numbers as labels.
 
-    The object is counted and left out, and the stream goes on from `resource_version`.
+    The object is counted and skipped, and the stream continues from `resource_version`.
 
     Attributes:
-        key: `"namespace/name"` or `"name"`; "" if the object has no name that is a text.
+        key: `"namespace/name"` or `"name"`, or "" if the object's name is missing or not a string.
         resource_version: The resourceVersion of the object, or "".
-        type: The type of the event that carried it (`"ADDED"`, `"MODIFIED"`, `"DELETED"`), or "" for an item of a list.
+        type: The type of its event (`"ADDED"`, `"MODIFIED"`, `"DELETED"`), or "" for an item of a list.
     """
 
     def __init__(self, message: str, *, key: str = "", resource_version: str = "") -> None:
@@ -70,19 +70,19 @@ _WITHOUT_PATHS = Documents()
 
 
 class EntryDecoder:
-    """Decodes the objects of one resource, from the bytes of its watches and lists.
+    """Decodes the objects of one resource from the bytes of its watches and lists.
 
-    Labels and owner references with equal bytes are one and the same dict and tuple in all objects of one decoder; the
-    texts of namespaces and kinds are shared too. An object keeps its JSON as the server wrote it, without managedFields
-    (a third to a half of it).
+    Within one decoder, labels and owner references with equal bytes share the same dict and tuple, and namespaces and
+    kinds share their strings. An object keeps its JSON as the server wrote it, without managedFields (a third to a
+    half of it).
 
     Args:
-        keep_managed_fields: Keep managedFields; False by default, since few programs read them and all would pay.
-        fields: JSON paths; only these and the identity of an object are kept. None keeps everything.
+        keep_managed_fields: Keep managedFields. False by default, because few programs read them but all would pay.
+        fields: JSON paths. Only these and the identity of an object are kept. None keeps everything.
 
     Attributes:
         errors: The number of objects and events that were rejected.
-        fast: Reads the lines of a watch that look like those before them; `event` reads the others.
+        fast: Reads lines of a watch that look like earlier lines. `event` reads the others.
 
     Raises:
         ConfigError: A path does not parse.
@@ -98,12 +98,12 @@ class EntryDecoder:
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
         """Decode the event in one line of a watch.
 
-        The object of a BOOKMARK has the key `""`, a resourceVersion and annotations; the rest of it is ignored.
+        The object of a BOOKMARK has the key `""`, a resourceVersion and annotations. The rest of it is ignored.
 
         Raises:
-            APIError: The event is an ERROR; the class is that of its Status (`ExpiredError` for a 410).
-            PoisonObjectError: The event is valid, but its object cannot be kept.
-            WatchError: The type of event does not exist, or the object is a Table, Status or list.
+            APIError: The event is an ERROR. The class depends on its Status (`ExpiredError` for a 410).
+            PoisonObjectError: The event is valid, but its object is not.
+            WatchError: The type of event is unknown, or the object is a Table, Status or list.
             DecodeError: The line is malformed, so it is unknown which change was lost.
         """
         return self._any_event(line if type(line) is bytes else bytes(line))
@@ -149,7 +149,7 @@ class EntryDecoder:
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")
         raise api_error(
-            status.code or 500,  # as client-go treats an error without a code
+            status.code or 500,  # as in client-go for an error without a code
             status.reason or "",
             status.message or "",
             seconds if isinstance(seconds, int) and seconds > 0 else None,
@@ -159,21 +159,21 @@ class EntryDecoder:
     def item(self, data: bytes | bytearray | memoryview, api_version: str = "", kind: str = "") -> KubeObject:
         """Decode exactly one JSON object, such as an item of a list.
 
-        Items of built-in lists have no apiVersion and kind: they are taken from the arguments, and put into `raw` too,
-        so that objects are the same from a list and from a watch.
+        Items of built-in lists have no apiVersion and kind. They are taken from the arguments and also added to `raw`,
+        so that objects from a list and from a watch are the same.
 
         Raises:
-            PoisonObjectError: The data is JSON, but not an object that can be kept; counted in `errors`.
-            WatchError: The data is a Table, Status or list; counted.
-            DecodeError: The data is not exactly one JSON object; not counted, because a splitter calls this to find the
-                end of an item.
+            PoisonObjectError: The data is JSON, but not a valid object. Counted in `errors`.
+            WatchError: The data is a Table, Status or list. Counted in `errors`.
+            DecodeError: The data is not exactly one JSON object. Not counted, because a splitter calls this to find
+                the end of an item.
         """
         raw = data if type(data) is bytes else bytes(data)
         try:
             try:
                 return self._entry(raw, api_version, kind, self.fast.documents)
             except msgspec.ValidationError:
-                # Perhaps a value on the way to one of the paths is not an object, and nothing else is wrong.
+                # Perhaps the only problem is a value along one of the paths that is not an object.
                 return self._entry(raw, api_version, kind, _WITHOUT_PATHS)
         except MALFORMED as error:
             self._refuse(raw, error)
@@ -181,10 +181,10 @@ class EntryDecoder:
     def items(
         self, data: bytes, start: int, ends: list[int], gap: int, api_version: str, kind: str, found: list[KubeObject]
     ) -> int:
-        """Decode items of a list that look like those before them, and append them to `found`; returns how many.
+        """Decode list items that look like earlier ones, append them to `found`, and return their number.
 
-        The first begins at `start`, each ends at one of `ends`, with `gap` bytes between two. An item that looks
-        otherwise, or cannot be kept, is for `item`, and so are those after it.
+        The first item begins at `start`, each ends at one of `ends`, and there are `gap` bytes between two. It stops
+        at an item that looks different or is invalid, which is left to `item`.
         """
         stamp = b"" if self.fast.prefix.kind else self._stamp(kind, api_version)
         return self.fast.read_items(data, start, ends, gap, stamp, intern(kind), intern(api_version), found)
@@ -211,7 +211,7 @@ class EntryDecoder:
         if not name:
             raise msgspec.ValidationError("metadata.name is missing")
         if not raw.isascii():
-            raw.decode()  # msgspec does not check that the parts it skips are UTF-8
+            raw.decode()  # msgspec does not check skipped parts for valid UTF-8
         fields = metadata.managed_fields
         self.fast.cutting = bool(fields) and not self._keep_managed_fields
         if self.fast.cutting:
@@ -233,7 +233,7 @@ class EntryDecoder:
         return obj if self._layout is None else self._layout.kept(obj)
 
     def read_paths(self, paths: Iterable[str]) -> None:
-        """Read the values of these paths, beside those of earlier calls, with each object that is decoded from now on.
+        """Read the values of these paths with each object decoded from now on, in addition to earlier paths.
 
         Raises:
             ConfigError: A path does not parse.
@@ -243,11 +243,11 @@ class EntryDecoder:
             self.fast.documents = wanted
 
     def keep(self, obj: KubeObject) -> KubeObject:
-        """Return an object that was kept before in the form in which this decoder keeps objects."""
+        """Convert an existing object to the form in which this decoder keeps objects."""
         return obj if self._layout is None else self._layout.kept(obj)
 
     def _stamp(self, kind: str, api_version: str) -> bytes:
-        # In the order in which the server writes them in watch events.
+        # In the order of the server's watch events.
         stamp = self._stamps.get((kind, api_version))
         if stamp is None:
             members = {"kind": kind, "apiVersion": api_version}
@@ -267,7 +267,7 @@ class EntryDecoder:
                 raise
 
     def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
-        name, namespace, version = identity_of(raw)  # raises DecodeError if this is not exactly one object
+        name, namespace, version = identity_of(raw)  # raises DecodeError unless this is exactly one object
         self.errors += 1
         raise PoisonObjectError(
             f"object is nested too deeply: {raw[:80]!r}",

@@ -1,7 +1,7 @@
-"""The documents of objects: the parts of their JSON that are decoded when they arrive.
+"""Documents: the parts of an object's JSON that are decoded on arrival.
 
-An object's attributes need its metadata. Values at JSON paths, by which a cache is indexed, are read in the same scan
-of the bytes: 0.1 us each for a Pod of 8 KB, against 3 us for another scan.
+An object's attributes need its metadata. Values at JSON paths used by indexes are read in the same scan of the bytes.
+This takes 0.1 us each for a Pod of 8 KB, against 3 us for a separate scan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
 from kinformer.objects.types import JSON
 
-_Field: TypeAlias = tuple[Any, ...]  # name, key, type, and the default if there is one
+_Field: TypeAlias = tuple[Any, ...]  # name, key, type, and optionally a default
 
 __all__ = [
     "EMPTY",
@@ -34,10 +34,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 EMPTY = msgspec.Raw()
-"""The value of a part that is missing."""
+"""The value of a missing part."""
 
 _BETWEEN = b"\0"  # occurs in no JSON
-_LONGEST = 512  # bytes of values that objects share; others are read from the object when they are needed
+_LONGEST = 512  # bytes of values shared by objects. Longer values are read from the object when needed
 
 
 class _Head(msgspec.Struct, gc=False, rename="camel"):
@@ -50,13 +50,13 @@ class _Head(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Metadata(_Head, gc=False, rename="camel"):
-    """The metadata of an object that its attributes need; labels and owner references as they were written."""
+    """The metadata needed for an object's attributes, with labels and owner references as raw JSON."""
 
     managed_fields: msgspec.Raw = EMPTY
 
 
 class MarkedMetadata(_Head, gc=False, rename="camel"):
-    """The metadata of an object with a mark, 1, in the place of its managedFields; any other value is rejected."""
+    """The metadata of an object whose managedFields were replaced with a mark, 1. Any other value is rejected."""
 
     managed_fields: int = 0
 
@@ -66,21 +66,21 @@ _KNOWN_METADATA = ((), *((name,) for name in Metadata.__struct_encode_fields__))
 
 
 class Document(Protocol):
-    """A decoded object: its metadata, and the structs that lead to its values."""
+    """A decoded object: its metadata, and the structs along the paths."""
 
     @property
     def metadata(self) -> Metadata: ...
 
 
 class MarkedDocument(Protocol):
-    """A decoded object with a mark, 1, in the place of its managedFields."""
+    """A decoded object whose managedFields were replaced with a mark, 1."""
 
     @property
     def metadata(self) -> MarkedMetadata: ...
 
 
 class TypedDocument(Document, Protocol):
-    """A decoded object with its kind and apiVersion; None if they are missing."""
+    """A decoded object with its kind and apiVersion, which are None if missing."""
 
     @property
     def kind(self) -> str | None: ...
@@ -94,19 +94,19 @@ _decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 class Documents:
     """Decodes the documents of one resource.
 
-    Beside the metadata and the values at the paths, an object is skipped, which checks that it is JSON.
+    Except for the metadata and the values at the paths, the object is skipped, which still checks that it is JSON.
 
     Args:
-        paths: JSON paths whose values are read with each object. Left out are paths with an index or a wildcard, and
-            those that lead through a decoded part of the metadata or through the value of another path.
+        paths: JSON paths whose values are read with each object. Paths with an index or a wildcard are left out, and
+            so are paths through a decoded part of the metadata or through the value of another path.
 
     Attributes:
-        paths: The paths that were asked for.
+        paths: The requested paths.
         plain: Decodes an object.
-        marked: Decodes an object with a mark in the place of its managedFields.
-        typed, typed_marked: Decode its kind and apiVersion too.
-        values_of: Returns the values of a decoded object, or None if they must be read from the object itself. None
-            instead of a function if there are no paths.
+        marked: Decodes an object whose managedFields were replaced with a mark.
+        typed, typed_marked: Also decode kind and apiVersion.
+        values_of: A function that returns the values of a decoded object, or None if they must be read from the object
+            itself. It is None if there are no paths.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -120,7 +120,7 @@ class Documents:
 
 
 def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | MarkedDocument], PathValues | None]:
-    """Make the function that returns the values of a decoded object; objects with equal values share one dict."""
+    """Create the function that returns the values of a decoded object. Objects with equal values share one dict."""
 
     def texts(key: bytes) -> PathValues:
         values: PathValues = {}
@@ -134,23 +134,23 @@ def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | Ma
     key_of: Callable[..., bytes] = bytes if len(found) == 1 else _BETWEEN.join
     shared = SharedValues(texts)
 
-    # Called for each event: nothing is looked up in an object of its own.
+    # Called for each event, so it uses local variables instead of attributes.
     def values_of(document: Document | MarkedDocument) -> PathValues | None:
         try:
             key = key_of(find(document))
         except AttributeError:
-            return None  # one of the values on the way is null
+            return None  # a value along the path is null
         return shared[key] if len(key) <= _LONGEST else None
 
     return values_of
 
 
 class _Decoders:
-    """The decoders of `Documents`; making them takes a millisecond, so informers of the same paths share them."""
+    """The decoders of `Documents`. Creating them takes a millisecond, so informers with the same paths share them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         root = _readable(paths)
-        self.found: list[tuple[str, Segments]] = []  # attributes in the decoded document, segments of the path
+        self.found: list[tuple[str, Segments]] = []  # attributes in the decoded document, and segments of the path
         metadata = self._fields(root.keys.pop("metadata", PathTree()), ("metadata",), ("metadata",))
         values = self._fields(root, (), ())
         plain, marked = _struct(metadata, Metadata), _struct(metadata, MarkedMetadata)
@@ -179,7 +179,7 @@ _decoders_of = lru_cache(maxsize=64)(_Decoders)
 
 
 def _readable(paths: Iterable[str]) -> PathTree:
-    """Return the tree of those paths that are read with a document."""
+    """Return the tree of the paths that are read with a document."""
     root = PathTree()
     for path in paths:
         segments = parse_path(path).segments
@@ -198,35 +198,35 @@ def _readable(paths: Iterable[str]) -> PathTree:
 
 
 def _struct(fields: Iterable[_Field], *bases: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """Make a struct of fields: their name, key, type, and default if they have one."""
+    """Create a struct from fields: name, key, type, and optionally a default."""
     fields = list(fields)
     members = [(name, *rest) for name, _, *rest in fields]
     return msgspec.defstruct("Document", members, bases=bases, rename={name: key for name, key, *_ in fields}, gc=False)
 
 
 def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(_struct(fields)).decode  # the callers refuse JSON that is too deep, by `LONG`
+    return msgspec.json.Decoder(_struct(fields)).decode  # callers refuse JSON that is too deep, by `LONG`
 
 
 def _same(value: msgspec.Struct) -> msgspec.Struct:
     return value
 
 
-# At most twice as many are held. 30,000 Pods of a real cluster have some 1,000 label sets; if every object has labels
-# of its own, sharing costs some 10 MB.
+# At most twice as many are kept. 30,000 Pods of a real cluster have about 1,000 label sets. If all objects have
+# different labels, sharing costs about 10 MB.
 _SHARED = 16_384
 
 
 class SharedValues(dict[K, V]):
-    """Interns values: `shared[key]` is one and the same value for equal keys, as long as they keep coming.
+    """Interns values: `shared[key]` is the same value for equal keys, as long as they are used regularly.
 
-    There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
-    that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
-    stay shared.
+    There are two generations. A requested value is in the young generation, which is this dict, or moves into it. When
+    the young generation is full, it becomes the old one, and the previous old one is dropped. So memory is bounded,
+    and values in use stay shared.
 
     Args:
-        make: Makes the value of a key.
-        limit: Values of one generation.
+        make: Creates the value of a key.
+        limit: The maximum number of values in one generation.
     """
 
     __slots__ = ("_limit", "_make", "_old")

@@ -1,8 +1,7 @@
-"""The packed form of objects in an informer with `fields`: the values alone, in a fixed order.
+"""The packed form of objects in an informer with `fields`: only the values, in a fixed order.
 
-The values of a Pod with three fields are 90 bytes; with their keys, and with the name, the labels and everything else
-that the object has as attributes anyway, they would be 800. The missing parts are put around them when the JSON is
-read.
+The values of three fields of a Pod take 90 bytes. With their keys, and with the name, labels and everything else that
+the object has as attributes anyway, they would take 800. The missing parts are added when the JSON is read.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from kinformer.objects.packed import packed, with_json
 
 __all__ = ["FieldLayout"]
 
-# Of what is always kept, the attributes of an object that are read from its JSON; it has the others beside it.
+# The always kept parts that are read from the JSON. The object stores the others as attributes.
 _IN_JSON = ("metadata.generation", "metadata.creationTimestamp", "metadata.deletionTimestamp")
 _KNOWN_SEGMENTS = tuple(parse_path(path).segments for path in ALWAYS_KEPT if path not in _IN_JSON)
 
-_BETWEEN = b"\0"  # occurs in no JSON: it is escaped within texts, and is not whitespace
+_BETWEEN = b"\0"  # never occurs in JSON, because it is escaped in strings and is not whitespace
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,7 +31,7 @@ class FieldLayout:
     """Packs the values of some JSON paths, and unpacks them as an object.
 
     Args:
-        fields: The requested paths; the identity of an object is always kept.
+        fields: The requested paths. The identity of an object is always kept.
 
     Raises:
         ConfigError: A path does not parse.
@@ -42,7 +41,7 @@ class FieldLayout:
         wanted = [path for path in (*ALWAYS_KEPT, *fields) if not _is_known(path)]
         root = tree_of(wanted)
         self._decode = msgspec.json.Decoder(struct_of(root, "_Values")).decode
-        # For each value: its attributes in the decoded struct, its keys in the object, True if it is decoded itself.
+        # For each value: its attributes in the decoded struct, its keys in the object, and True if it is decoded.
         self._values: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = []
         self._lay_out(root, (), ())
         self._project = Projection(fields)
@@ -55,7 +54,7 @@ class FieldLayout:
             self._lay_out(child, (*attributes, f"f{number}"), (*keys, key))
 
     def kept(self, obj: KubeObject) -> KubeObject:
-        """Return `obj` reduced to the parts that are kept.
+        """Return the object reduced to the kept parts.
 
         Raises:
             DecodeError: Its bytes are not JSON.
@@ -64,7 +63,7 @@ class FieldLayout:
         return with_json(obj, self._project(obj.raw)) if data is None else packed(obj, data, self)
 
     def pack(self, raw: bytes) -> bytes | None:
-        """Pack the values of an object's JSON; None if its structure is not the one that the paths expect."""
+        """Pack the values of an object's JSON. Returns None if its structure does not match the paths."""
         try:
             found = self._decode(raw)
         except MALFORMED:
@@ -82,7 +81,7 @@ class FieldLayout:
         return data if data.count(_BETWEEN) == len(values) - 1 else None
 
     def unpack(self, obj: KubeObject) -> bytes:
-        """Return the JSON of an object whose values are packed. False flags of its owner references are left out."""
+        """Return the JSON of a packed object. Flags of owner references that are False are left out."""
         metadata: dict[str, object] = {"name": obj.name}
         known = {"namespace": obj.namespace, "uid": obj.uid, "resourceVersion": obj.resource_version}
         metadata.update((key, value) for key, value in known.items() if value)

@@ -1,7 +1,7 @@
-"""Scans JSON that the decoder rejects: bracket depth, and the identity of an object that is nested too deeply.
+"""Scans JSON that the decoder rejects, for bracket depth and the identity of objects that are nested too deeply.
 
-A decoder calls itself at each level, so a few hundred levels raise RecursionError. An API server stores objects with
-ten thousand levels: a user who may write one such object must not be able to stop the programs that only watch it.
+A decoder recurses at each level, so a few hundred levels raise RecursionError. An API server stores objects with ten
+thousand levels. A user who may write such an object must not be able to stop programs that only watch it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 class BracketWalker:
-    """Finds the end of one JSON object or array by its brackets, while it arrives in any number of chunks.
+    """Finds the end of a JSON object or array by its brackets, while it arrives in chunks.
 
-    Scans each byte once, and assumes well-formed JSON: the result must be decoded strictly.
+    Scans each byte once, and assumes well-formed JSON, so the result must be decoded strictly.
     """
 
     __slots__ = ("depth", "in_string", "position")
@@ -36,13 +36,13 @@ class BracketWalker:
     def find_end(self, data: bytearray) -> int:
         """Return the offset after the end of the value that begins at offset 0, or -1 if more data is needed.
 
-        `data` is the data of the last call, with more appended.
+        `data` must be the data of the last call with more data appended.
         """
         position = self.position
         while True:
             if self.in_string:
                 position = cast("re.Match[bytes]", _REST_OF_STRING.match(data, position)).end()
-                if position == len(data) or data[position] != 0x22:  # a backslash whose character has not arrived
+                if position == len(data) or data[position] != 0x22:  # the escaped character has not arrived
                     self.position = position
                     return -1
                 position += 1
@@ -73,10 +73,10 @@ _decode_text = msgspec.json.Decoder(str).decode
 def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Iterate over the keys (as written, without quotes) and values of exactly one JSON object, in order.
 
-    Scans each byte once. The inside of a value is not checked, except that its strings and brackets must be closed.
+    Scans each byte once. The content of a value is not checked, except that its strings and brackets must be closed.
 
     Raises:
-        DecodeError: The data is not a JSON object, or not a whole one, or more than one.
+        DecodeError: The data is not exactly one complete JSON object.
     """
     position = _skip(data, 0)
     if data[position : position + 1] != b"{":
@@ -100,10 +100,10 @@ def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def identity_of(raw: bytes) -> tuple[str, str, str]:
-    """Return name, namespace and resourceVersion of one object; "" for one that is missing or not a text.
+    """Return name, namespace and resourceVersion of one object, with "" for a value that is missing or not a string.
 
     Raises:
-        DecodeError: As `members`, for the object and for its metadata.
+        DecodeError: As for `members`, for the object and its metadata.
     """
     metadata = dict(members(raw)).get(b"metadata", b"{}")
     found = dict(members(metadata)) if metadata.startswith(b"{") else {}

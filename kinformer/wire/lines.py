@@ -1,4 +1,4 @@
-"""Line framing: cuts the bytes of a watch into lines."""
+"""Line framing: splits the bytes of a watch into lines."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from kinformer.exceptions import DecodeError
 __all__ = ["MAX_EVENT_BYTES", "LineFramer", "Lines"]
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Bytes; the maximum of client-go for one event (apimachinery, pkg/runtime/serializer/streaming)."""
+"""The maximum size of an event in bytes, as in client-go (apimachinery, pkg/runtime/serializer/streaming)."""
 
 
 class Lines:
     r"""The complete lines of one chunk, to be read once and in order.
 
-    They are not cut out: a decoder that reads them in place saves a copy of each. A line may be empty, or end with a
-    `\r`, which iteration removes.
+    The lines are not copied out of the chunk, so a decoder that reads them in place saves a copy of each. A line may
+    be empty, or end with a `\r`, which iteration removes.
 
     Attributes:
         data: The chunk.
         start: The offset at which the next line begins.
         ends: The offset at which each line ends.
         read: The number of lines that have been read.
-        is_ascii: True if the chunk is ASCII, so that no line needs a check for UTF-8.
+        is_ascii: True if the chunk is ASCII, so that lines need no UTF-8 check.
     """
 
     __slots__ = ("data", "ends", "is_ascii", "read", "start")
@@ -44,7 +44,7 @@ class Lines:
                 yield line
 
     def take(self) -> bytes:
-        """Return the next line, perhaps an empty one."""
+        """Return the next line, which may be empty."""
         start, end = self.start, self.ends[self.read]
         self.read += 1
         self.start = end + 1
@@ -52,42 +52,42 @@ class Lines:
 
 
 class LineFramer:
-    r"""Cuts a stream of chunks into lines.
+    r"""Splits a stream of chunks into lines.
 
-    A line ends with `\n`; a `\r` before it is dropped. No other character separates lines: U+0085 and U+2028 may occur
-    inside a JSON string. Empty lines are skipped. Each byte is scanned once and joined at most once, however the chunks
-    are cut.
+    A line ends with `\n`, and a `\r` before it is dropped. No other character separates lines, because U+0085 and
+    U+2028 may occur inside a JSON string. Empty lines are skipped. Each byte is scanned once and joined at most once,
+    however the chunks are split.
 
     Args:
-        max_event_bytes: The maximum length of a line in bytes. 16 MiB, as in client-go; etcd accepts 1.5 MiB by
-            default.
+        max_event_bytes: The maximum length of a line in bytes. 16 MiB by default, as in client-go. etcd accepts 1.5
+            MiB by default.
     """
 
     __slots__ = ("_error", "_max", "_parts", "_size")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._parts: list[bytes] = []  # of a line whose end has not arrived; none of them has a newline
+        self._parts: list[bytes] = []  # parts of an incomplete line, without a newline
         self._size = 0
         self._error: DecodeError | None = None
 
     @property
     def pending(self) -> int:
-        """The bytes held of a line whose end has not arrived: at the end of a stream, a fragment to be dropped."""
+        """The number of bytes of the incomplete last line. At the end of a stream, it is a fragment to be dropped."""
         return self._size
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[Lines]:
-        """Return the lines that this chunk completes, in order: one that began in earlier chunks, and the others.
+        """Return the lines that this chunk completes, in order, including one that began in earlier chunks.
 
         Raises:
-            DecodeError: A line is longer than `max_event_bytes`. The lines before it are returned first; the error is
-                raised by the next call, and by each one after that.
+            DecodeError: A line is longer than `max_event_bytes`. The lines before it are returned first. The next call
+                and all later ones raise the error.
         """
         self._raise_unless([])
         data = chunk if isinstance(chunk, bytes) else bytes(chunk)
         found: list[Lines] = []
         start = 0
-        # A loop of find is a memchr; split and splitlines test byte after byte, and cost a tenth of a watch.
+        # A loop of find uses memchr. split and splitlines test every byte, and take a tenth of a watch's CPU time.
         end = data.find(b"\n")
         if end >= 0 and self._parts:
             found += self._joined(data[:end])
@@ -97,7 +97,7 @@ class LineFramer:
             lines = Lines(data, start)
             find, most, take = data.find, self._max, lines.ends.append
             while end >= 0:
-                # Rarely a line is measured twice.
+                # In rare cases a line is measured twice.
                 if end - start > most and not self._check(len(data[start:end].removesuffix(b"\r"))):
                     break
                 take(end)
@@ -116,7 +116,7 @@ class LineFramer:
             raise self._error
 
     def _joined(self, end: bytes) -> list[Lines]:
-        """Complete the line that was held, by its end."""
+        """Complete the pending line with its end."""
         self._parts.append(end)
         lines = Lines(b"".join(self._parts))
         self._parts.clear()

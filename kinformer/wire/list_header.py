@@ -14,9 +14,9 @@ from kinformer.exceptions import MALFORMED, DecodeError
 __all__ = ["MAX_HEADER_BYTES", "Envelope", "ListHeader", "after_space", "decode_rest", "no_list"]
 
 MAX_HEADER_BYTES = 1024 * 1024
-"""The maximum length of the part before the items, and of the one after them; a kilobyte in practice."""
+"""The maximum length of the part before the items, and of the part after them. In practice it is a kilobyte."""
 
-# Nested "items" keys to try before giving up on the list's own; each try parses everything before it again.
+# Nested "items" keys to try before giving up on the list's own. Each try parses everything before it again.
 _MAX_NOT_ITEMS = 64
 
 _ITEMS_KEY = re.compile(rb'"items"[ \t\r\n]*+(:[ \t\r\n]*+)?')
@@ -60,8 +60,8 @@ class _Status(msgspec.Struct):
 class ListHeader:
     """A list without its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
 
-    `remaining_item_count` is an estimate, or None if the server sent none; `shard_info` is the selector of a sharded
-    list, else None.
+    `remaining_item_count` is an estimate, or None if the server sent none. `shard_info` is the selector of a sharded
+    list, or None.
     """
 
     kind: str
@@ -85,10 +85,10 @@ def after_space(data: bytearray, start: int = 0) -> int:
 
 
 class Envelope:
-    """What comes before the items of a list, and after them.
+    """The parts of a list before its items and after them.
 
     Attributes:
-        api_version, kind: Of the items, if the list says so before them; else "".
+        api_version, kind: The values of the items if they precede them in the list, else "".
         rest: The part after the items, if it was decoded together with the last of them.
     """
 
@@ -101,7 +101,7 @@ class Envelope:
         self._not_items = 0
 
     def find_items(self, data: bytearray) -> int:
-        """Return the offset of the value of the list's own `items` in the body so far, or -1 if it has not come.
+        """Return the offset of the value of the list's own `items` in the body so far, or -1 if it has not arrived.
 
         Raises:
             DecodeError: The body is not a JSON object, or has no items where a list has them.
@@ -123,8 +123,8 @@ class Envelope:
         return -1
 
     def _begin_items(self, before: bytes) -> bool:
-        # It is the list's own key exactly if the text before it and a value form a whole document: in a nested one
-        # brackets would be open, inside a string a quote.
+        # It is the list's own key exactly if the bytes before it and a value form a complete document. A nested key
+        # would leave brackets open, and one inside a string a quote.
         try:
             head = _decode_head(before + b"}")
         except MALFORMED as error:
@@ -139,7 +139,7 @@ class Envelope:
         return True
 
     def has_null_items(self) -> None:
-        """Leave the value of `items` to `header`, which decodes it strictly with what follows."""
+        """Leave the value of `items` to `header`, which decodes it strictly with the rest."""
         self._before = self._before.removesuffix(b"null")
 
     def header(self, after: bytes, length: int) -> ListHeader:
@@ -150,7 +150,7 @@ class Envelope:
             length: The length of the body, for errors.
 
         Raises:
-            DecodeError: These parts are no JSON, or those of another document.
+            DecodeError: The parts are not JSON, or belong to another document.
         """
         data = self._before + (b"}" if self.rest else after)
         try:

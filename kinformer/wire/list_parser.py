@@ -1,4 +1,4 @@
-"""The list parser: cuts the body of a LIST into items while it arrives, without holding all of it."""
+"""The list parser: splits the body of a LIST into items while it arrives, without buffering all of it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ __all__ = ["MAX_LIST_BYTES", "ListSplitter"]
 
 T = TypeVar("T")
 
-# As for the event of a watch, since both carry one object; the maximum of client-go.
+# The same as for a watch event, because both contain one object. It is client-go's maximum.
 MAX_ITEM_BYTES = 16 * 1024 * 1024
 
-# A whole list: an API server aborts a request after 60 s, and sends less than 16 GiB in that time. A longer body has no
-# end.
+# The maximum size of a list. An API server aborts a request after 60 s, and sends less than 16 GiB in that time. So a
+# longer body is endless.
 MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
 
-# An item is walked bracket by bracket, which is 10 times slower than cutting but always right, after this many cuts
-# that gave no JSON, or if this many bytes are held without a cut; and after this many such items all others are too.
+# After this many cuts that gave no JSON, or if this many bytes are buffered without a cut, an item is walked bracket
+# by bracket, which is 10 times slower than cutting but always correct. After this many such items, all others are
+# walked too.
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
@@ -41,7 +42,7 @@ _MAX_NEXT_ITEM_BYTES = 4096  # an item with a longer first key is walked
 
 
 class _Skip(msgspec.Struct):
-    # Has no fields: decoding checks that the bytes are one JSON object, and keeps nothing.
+    # Has no fields, so decoding only checks that the bytes are one JSON object.
     pass
 
 
@@ -68,12 +69,12 @@ def _none(*_: object) -> int:
 
 
 class _Separator:
-    """The text at which items are cut: the end of one, and the beginning of the next up to its first key.
+    """The bytes at which items are cut: the end of an item, and the beginning of the next one up to its first key.
 
     Attributes:
-        text: The text.
-        gap: The number of its bytes up to the beginning of the next item.
-        passed: Bytes of each item in which no end is searched, as the last items were longer.
+        text: The bytes.
+        gap: The number of bytes up to the beginning of the next item.
+        passed: Bytes of each item to skip in the search for its end, because recent items were longer.
     """
 
     __slots__ = ("gap", "passed", "text")
@@ -84,9 +85,9 @@ class _Separator:
         self.passed = 0
 
     def ends(self, data: bytearray, start: int) -> list[int]:
-        """Return the offsets at which items end, from `start` on, if no separator is within one.
+        """Return the offsets at which items end, from `start` on, assuming that no item contains a separator.
 
-        The search is the dearest part of the cut, so it begins behind the bytes that any of the last items had.
+        The search is the most expensive part of cutting, so it skips as many bytes as every recent item had.
         """
         find, text, step = data.find, self.text, self.gap + self.passed
         ends: list[int] = []
@@ -98,28 +99,28 @@ class _Separator:
 
 
 class ListSplitter(Generic[T]):
-    """Cuts the body of a LIST into items, in order, while the body arrives.
+    """Splits the body of a LIST into items, in order, while the body arrives.
 
-    The keys of the list may be in any order, chunks may be cut anywhere, the JSON may be indented, `items` may be null.
-    No more of the body is held than one item and one chunk.
+    The keys of the list may be in any order, chunks may be split anywhere, the JSON may be indented, and `items` may
+    be null. At most one item and one chunk of the body are buffered.
 
-    The first item is walked by its brackets. The text between it and the first key of the next one, such as
-    `},{"metadata":`, is then the separator at which the others are cut. That text may also occur inside an item, but
-    then the cut gives no valid JSON, `decode` rejects it and the search goes on: a wrong cut is impossible, and the
-    right one costs a `find`.
+    The first item is walked by its brackets. The bytes between it and the first key of the next one, such as
+    `},{"metadata":`, are then the separator at which the others are cut. The separator may also occur inside an item,
+    but then the cut is not valid JSON, `decode` rejects it and the search continues. So a wrong cut is impossible, and
+    a correct one costs a `find`.
 
     Args:
-        decode: Makes the results of `feed` from the bytes of an item; called with (bytes, apiVersion, kind). The two
-            texts are those of the list for its items if they come before them, else "". Must raise DecodeError unless
-            the bytes are exactly one JSON object. If it returns None the item is left out. Without it, `feed` returns
+        decode: Creates the results of `feed` from the bytes of an item. Called with (bytes, apiVersion, kind), where
+            the list's values apply if they precede the items, and are "" otherwise. It must raise DecodeError unless
+            the bytes are exactly one JSON object. If it returns None, the item is left out. Without it, `feed` returns
             the bytes of the items.
-        decode_many: Decodes the items of a chunk that look alike, in one call, and returns how many it took; `decode`
-            gets the next one. Called with (chunk, offset of the first item, offsets at which each ends, bytes between
-            two, apiVersion, kind, list to append to). It must take no more than `decode` would.
+        decode_many: Decodes similar items of a chunk in one call, and returns their number. `decode` gets the next
+            item. Called with (chunk, offset of the first item, offset at which each ends, bytes between two,
+            apiVersion, kind, list to append to). It must accept no item that `decode` would reject.
         max_item_bytes: The maximum length of one item in bytes.
         max_list_bytes: The maximum length of the list in bytes.
 
-    Feed it chunks of at most a few hundred KB: the items that a chunk completes are decoded without a pause.
+    Feed it chunks of at most a few hundred KB, because the items completed by a chunk are decoded without a pause.
     """
 
     def __init__(
@@ -138,23 +139,23 @@ class ListSplitter(Generic[T]):
         self._buffer = bytearray()
         self._search = 0  # the buffer has been searched up to here
         self._fed = 0
-        self._tried = 0  # bytes that were parsed to find out if the end has come
+        self._tried = 0  # bytes parsed so far to detect the end
         self._envelope = Envelope()
         self._separator: _Separator | None = None  # None: walk by brackets
         self._wrong_cuts = 0
         self._brackets: BracketWalker | None = None
         self._hard_items = 0
-        self._too_deep = False  # for a decoder; a walk by brackets has no limit
+        self._too_deep = False  # for a decoder. A walk by brackets has no limit
         self._after_item = False
 
     @property
     def kind(self) -> str:
-        """The kind of the items, if the list says it before them; else ""."""
+        """The kind of the items if it precedes them in the list, else ""."""
         return self._envelope.kind
 
     @property
     def pending(self) -> int:
-        """The number of bytes held."""
+        """The number of buffered bytes."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[T]:
@@ -176,7 +177,7 @@ class ListSplitter(Generic[T]):
         if self._state is _State.HEAD:
             self._find_items()
         while self._state is _State.ITEMS:
-            # Each returns True if the other has to go on.
+            # Each returns True if the other must continue.
             separator = self._separator
             if not (self._walk(found) if separator is None else self._cut(separator, found)):
                 break
@@ -185,10 +186,10 @@ class ListSplitter(Generic[T]):
         return found
 
     def close(self) -> ListHeader:
-        """Return the header of the list; to be called at the end of the body.
+        """Return the header of the list. Call it at the end of the body.
 
         Raises:
-            DecodeError: The body is truncated, or not a list: the message says what it is.
+            DecodeError: The body is truncated or not a list. The message describes it.
         """
         if self._state is _State.HEAD:
             raise no_list(bytes(self._buffer), self._fed)
@@ -237,7 +238,7 @@ class ListSplitter(Generic[T]):
             found.append(decoded)
 
     def _cut(self, separator: _Separator, found: list[T]) -> bool:
-        """Take items at separators; returns True if the current item must be walked."""
+        """Take items at separators. Returns True if the current item must be walked."""
         data, envelope = self._buffer, self._envelope
         start, ends = 0, separator.ends(data, max(self._search, separator.passed))
         at, whole = 0, bytes(data) if ends else b""
@@ -253,7 +254,7 @@ class ListSplitter(Generic[T]):
             try:
                 self._take(whole[start:end], found)
             except DecodeError:
-                if separator.passed:  # perhaps two items, and the end of the first is in what was passed over
+                if separator.passed:  # perhaps two items, with the end of the first in the skipped part
                     separator.passed = 0
                     at, ends = 0, separator.ends(data, start)
                     continue
@@ -272,7 +273,7 @@ class ListSplitter(Generic[T]):
             return True
         self._search = max(0, len(data) - len(separator.text) + 1)
         self._try_end(found)
-        # The search for the end must stay linear in the length of the body, however it is cut into chunks.
+        # The search for the end must stay linear in the length of the body, however it is split into chunks.
         too_costly = self._tried > 4 * self._fed + MAX_HEADER_BYTES
         too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
         if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
@@ -298,7 +299,7 @@ class ListSplitter(Generic[T]):
             return
         self._tried += len(data)
         try:
-            # A prefix of a JSON object is never a whole one, so this succeeds at the end and only there.
+            # A prefix of a JSON object is never a complete object, so this succeeds only at the end.
             rest = decode_rest(b'{"items":[' + data)
             refuse_deep(data)
             data.decode()
@@ -315,7 +316,7 @@ class ListSplitter(Generic[T]):
         data.clear()
 
     def _walk(self, found: list[T]) -> bool:
-        """Take items by their brackets; returns True if the next ones may be cut at separators."""
+        """Take items by their brackets. Returns True if the next ones may be cut at separators."""
         data = self._buffer
         while self._brackets is not None or self._begin_item():
             if self._separator:
@@ -333,10 +334,10 @@ class ListSplitter(Generic[T]):
         return False
 
     def _begin_item(self) -> bool:
-        """Drop the text before an item; returns False if there is no item, or more data is needed to know."""
+        """Drop the bytes before an item. Returns False if there is no item, or if more data is needed."""
         data = self._buffer
         position = after_space(data)
-        if position:  # at once, or endless space would be scanned again with each chunk
+        if position:  # immediately, or endless space would be scanned again with each chunk
             self._drop(position)
             position = 0
         if not data:

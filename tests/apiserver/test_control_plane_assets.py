@@ -106,9 +106,9 @@ async def test_entering_a_control_plane_without_binaries_is_the_same_error_and_l
 
 
 def test_one_string_where_several_are_meant_is_refused() -> None:
-    with pytest.raises(ConfigError, match="api_server_flags takes several strings"):
+    with pytest.raises(ConfigError, match="api_server_flags expects several strings"):
         ControlPlane(api_server_flags="--v=4")
-    with pytest.raises(ConfigError, match="users takes several strings"):
+    with pytest.raises(ConfigError, match="users expects several strings"):
         ControlPlane(users="alice")
 
 

@@ -36,7 +36,7 @@ async def test_generated_pods_are_real_pods_of_their_size_with_unique_names_and_
     selected = await ask(server.url, "GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")
     assert {item["spec"]["nodeName"] for item in selected.json["items"]} == {node}
     assert server.get("v1/namespaces", None, one["metadata"]["namespace"]) is not None
-    with pytest.raises(ValueError, match="pods and configmaps"):
+    with pytest.raises(ValueError, match="pods or configmaps"):
         list(server.generate("v1/secrets", 1))
 
 

@@ -158,7 +158,7 @@ class TestRequests:
     async def test_a_client_is_entered_once(self) -> None:
         client = Client.from_url("http://127.0.0.1:1")
         async with client:
-            with pytest.raises(RuntimeError, match="entered once"):
+            with pytest.raises(RuntimeError, match="entered only once"):
                 await client.__aenter__()
         with pytest.raises(RuntimeError, match="not open"):
             await client.request("GET", "/x")

@@ -477,7 +477,7 @@ class TestMapping:
             await Client.from_kubeconfig(content).connection_info()
 
     def test_what_is_neither_a_path_nor_a_mapping_is_refused_at_once(self) -> None:
-        with pytest.raises(ConfigError, match=r"text of a kubeconfig .*yaml\.safe_load"):
+        with pytest.raises(ConfigError, match=r"content of a kubeconfig; .*yaml\.safe_load"):
             Client.from_kubeconfig(yaml.safe_dump(document()))
         for wrong, kind in ((b"x", "bytes"), ([], "list"), (7, "int")):
             path: Any = wrong

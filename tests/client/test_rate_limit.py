@@ -175,7 +175,7 @@ async def test_long_waits_are_exported_and_a_very_long_one_is_logged(caplog: pyt
         ({"rate": "20"}, "invalid rate='20'"),
         ({"rate": 5, "burst": 0}, "invalid burst=0: expected a whole number, 1 or more"),
         ({"rate": 5, "burst": 1.5}, r"invalid burst=1\.5"),
-        ({"burst": 5}, "invalid burst=5: it needs rate= too"),
+        ({"burst": 5}, "invalid burst=5: set rate= too"),
     ],
 )
 def test_a_limit_that_cannot_work_is_refused_at_once(options: dict[str, Any], text: str) -> None:

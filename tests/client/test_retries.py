@@ -219,7 +219,7 @@ async def test_what_was_sent_again_is_counted_exported_and_logged_once_a_request
         await client.request("PATCH", "/x?token=hidden", body={})
         assert client.statistics() == ClientStatistics(requests=1, retries={"429": 2, "503": 1}, throttled=0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"PATCH {server.url}/x: 429: come back later; it is sent again in 1 s (1 of 10)"
+        f"PATCH {server.url}/x: 429: come back later; retrying in 1 s (1 of 10)"
     ]
     assert caplog.records[0].reason == "request_retried"  # type: ignore[attr-defined]
     name, host = "rest_client_request_retries_total", server.url.removeprefix("http://")

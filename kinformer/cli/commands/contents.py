@@ -1,4 +1,4 @@
-"""The content of generated objects, as small as their kind permits."""
+"""The content of generated objects, as small as their kind allows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _now() -> str:
 
 
 def content(kind: str, app: str) -> Object:
-    """Return the content of an object besides its metadata, for the usual kinds; nothing for others."""
+    """Return the content of an object besides its metadata for common kinds, or nothing for others."""
     container = {"name": "main", "image": f"registry.example/{app}:1.0"}
     template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
     selected = {"selector": {"matchLabels": {"app": app}}, "template": template}

@@ -1,4 +1,4 @@
-"""The changes of a watch as lines on stdout; each is flushed at once, for the reader of a pipe."""
+"""Writes the changes of a watch as lines on stdout. Each is flushed immediately, for readers of a pipe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TableLines:
 
     Args:
         table: Writes the lines.
-        noise: Paths that differences leave out; None shows no differences.
+        noise: Paths that differences leave out, or None to show no differences.
     """
 
     def __init__(self, table: Table, *, noise: frozenset[str] | None) -> None:
@@ -66,7 +66,7 @@ class NameLines:
 
 
 class YamlDocuments:
-    """A YAML document for each event; a comment before it has the type of the event and the key."""
+    """A YAML document for each event, after a comment with the type of the event and the key."""
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Do nothing: documents have no columns."""
@@ -80,8 +80,8 @@ class YamlDocuments:
 class JsonLines:
     """A JSON object for each event: `type`, `key`, `object`, and more fields for some events.
 
-    `initial` is true for objects that existed when the watch began, `final_state_unknown` for deletes that were
-    discovered afterwards. With differences an update has `changes`, a list of `path` with `old`, `new` or both; it is
+    `initial` is true for objects that existed when the watch began. `final_state_unknown` is true for deletes that
+    were discovered later. With differences, an update has `changes`, a list of `path` with `old`, `new` or both. It is
     null for an object that is nested too deeply to be compared.
     """
 

@@ -1,4 +1,4 @@
-"""The figures of informers over time: those of `health()` and `statistics()`, and rates."""
+"""Figures of informers over time: `health()`, `statistics()` and rates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Figures", "Gauge"]
 
 _WINDOW = 5.0  # seconds over which a rate is measured
 _REMEMBERED = 60.0  # seconds for which a creation counts in the lag
-_CREATIONS = 1000  # the most creations that count
+_CREATIONS = 1000  # maximum number of creations that count
 _TYPES = ("ADDED", "UPDATED", "DELETED")
 
 
@@ -26,11 +26,11 @@ class Figures:
 
     Attributes:
         memory: The memory of the objects, estimated from a sample of them.
-        rates: Events per second, by type, over the last seconds; 0 until the first list is in the cache.
-        queued: Keys that were received and are not in the cache yet.
-        lag: The time from the creation of an object, by the server's clock, to the call of a handler, by this one's:
-            the median of the last minute. Servers give whole seconds. None if nothing was created.
-        errors: Objects that were left out because they could not be read.
+        rates: Events per second, by type, over the last seconds. 0 until the first list is in the cache.
+        queued: Received keys that are not in the cache yet.
+        lag: The time from the creation of an object (server's clock) to the call of a handler (local clock), as the
+            median of the last minute. Servers give whole seconds. None if no object was created.
+        errors: Objects that were skipped because they could not be decoded.
     """
 
     resource: str
@@ -60,12 +60,12 @@ class Figures:
 
 
 class Gauge:
-    """Measures one informer; `look` must be called regularly, because rates are differences between two looks.
+    """Measures one informer. Call `look` regularly, because rates are differences between two calls.
 
     Args:
-        informer: The informer; a handler is added to it.
-        clock: Seconds.
-        now: The time of day.
+        informer: The informer, to which a handler is added.
+        clock: Returns seconds.
+        now: Returns the time of day.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Gauge:
             self._lags.append((self._clock(), max(0.0, (self._now() - created).total_seconds())))
 
     def look(self) -> Figures:
-        """Return the figures of this moment."""
+        """Return the current figures."""
         at, health, figures = self._clock(), self._informer.health(), self._informer.statistics()
         if health.synced:
             self._looks.append((at, figures.events))

@@ -16,15 +16,15 @@ class Manner:
     """The form in which a watch is shown.
 
     Attributes:
-        output: "table", "wide", "name", "json", "jsonl" or "yaml". While changes are followed, a line or a document is
-            written for each event; "json" and "jsonl" are then the same.
+        output: "table", "wide", "name", "json", "jsonl" or "yaml". A watch writes a line or a document for each event,
+            so "json" and "jsonl" are then the same.
         diff: Show the differences of updates.
         all_fields: Keep managedFields, and leave nothing out of differences.
         plain: Write lines on a terminal too, instead of a table that changes in place.
         changes_only: Leave out the objects that exist when the watch begins.
-        sort_by: The path whose values give the order; None is by namespace and name.
+        sort_by: The path whose values give the order, or None for namespace and name.
         show_labels: Add a column of the labels.
-        headers: False leaves out the names of the columns.
+        headers: False omits the column names.
     """
 
     output: str = "table"
@@ -48,14 +48,14 @@ class Manner:
 
     @property
     def noise(self) -> frozenset[str] | None:
-        """The paths that differences leave out; None if no differences are shown."""
+        """The paths that differences leave out, or None if no differences are shown."""
         if not self.diff:
             return None
         return frozenset() if self.all_fields else NOISE
 
     @property
     def order(self) -> Order | None:
-        """The order of the objects; None is by namespace and name."""
+        """The order of the objects, or None for namespace and name."""
         try:
             return None if self.sort_by is None else Order(self.sort_by)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""`kinformer watch --once`: the objects that an informer has after its first list."""
+"""`kinformer watch --once`: prints the objects that an informer has after its first list."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LOOK = 0.25  # seconds between two updates of the progress line
 async def watch_once(server: Server, selections: Sequence[Selection], manner: Manner) -> int:
     """Wait for the first lists of informers, print the objects to stdout, and end.
 
-    The lists are the server's newest state, in pages of 500. The first failure ends the command and is raised.
+    The lists have the server's newest state, in pages of 500. The first failure ends the command and is raised.
 
     Args:
         server: The server.
-        selections: The objects; of those with names by an informer for each name.
-        manner: The form: "json" and "yaml" are one List, or the object if one is named.
+        selections: The objects. A selection with names gets an informer for each name.
+        manner: The form. "json" and "yaml" print one List, or the object if a single one is named.
 
     Returns:
-        0; 1 if an object that was named does not exist, after printing the others.
+        0, or 1 if a named object does not exist, after printing the others.
     """
     async with server.client() as client:
         lists = [await _list(client, selection, manner, several=len(selections) > 1) for selection in selections]
@@ -54,7 +54,7 @@ async def watch_once(server: Server, selections: Sequence[Selection], manner: Ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _List:
-    """The objects of one selection, in order, and those that were named and do not exist."""
+    """The objects of one selection, in order, and the named ones that do not exist."""
 
     selection: Selection
     columns: Columns
@@ -118,7 +118,7 @@ async def _list(client: Client, selection: Selection, manner: Manner, *, several
 async def _first_lists(
     client: Client, resource: APIResource, namespace: str | None, selection: Selection, *, all_fields: bool
 ) -> list[tuple[list[KubeObject], str]]:
-    """Return the first list of an informer for each name, or of all: its objects in order, and its resourceVersion."""
+    """Return the first list of each informer (one per name, or one for all): ordered objects, resourceVersion."""
     async with SharedInformerFactory(client) as factory:
         listing = _Listing()
         informers = [
@@ -129,7 +129,7 @@ async def _first_lists(
                 field_selector=field,
                 keep_managed_fields=all_fields,
                 tweak_list_options=listing.newest,
-                watch_list=False,  # a resource that can be listed may not have a watch
+                watch_list=False,  # not every resource that can be listed can be watched
                 on_error=listing.failed,
             )
             for field in selection.fields
@@ -149,26 +149,26 @@ class _Listing:
     """The first lists of some informers: their progress, and the first failure."""
 
     def __init__(self) -> None:
-        self._count = 0  # objects of the pages that are complete
+        self._count = 0  # objects in completed pages
         self._failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._expired: set[SharedInformer] = set()
 
     def newest(self, options: ListOptions) -> ListOptions:
-        """Ask for the newest state; an informer otherwise takes its first list from the server's watch cache."""
+        """Request the newest state. By default, an informer gets its first list from the server's watch cache."""
         if options.continue_token:
             self._count += options.limit or 0
         return options.replace(resource_version=None) if options.resource_version == "0" else options
 
     def failed(self, informer: SharedInformer, error: BaseException) -> None:
-        """Note an error of an informer."""
-        # If pages have expired, the informer lists again at once, without pages. That is not a failure yet.
+        """Record an error of an informer."""
+        # If pages have expired, the informer immediately lists again without pages. That is not a failure yet.
         if isinstance(error, ExpiredError) and informer not in self._expired:
             self._expired.add(informer)
         elif not self._failure.done():
             self._failure.set_result(error)
 
     async def error(self, informers: Sequence[SharedInformer], name: str) -> BaseException | None:
-        """Wait until all informers have synced, or one has failed; returns its error."""
+        """Wait until all informers have synced or one has failed, and return its error."""
         synced = asyncio.gather(*(informer.wait_synced() for informer in informers))
         either: set[asyncio.Future[Any]] = {synced, self._failure}
         try:

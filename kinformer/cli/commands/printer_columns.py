@@ -1,4 +1,4 @@
-"""The columns that a definition gives its custom resources: `additionalPrinterColumns`."""
+"""The columns that a definition sets for its custom resources: `additionalPrinterColumns`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def printer_columns(client: Client, resource: APIResource, *, wide: bool = False) -> Sequence[Column] | None:
-    """Return the columns of a custom resource as its definition has them; None for a kind that has columns here.
+    """Return the columns of a custom resource from its definition, or None for a kind with built-in columns.
 
-    None too if the definition gives none, or cannot be read: to read definitions is a right of its own.
+    It also returns None if the definition has none or cannot be read, which requires a separate right.
 
     Args:
         client: The client of the server.
         resource: The resource.
-        wide: Add the columns of a lower priority, as `-o wide` does.
+        wide: Add the columns with a lower priority, as `-o wide` does.
     """
     if "." not in resource.group or is_built_in(resource.group, resource.kind):
         return None

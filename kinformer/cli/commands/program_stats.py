@@ -43,7 +43,7 @@ Status = Mapping[str, Any]
 
 
 def is_program(resource: str) -> bool:
-    """True if this is the address of a program, and no resource."""
+    """Return True if this is the address of a program rather than a resource."""
     return resource.startswith(("http://", "https://"))
 
 
@@ -51,14 +51,14 @@ async def program_stats(url: str, *, output: str, once: bool, interval: float, d
     """Show the figures of a program that serves `/statusz`, as a `Manager` with `listen` and the FastAPI router do.
 
     Args:
-        url: Of the program; a path takes the place of `/statusz`.
+        url: The URL of the program. A path replaces `/statusz`.
         output: "table" or "json".
-        once: Print, and end.
+        once: Print once and exit.
         interval: Seconds between two requests.
-        duration: Seconds after which to end; None is never.
+        duration: Seconds after which to end, or None to run forever.
 
     Returns:
-        0; 1 if the first request fails. Later failures are shown, and asked again.
+        0, or 1 if the first request fails. Later failures are shown and retried.
     """
     parts = urlsplit(url)
     page = parts.path if parts.path not in ("", "/") else _PAGE
@@ -93,7 +93,7 @@ async def _go_on(program: _Program, output: str, interval: float) -> None:
 
 
 class _Program:
-    """A program, as its last answer has it."""
+    """A program, and its last status response."""
 
     def __init__(self, client: Client, page: str, url: str) -> None:
         self._client = client
@@ -103,11 +103,11 @@ class _Program:
         self._failure = ""
 
     async def ask(self) -> None:
-        """Get its status.
+        """Request the status.
 
         Raises:
-            KinformerError: There is no answer.
-            ValueError: The answer is no status.
+            KinformerError: There is no response.
+            ValueError: The response is not a status.
         """
         answer = await self._client.text(self._page)
         try:
@@ -115,11 +115,11 @@ class _Program:
         except ValueError:
             status = None
         if not isinstance(status, dict) or not isinstance(status.get("resources"), dict):
-            raise ValueError(f"{self._url}: {self._page} is not the status of informers")
+            raise ValueError(f"{self._url}: {self._page} is not a status of informers")
         self._status, self._failure = status, ""
 
     async def keep_asking(self, interval: float, told: Any, *, first: bool = False) -> None:
-        """Ask again and again, until cancelled; `told` is called after each answer."""
+        """Poll until cancelled. `told` is called after each response."""
         if first:
             told()
         while True:
@@ -131,7 +131,7 @@ class _Program:
             told()
 
     def print(self, output: str) -> None:
-        """Print the figures on stdout."""
+        """Print the figures to stdout."""
         if output == "json":
             sys.stdout.write(f"{json.dumps(self._status)}\n")
         else:
@@ -139,7 +139,7 @@ class _Program:
         sys.stdout.flush()
 
     def picture(self, width: int, height: int) -> RenderableType:
-        """Return a screen."""
+        """Render the screen."""
         title = Text(" kinformer stats ", "bold reverse cyan")
         head = flowing([title, Text(middle(clean(self._url), width - 2))], width)
         lines, room = self._lines(width), height - len(head) - 1

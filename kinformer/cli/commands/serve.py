@@ -33,21 +33,21 @@ async def serve(
 ) -> int:
     """Serve until cancelled.
 
-    Prints its URL and how to reach it on stdout, then the counts of the generated objects, and a word at the end.
+    Prints to stdout its URL and how to connect, then the counts of generated objects, and a summary at the end.
 
     Args:
-        host, port: The address to listen on; port 0 takes a free one.
-        objects: Texts such as "pods=1000".
+        host, port: The address to listen on. Port 0 selects a free port.
+        objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
         tls: True serves https.
-        kubeconfig: A file that gets a kubeconfig for the server, before anything is printed; None is one of a temporary
-            folder, which is removed at the end.
-        duration: Seconds after which to end; None is never.
+        kubeconfig: A file to write a kubeconfig to, before anything is printed. None uses a temporary folder, which is
+            removed at the end.
+        duration: Seconds after which to end, or None to run forever.
 
     Raises:
-        UsageError: A text of `objects` does not have that form, or names a kind that cannot be generated.
+        UsageError: An item of `objects` is malformed, or names a kind that cannot be generated.
         ConfigError: The server has no such resource.
-        OSError: The port is taken, or the kubeconfig cannot be written.
+        OSError: The port is in use, or the kubeconfig cannot be written.
     """
     wanted = [_parse(text) for text in objects]
     if churn and not wanted:
@@ -91,14 +91,14 @@ async def serve(
 
 @asynccontextmanager
 async def _listening(host: str, port: int, *, tls: bool) -> AsyncIterator[APIServer]:
-    """Run a server; an address that cannot be had is named."""
+    """Run a server. Errors name an address that is not available."""
     server = APIServer(host=host, port=port, tls=tls, bootstrap=True)
     try:
         await server.__aenter__()
     except OSError as error:
         if error.errno is None:
             raise
-        reason = os.strerror(error.errno)  # asyncio has put the address into its own text
+        reason = os.strerror(error.errno)  # asyncio adds the address to its message
         text = f"cannot listen on {host}:{port}: {reason[:1].lower()}{reason[1:]}; choose another with --port or --host"
         raise OSError(error.errno, text) from None
     try:

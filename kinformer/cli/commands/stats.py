@@ -1,4 +1,4 @@
-"""`kinformer stats`: the figures of running informers, as `top` shows processes."""
+"""`kinformer stats`: shows the figures of running informers, as `top` shows processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kinformer.cli.target import Selection, Server
 
 __all__ = ["stats"]
 
-_LOOK = 1.0  # seconds between two looks on a terminal
+_LOOK = 1.0  # seconds between two updates on a terminal
 _HEADER = (
     *("RESOURCE", "STATE", "OBJECTS", "MEMORY", "ADD/S", "UPD/S", "DEL/S", "LAST EVENT", "QUEUE", "LAG"),
     *("RELISTS", "RESTARTS"),
@@ -49,21 +49,21 @@ async def stats(
 ) -> int:
     """Run an informer for each selection, and show their figures.
 
-    On a terminal that is a table that changes in place; otherwise a table, or with "json" a line, is printed every
+    On a terminal, this is a table that changes in place. Otherwise a table, or a line with "json", is printed every
     `interval` seconds.
 
     Args:
         server: The server.
-        selections: The objects; each selection gets an informer.
+        selections: The objects. Each selection gets an informer.
         output: "table" or "json".
-        once: Wait for the caches, observe them for one interval, print, and end.
-        interval: Seconds.
+        once: Wait for the caches, observe them for one interval, print and exit.
+        interval: Seconds between two updates.
         timeout: Seconds for which `once` waits for the caches.
-        duration: Seconds after which to end; None is never.
+        duration: Seconds after which to end, or None to run forever.
         compact, metadata_only: Options of `for_resource`.
 
     Returns:
-        0; 1 with `once` if a cache has not synced.
+        0, or 1 with `once` if a cache has not synced.
     """
     limit = asyncio.timeout(duration)
     try:
@@ -125,12 +125,12 @@ class _Show:
         self._looked: list[Figures] = self.look()
 
     def look(self) -> list[Figures]:
-        """Take the figures of this moment; the next rates count from here."""
+        """Return the current figures. The next rates are measured from here."""
         self._looked = [gauge.look() for gauge in self._gauges]
         return self._looked
 
     async def go_on(self, interval: float) -> None:
-        """Show the figures until cancelled, on a terminal until q."""
+        """Show the figures until cancelled or, on a terminal, until q."""
         console = Console()
         if self._output == "table" and can_draw(console):
             news = asyncio.Event()
@@ -150,7 +150,7 @@ class _Show:
             await asyncio.sleep(_LOOK)
 
     def print(self) -> None:
-        """Print the figures of this moment on stdout."""
+        """Print the current figures to stdout."""
         figures = self.look()
         if self._output == "json":
             at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -183,7 +183,7 @@ class _Show:
 
 
 def _block(row: Sequence[Cell], width: int) -> list[Text]:
-    """Return the figures of an informer below its name, for a screen that has no room for them beside it."""
+    """Return the figures of an informer below its name, for a screen that is too narrow to show them beside it."""
     name, state, *others = row
     figures = [
         Text.assemble((f"{header.lower()} ", "bright_black"), (cell.text, cell.style))
@@ -213,19 +213,19 @@ def _row(one: Figures) -> list[Cell]:
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
-    """`2 expired, 1 gap`."""
+    """Format counts by cause: `2 expired, 1 gap`."""
     most = sorted(counts.items(), key=lambda item: -item[1])
     return ", ".join(f"{number:,} {cause}" for cause, number in most) or "0"
 
 
 def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
-    """Return the reasons of outages and what is left out; wrapped, never cut, if there is a width."""
+    """Return the reasons of outages and the numbers of skipped objects. With a width they are wrapped, never cut."""
     told = []
     for one in figures:
         if one.last_error is not None and not one.live:
             told.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
         if one.errors:
-            text = f"{one.resource}: {one.errors:,} objects are left out, because they cannot be read"
+            text = f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"
             told.append((clean(text), "yellow"))
     if width is None:
         return [Text(text, style, no_wrap=True) for text, style in told]

@@ -1,4 +1,4 @@
-"""`kinformer wait`: until a condition holds for objects, in the words of `kubectl wait`."""
+"""`kinformer wait`: waits until a condition holds for objects, with the messages of `kubectl wait`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Awaited", "seconds_of", "wait"]
 
 Check = Callable[[KubeObject | None], object]
 
-_WEEK = 7 * 86400.0  # seconds; kubectl's meaning of a negative timeout
-_ONCE = 30.0  # seconds for an answer, if the condition is asked once
+_WEEK = 7 * 86400.0  # seconds, for a negative timeout as in kubectl
+_ONCE = 30.0  # seconds for a response, if the condition is checked once
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
@@ -32,15 +32,15 @@ class Awaited:
     """The condition that `--for` names.
 
     Args:
-        text: See kubectl wait: `delete`, `create`, `condition=Ready`, `condition=Ready=false`,
+        text: As for kubectl wait: `delete`, `create`, `condition=Ready`, `condition=Ready=false`,
             `jsonpath='{.status.phase}'=Running`, `jsonpath=.status.phase`.
 
     Raises:
-        UsageError: It is none of them, or a path does not parse.
+        UsageError: The condition has another form, or a path is invalid.
 
     Attributes:
-        deletion: True if the objects are to be deleted.
-        creation: True if they need not exist yet.
+        deletion: True to wait for deletion.
+        creation: True if the objects need not exist yet.
     """
 
     def __init__(self, text: str) -> None:
@@ -58,10 +58,10 @@ class Awaited:
             raise UsageError(f'unrecognized condition: "{text}"; expected {_FORMS}')
 
     def check(self, resource: str, name: str) -> Check:
-        """Return the condition for one object; if it does not exist at first, that is an error, as in kubectl.
+        """Return the condition for one object. If it does not exist at first, that is an error, as in kubectl.
 
         Args:
-            resource: The name of the resource in errors.
+            resource: The name of the resource for errors.
             name: The name of the object.
         """
         first: KubeObject | None = None
@@ -82,10 +82,10 @@ class Awaited:
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of a duration as kubectl takes it, `90s` or `1m30s`, or of a number of seconds.
+    """Parse a duration as kubectl does, `90s` or `1m30s`, or a number of seconds. Returns seconds.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The value is neither.
     """
     try:
         return float(text) if float(text) >= 0 else _WEEK
@@ -104,10 +104,11 @@ async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited
         server: The server.
         selections: The resources, each with the names of its objects.
         awaited: The condition.
-        timeout: Seconds for all of them; 0 asks once.
+        timeout: Seconds for all objects together, or 0 to check once.
 
     Returns:
-        0; 1 if the condition does not hold for one of them in time, or another failure, after the others have ended.
+        0, or 1 if the condition does not hold for an object in time or another failure occurs, after the others have
+        ended.
     """
     for selection in selections:
         for name in selection.names:
@@ -148,13 +149,13 @@ async def _wait_for_one(
         return complain(f"timed out waiting for the condition on {resource.name}/{name}; {how}")
     except (KinformerError, OSError) as error:
         return complain(error)
-    if existed:  # kubectl prints nothing of an object that was absent already
+    if existed:  # kubectl prints nothing for an object that was already absent
         print(f"{documents.name_of(resource, name)} condition met", flush=True)
     return 0
 
 
 class _NotMetError(KinformerError):
-    """The condition does not hold, and is not to be waited for."""
+    """The condition does not hold, and there is no point in waiting."""
 
 
 def _exists(obj: KubeObject | None) -> bool:
@@ -162,7 +163,7 @@ def _exists(obj: KubeObject | None) -> bool:
 
 
 def _json_path(text: str) -> Check:
-    """Return the condition that a path has this value, or any (kubectl, pkg/cmd/wait/json.go)."""
+    """Return the condition that a path has a given value, or any value (kubectl, pkg/cmd/wait/json.go)."""
     text = text.strip("'\"") if text.count("=") == 0 else text
     braced = _BRACED.fullmatch(text.replace("'{", "{").replace("}'", "}"))
     if braced is not None:
@@ -174,7 +175,7 @@ def _json_path(text: str) -> Check:
         value = value.strip("'\"").strip()
         if not value:
             raise UsageError(_NO_VALUE)
-    path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for each of them
+    path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for every item
     try:
         met = conditions.matches(path) if value is None else conditions.matches(path, value)
     except ConfigError as error:

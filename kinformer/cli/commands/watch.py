@@ -1,4 +1,4 @@
-"""`kinformer watch`: the objects of a selection, then every change of them, through outages of the server."""
+"""`kinformer watch`: shows the objects of a selection, then every change, through outages of the server."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from kinformer.exceptions import BadRequestError
 
 __all__ = ["watch"]
 
-_LOOK = 0.25  # seconds between two looks at the health of the informer
+_LOOK = 0.25  # seconds between two checks of the informer's health
 _FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end the command before the first list
 
 
 async def watch(server: Server, selections: Sequence[Selection], manner: Manner, *, duration: float | None) -> int:
     """Show each object of some selections, then each change, until cancelled.
 
-    On a terminal a table is drawn, and q ends it; otherwise, and in the other forms, events are written to stdout. An
-    informer for each resource, or each name, follows the server: an outage is reported, on stderr if events are
-    written, and changes that were missed come after it. A 401, 403 or 404 before the first list is raised, and so is a
-    server that cannot be reached.
+    On a terminal, a table is drawn, and q ends it. Otherwise, and in the other forms, events are written to stdout. An
+    informer for each resource, or each name, follows the server. An outage is reported, on stderr if events are
+    written, and missed changes follow after it. A 401, 403 or 404 before the first list is raised, and so is the
+    failure to reach the server.
 
     Args:
         server: The server.
         selections: The objects, one selection for each resource.
-        manner: The form in which to show them.
-        duration: Seconds after which to end; None is never.
+        manner: The output form.
+        duration: Seconds after which to end, or None to run forever.
 
     Raises:
-        UsageError: `sort_by`, if events are written: they come in the order in which they happen.
+        UsageError: `sort_by` is set although events are written, which come in the order in which they happen.
     """
     console = Console()
     draws = manner.is_table and not manner.plain and can_draw(console)
@@ -93,7 +93,7 @@ async def watch(server: Server, selections: Sequence[Selection], manner: Manner,
     return 0
 
 
-_Streams = Sequence[tuple[int, SharedInformer, EventStream]]  # each with the number of its section
+_Streams = Sequence[tuple[int, SharedInformer, EventStream]]  # each with its section number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ async def _report_outages(informer: SharedInformer) -> None:
 
 
 class _Outage:
-    """Reports on stderr when an informer loses its server, and when it follows it again: a line each."""
+    """Writes a line to stderr when an informer loses its server, and when it follows it again."""
 
     def __init__(self, informer: SharedInformer) -> None:
         self._informer = informer
@@ -236,7 +236,7 @@ class _Outage:
             return
         if self._reported is None:
             self._since = time.monotonic()
-        if health.state not in (self._reported, "listing"):  # listing again is not news: it is the end of the outage
+        if health.state not in (self._reported, "listing"):  # a new listing is not reported, because it ends the outage
             self._say(f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}")
             self._reported = health.state
 

@@ -24,13 +24,13 @@ from kinformer.exceptions import DecodeError
 
 __all__ = ["cluster_app", "cluster_router"]
 
-_LONGEST_YAML = 64 * 1024  # bytes of JSON that are laid out as YAML: a hundred times slower than as JSON
+_LONGEST_YAML = 64 * 1024  # bytes of JSON to convert to YAML, which is a hundred times slower than JSON
 _EVENTS = "v1/events"
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Guard:
-    """Return the whole application, to be served, or mounted in one whose lifespan is a `kinformer_lifespan`.
+    """Return the application, to serve it or to mount it in one whose lifespan is a `kinformer_lifespan`.
 
     ::
 
@@ -39,9 +39,8 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
     It shows every informer that the factory has at the first request.
 
     Args:
-        names: The host names that it answers to; requests under any other name are refused. Give the names under which
-            users reach it.
-        options: Of `FastAPI`, such as a `lifespan`.
+        names: The host names under which users reach the application. Requests with any other host name are refused.
+        options: Options of `FastAPI`, such as `lifespan`.
     """
     app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)
     app.include_router(health_router())
@@ -54,7 +53,7 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
 # --- the API over the caches --------------------------------------------------------------------------------------
 
 cluster_router = APIRouter(prefix="/api", tags=["cluster"])
-"""The API alone, for an application whose lifespan is a `kinformer_lifespan`."""
+"""Only the API, for an application whose lifespan is a `kinformer_lifespan`."""
 
 
 async def _board(connection: HTTPConnection) -> Board:
@@ -88,7 +87,7 @@ async def report(board: TheBoard) -> dict[str, Any]:
 
 @cluster_router.get("/resources")
 async def resources(board: TheBoard) -> list[dict[str, Any]]:
-    """List the resources that a page can open: those that are followed, and the others that can be."""
+    """List the resources that a page can open: the followed ones, and others that can be followed."""
     if board.catalogue is None:
         return []
     with _told():
@@ -106,14 +105,14 @@ async def resources(board: TheBoard) -> list[dict[str, Any]]:
 
 
 def _own_page(request: Request) -> None:
-    # A link elsewhere may be followed to the page, but must not make this server follow anything.
+    # Links on other sites may lead to the page, but must not make this server follow a resource.
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise HTTPException(403, "only this server's own page may ask for this")
 
 
 @cluster_router.get("/follow", dependencies=[Depends(_own_page)])
 async def follow(board: TheBoard, resource: str) -> dict[str, str]:
-    """Follow a resource, if it is not followed yet. Its rows come by the event stream."""
+    """Follow a resource, if it is not followed yet. Its rows are sent in the event stream."""
     with _told():
         return {"resource": await board.follow(resource)}
 
@@ -126,7 +125,7 @@ async def relations(board: TheBoard, informer: Informer, resource: str, key: str
 
 @cluster_router.get("/occurrences", dependencies=[Depends(_own_page)])
 async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str, Any]:
-    """Return the Events of an object. They are followed from the first time they are asked for."""
+    """Return the Events of an object. Events are followed from the first request on."""
     with _told():
         name = await board.follow(_EVENTS)
     events = board.informers[name]
@@ -143,7 +142,7 @@ async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Answer what the server does not have with 404, and its other failures with 502."""
+    """Respond with 404 if the server has no such resource, and with 502 for its other failures."""
     try:
         yield
     except ConfigError as error:
@@ -152,8 +151,8 @@ def _told() -> Iterator[None]:
         raise HTTPException(502, str(error)) from error
 
 
-# FastAPI runs an endpoint that is a plain function in a worker thread. Those below read every key of a cache, or decode
-# objects: a megabyte of YAML takes seconds. Caches are safe to read from any thread.
+# FastAPI runs plain functions in a worker thread. The endpoints below read every key of a cache, or decode objects: a
+# megabyte of YAML takes seconds. Caches are safe to read from any thread.
 
 
 @cluster_router.get("/counts")
@@ -174,7 +173,7 @@ def objects(informer: Informer, namespace: str = "", selector: str = "", node: s
 
 @cluster_router.get("/object", response_class=Response)
 def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
-    """Return one object by its key. As YAML, one of more than 64 KB is indented JSON, which is YAML too."""
+    """Return one object by its key. In YAML form, objects over 64 KB are sent as indented JSON, which is valid YAML."""
     shown = _visible(_found(informer, key))
     if format == "json":
         return object_response(shown)
@@ -183,7 +182,7 @@ def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "jso
 
 @cluster_router.get("/changes", response_class=Response)
 def changes(board: TheBoard, resource: str, key: str) -> Response:
-    """List the latest changes of one object, newest first; also if it has been deleted."""
+    """List the latest changes of one object, newest first, even if it has been deleted."""
     return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
 
 
@@ -219,10 +218,10 @@ else:
 
 
 class _Dumper(_SafeDumper):
-    """Writes text of several lines as a block."""
+    """Writes multi-line strings as blocks."""
 
     def represent_text(self, text: str) -> yaml.Node:
-        """Represent a string; PyYAML falls back to quotes if a block could not hold it."""
+        """Represent a string. PyYAML falls back to quotes if a block cannot represent it."""
         return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -235,7 +234,7 @@ def _as_yaml(obj: KubeObject) -> bytes | str:
         if len(raw) > _LONGEST_YAML:
             return msgspec.json.format(raw, indent=2)
         return str(yaml.dump(obj.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
-    except (DecodeError, RecursionError):  # nested too deeply to be laid out
+    except (DecodeError, RecursionError):  # nested too deeply to convert
         return raw
 
 
@@ -247,7 +246,7 @@ def _visible(obj: KubeObject) -> KubeObject:
 
 
 def _page() -> dict[str, tuple[bytes, str, str]]:
-    """Return the content, type and tag of each file of the page, by its path."""
+    """Return the content, type and ETag of each file of the page, by path."""
     found = {}
     for file in (files("kinformer.cli.dashboard") / "page").iterdir():
         kind = _TYPES.get(file.name.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""The source of the page: the changes of a factory's informers as rows, and reports on the informers."""
+"""The data of the page: changes of a factory's informers as rows, and reports on the informers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kinformer.derived import DerivedCollection
 
 __all__ = ["Board", "board_of"]
 
-_BATCHES = 0.1  # seconds between two batches of changes to a page: an eye takes that for instantaneous
+_BATCHES = 0.1  # seconds between two batches of changes to a page, which looks instantaneous
 _BEAT = 1.0  # seconds between two reports on the informers
-_KEPT = 300.0  # seconds for which a resource is followed that no page asks for any more
-_EVENTS = 8192  # changes that are kept for pages that reconnect
+_KEPT = 300.0  # seconds for which a resource is still followed after the last request of a page
+_EVENTS = 8192  # changes kept for pages that reconnect
 
 _KINDS = {
     "configmaps": "ConfigMap",
@@ -46,14 +46,14 @@ _KINDS = {
 
 
 class Board:
-    """The informers of one factory, as a page sees them. It ends when they do.
+    """The informers of one factory, as shown on a page. It ends when they do.
 
-    An informer that has ended already is shown with its last cache and the reason why it ended.
+    An informer that has already ended is shown with its last cache and the reason why it ended.
 
     Args:
-        informers: The informers by the names that the page has for them.
-        catalogue: The other resources that a page can open; without it there are none.
-        derived: Returns the derived collections of the factory, whenever it is called.
+        informers: The informers, by their names on the page.
+        catalogue: The other resources that a page can open. None: no others.
+        derived: Returns the current derived collections of the factory.
     """
 
     def __init__(
@@ -74,20 +74,20 @@ class Board:
         if not running:
             self.troubles.end()
         self._following = asyncio.Lock()
-        self._looked_at: dict[str, float] = {}  # the last request of a page for an opened resource, by its name
+        self._looked_at: dict[str, float] = {}  # resource name -> time of a page's last request for it
         self._timer: asyncio.TimerHandle | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._began = time.time()
 
     async def follow(self, name: str) -> str:
-        """Follow a resource, if it is not followed yet; returns its name on the page.
+        """Follow a resource, if it is not followed yet, and return its name on the page.
 
-        A page asks again while it shows the resource. One that no page has asked for in five minutes is released,
-        unless the factory had it from the start.
+        A page repeats the request while it shows the resource. A resource without a request for five minutes is
+        released, unless the factory had it from the start.
 
         Raises:
-            ConfigError: There is no such resource, or it cannot be listed and watched.
-            APIError, ConnectError, DecodeError: The server does not tell.
+            ConfigError: The resource does not exist, or cannot be listed and watched.
+            APIError, ConnectError, DecodeError: Discovery failed.
         """
         if name in self.informers:
             if name in self._looked_at:
@@ -101,7 +101,7 @@ class Board:
             if found not in self.informers:
                 informer = self.catalogue.inform(resource)
                 await informer.build_indexers(indexers_of(found))
-                self.informers = {**self.informers, found: informer}  # threads may be reading the one before
+                self.informers = {**self.informers, found: informer}  # threads may be reading the old dict
                 self.history.listen(found, informer)
                 self.log.follow(found, informer)
                 self._looked_at[found] = asyncio.get_running_loop().time()
@@ -121,7 +121,7 @@ class Board:
             self._releasing = asyncio.create_task(self._release_idle(), name="kinformer dashboard: release")
 
     async def _release_idle(self) -> None:
-        """Release the resources that no page has asked for in a while."""
+        """Release resources that no page has requested for a while."""
         async with self._following:
             before = asyncio.get_running_loop().time() - _KEPT
             assert self.catalogue is not None
@@ -134,7 +134,7 @@ class Board:
             self._release_later()
 
     async def resource_of(self, group: str, kind: str) -> str | None:
-        """Return the name of the resource with the objects of a kind, followed or not; None if there is none."""
+        """Return the name of the resource of a kind, followed or not, or None if there is none."""
         for name, informer in self.informers.items():
             if _kind_of(name, informer) == (group, kind):
                 return name
@@ -216,7 +216,7 @@ def _report_of_derived(collection: DerivedCollection[Any]) -> dict[str, Any]:
 
 
 class _Place:
-    """The board of one factory, once it has been made; the lock is held while it is made."""
+    """The board of one factory, once it is created. The lock is held during its creation."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -227,17 +227,17 @@ _places: WeakKeyDictionary[SharedInformerFactory, _Place] = WeakKeyDictionary()
 
 
 async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None = None) -> Board:
-    """Return the board of a factory; it has the informers that the factory had at the first call, and all it derives.
+    """Return the board of a factory. It has the factory's informers at the first call, and all derived collections.
 
     Args:
         factory: The factory.
-        catalogue: At the first call: the resources that pages can open besides.
+        catalogue: The other resources that pages can open. Used at the first call.
     """
     place = _places.setdefault(factory, _Place())
     async with place.lock:
         if place.board is None:
             informers = dict(zip(factory.health(), factory.informers, strict=True))
-            # In slices, if the caches are full: the API finds objects by owner and pods by node.
+            # The API finds objects by owner and pods by node. Full caches are indexed in slices.
             for name, informer in informers.items():
                 await informer.build_indexers(indexers_of(name))
             place.board = Board(informers, catalogue, _derived_of(ref(factory)))
@@ -245,7 +245,7 @@ async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None =
 
 
 def _derived_of(factory: ref[SharedInformerFactory]) -> Callable[[], Iterable[Any]]:
-    """Return a function that returns what a factory derives now, and does not keep the factory."""
+    """Return a function that returns a factory's current derived collections, without keeping the factory alive."""
 
     def derived() -> Iterable[Any]:
         found = factory()
@@ -259,7 +259,7 @@ def _resource(name: str) -> GroupVersionResource:
 
 
 def _kind_of(name: str, informer: SharedInformer) -> tuple[str, str]:
-    """Return group and kind; before the first object they are guessed from the name."""
+    """Return group and kind. Before the first object, they are guessed from the name."""
     some = informer.indexer.sample(1)
     if some and some[0].kind and some[0].kind != "PartialObjectMetadata":
         return some[0].api_version.rpartition("/")[0], some[0].kind

@@ -1,4 +1,4 @@
-"""The resources of a server. A page can open any of them; the resource is followed from then on."""
+"""The resources of a server. A page can open any of them, which is then followed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kinformer.client import APIResource, Discovery, discover
 
 __all__ = ["Catalogue"]
 
-_KEPT = 10.0  # seconds for which a list of resources is reused: a new CRD is offered after that time
+_KEPT = 10.0  # seconds for which a list of resources is cached. A new CRD is offered after that time
 _VERBS = ("list", "watch")  # the rights that an informer needs
 
 
 class Catalogue:
-    """Lists the resources that can be followed, and makes the informers for them.
+    """Lists the resources that can be followed, and creates informers for them.
 
     Args:
         client: The connection to the server.
-        factory: The factory that gets the informers.
-        namespace: The namespace to follow; None is all of them.
+        factory: The factory of the informers.
+        namespace: The namespace to follow, or None for all namespaces.
     """
 
     def __init__(self, client: Client, factory: SharedInformerFactory, namespace: str | None = None) -> None:
@@ -35,10 +35,10 @@ class Catalogue:
         self._until = 0.0
 
     async def resources(self) -> Sequence[APIResource]:
-        """Return the resources that can be listed and watched, each in the version that its group prefers.
+        """Return the resources that can be listed and watched, each in the preferred version of its group.
 
         Raises:
-            APIError, ConnectError, DecodeError: The server does not tell.
+            APIError, ConnectError, DecodeError: Discovery failed.
         """
         preferred: dict[tuple[str, str], APIResource] = {}
         for resource in await self._discovered():
@@ -47,11 +47,11 @@ class Catalogue:
         return list(preferred.values())
 
     async def find(self, name: str) -> APIResource:
-        """Return a resource by its name, such as `"v1/pods"`, or as kubectl takes it.
+        """Return a resource by its name, such as `"v1/pods"`, or by a name that kubectl accepts.
 
         Raises:
-            ConfigError: The server has none of this name, or none that can be listed and watched.
-            APIError, ConnectError, DecodeError: The server does not tell.
+            ConfigError: The server has no such resource, or it cannot be listed and watched. APIError, ConnectError,
+            DecodeError: Discovery failed.
         """
         found = (await self._discovered()).find(name)
         if not set(_VERBS) <= set(found.verbs):
@@ -59,15 +59,15 @@ class Catalogue:
         return found
 
     async def of_kind(self, group: str, kind: str) -> str | None:
-        """Return the name of the resource with objects of a kind; None if none is known."""
+        """Return the name of the resource of a kind, or None if it is not known."""
         try:
             resources = await self.resources()
-        except KinformerError:  # a reference that cannot be followed is still shown as text
+        except KinformerError:  # a reference without a link is still shown as text
             return None
         return next((str(one) for one in resources if (one.group, one.kind) == (group, kind)), None)
 
     def inform(self, resource: APIResource) -> SharedInformer:
-        """Return an informer for a resource. The values of Secrets never reach its cache."""
+        """Return an informer for a resource. Its cache never contains the values of Secrets."""
         return self._factory.for_resource(
             resource.gvr,
             namespace=self._namespace if resource.namespaced else None,
@@ -75,16 +75,16 @@ class Catalogue:
         )
 
     async def release(self, informer: SharedInformer) -> None:
-        """Give an informer back that `inform` returned; it ends, unless another part of the program has it too."""
+        """Release an informer returned by `inform`. It ends unless another part of the program also uses it."""
         await self._factory.release(informer)
 
     async def missing_rights(self, name: str) -> tuple[str, ...]:
-        """Return the verbs that the user may not use on a resource, by asking the server; () if it does not tell."""
+        """Ask the server which verbs the user may not use on a resource. Returns () if that fails."""
         try:
             resource = await self.find(name)
             namespace = self._namespace if resource.namespaced else None
             allowed = await asyncio.gather(*(may(self._client, verb, resource, namespace) for verb in _VERBS))
-        except KinformerError:  # the error of the informer is shown in any case
+        except KinformerError:  # the error of the informer is shown anyway
             return ()
         return tuple(verb for verb, right in zip(_VERBS, allowed, strict=True) if not right)
 
@@ -95,6 +95,6 @@ class Catalogue:
                     self._found = await discover(self._client)
                 except ConnectError:
                     if self._found is None:
-                        raise  # an older list is better than none
+                        raise  # an outdated list is better than none
                 self._until = time.monotonic() + _KEPT
             return self._found

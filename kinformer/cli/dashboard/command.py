@@ -1,4 +1,4 @@
-"""`kinformer dashboard`: the informers, the web server, and their life together."""
+"""`kinformer dashboard`: runs the informers and the web server."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ RESOURCES = (
     "nodes",
     "namespaces",
 )
-"""The resources that are shown by default, if the server has them."""
+"""The resources shown by default, if the server has them."""
 
-# The resources of its cluster. Its Events are followed when a page asks for those of an object.
+# The resources of the demo cluster. Its Events are followed once a page requests the Events of an object.
 _IN_THE_DEMO = ("pods", "deployments.apps", "replicasets.apps", "jobs.batch", "nodes", "namespaces")
 
-_BACKLOG = 2048  # connections that wait to be accepted, as many as uvicorn lets wait
-_GRACE = 2  # seconds that responses have when the server ends; event streams end themselves well before
+_BACKLOG = 2048  # pending connections, as many as in uvicorn
+_GRACE = 2  # seconds for responses to finish when the server ends. Event streams end by themselves well before
 
 
 async def dashboard(
@@ -55,20 +55,20 @@ async def dashboard(
     names: Sequence[str] = (),
     duration: float | None = None,
 ) -> int:
-    """Serve the page until Ctrl-C or SIGTERM; uvicorn shuts down in order and then passes the signal on.
+    """Serve the page until Ctrl-C or SIGTERM. uvicorn shuts down gracefully and then raises the signal again.
 
     Args:
         target: The server to watch.
-        resources: The resources to show, as kubectl names them; empty is `RESOURCES`.
-        demo: Watch a small cluster in this process, instead of `target`.
-        namespace: Only this one; default: all.
-        host, port: The address to listen on; port 0 takes a free one.
-        names: Host names to answer to, in addition to those of loopback.
-        duration: Seconds after which to end; None is never.
+        resources: The resources to show, by names that kubectl accepts. If empty, `RESOURCES`.
+        demo: Watch a small cluster in this process instead of `target`.
+        namespace: The namespace to show. By default, all namespaces.
+        host, port: The address to listen on. Port 0 selects a free port.
+        names: Accepted host names, in addition to the loopback names.
+        duration: Seconds after which to end, or None to run forever.
 
     Raises:
         ConfigError: The server has no such resource.
-        OSError: The port is taken.
+        OSError: The port is in use.
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await _demo(stack) if demo else target.client())
@@ -78,13 +78,13 @@ async def dashboard(
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
-            # Not earlier: a reader of this line may send a signal, and only from here on does uvicorn handle it.
+            # Printed only now, because a reader may then send a signal, which uvicorn handles from here on.
             print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
             async with SharedInformerFactory(client) as factory:
                 catalogue = Catalogue(client, factory, namespace)
                 for resource in wanted:
                     catalogue.inform(resource)
-                await board_of(factory, catalogue)  # changes are recorded from now on, not only from the first page
+                await board_of(factory, catalogue)  # record changes from now on, not only from the first page
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
@@ -125,7 +125,7 @@ async def _wanted(client: Client, names: Sequence[str]) -> list[APIResource]:
     for name in RESOURCES:
         try:
             found.append(there.find(name))
-        except ConfigError:  # a server may lack a group; only resources asked for by name have to exist
+        except ConfigError:  # a server may lack a group. Only explicitly requested resources must exist
             continue
     return found
 
@@ -136,7 +136,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)  # a page that is opened as soon as the URL is printed waits, and is not refused
+        listener.listen(_BACKLOG)  # a page opened as soon as the URL is printed waits instead of being refused
     except OSError as error:
         listener.close()
         raise OSError(error.errno, f"cannot listen on {host} port {port}: {error.strerror}") from None

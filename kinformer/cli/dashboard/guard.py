@@ -1,8 +1,8 @@
-"""Protection against other web pages: only pages of this server, under its own names, are answered.
+"""Protection against other web pages: only requests from this server's own pages and host names are answered.
 
-A page anywhere on the web can make a browser send requests to 127.0.0.1. It cannot read the answers, unless its own
-name resolves to 127.0.0.1 (DNS rebinding): then the browser takes both for one site. The `Host` header still has the
-page's name, so a server that knows its own names is safe.
+Any page on the web can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host
+name resolves to 127.0.0.1 (DNS rebinding), which makes both the same site for the browser. The `Host` header still has
+the page's name, so a server that checks its own names is safe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LOOPBACK_NAMES", "Guard"]
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _HEADERS = {
-    # Everything is loaded from here and nothing is inline: content of a cluster cannot become a script in the page.
+    # Everything is loaded from this server and nothing is inline, so cluster data cannot run as a script.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,11 +34,11 @@ _ELSEWHERE = "403: pages of other origins are not answered\n"
 
 
 class Guard:
-    """Refuses requests under another name or from another origin (403), and requests that would write (405).
+    """Refuses requests with another host name or origin (403), and requests that would write (405).
 
     Args:
         app: The application to protect.
-        names: The host names, without ports, to answer to. Ports are not compared, because a tunnel changes them.
+        names: The accepted host names, without ports. Ports are not compared, because a tunnel changes them.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = LOOPBACK_NAMES) -> None:
@@ -74,7 +74,8 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and _split(origin).netloc.lower() != host.lower():
             return 403, _ELSEWHERE
-        # Requests for images and scripts have no Origin. Links may be followed: their page cannot read the result.
+        # Requests for images and scripts have no Origin. Following links is allowed, as their page cannot read the
+        # result.
         elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         if elsewhere and headers.get("sec-fetch-dest") != "document":
             return 403, _ELSEWHERE
@@ -86,5 +87,5 @@ class Guard:
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
-    except ValueError:  # brackets that do not close
+    except ValueError:  # unbalanced brackets
         return urlsplit("")

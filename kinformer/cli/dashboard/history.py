@@ -18,10 +18,10 @@ from kinformer.exceptions import DecodeError
 
 __all__ = ["Difference", "History", "differences"]
 
-_AN_OBJECT = 20  # changes of one object that are kept
-_BYTES = 32 * 1024 * 1024  # bytes of states that all changes together may keep alive
-_LONGEST = 2000  # characters of a value that are shown
-_MOST = 1000  # places of a change that are named
+_AN_OBJECT = 20  # changes kept for each object
+_BYTES = 32 * 1024 * 1024  # maximum bytes of object states kept alive by all changes
+_LONGEST = 2000  # maximum characters of a value to show
+_MOST = 1000  # maximum places of a change to list
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place that differs; `old` is None if it was added, `new` if it was removed; both are JSON."""
+    """One place that differs. `old` is None if it was added, and `new` is None if it was removed. Both are JSON."""
 
     path: str
     old: str | None
@@ -44,7 +44,7 @@ class Difference:
 class History:
     """The latest changes of the objects of some informers.
 
-    It keeps references to their states, which costs the bytes of the old ones, and compares them on request.
+    It keeps references to their states and compares them on request. It costs the memory of the old states.
     """
 
     def __init__(self, informers: Mapping[str, SharedInformer]) -> None:
@@ -54,7 +54,7 @@ class History:
             self.listen(name, informer)
 
     def listen(self, source: str, informer: SharedInformer) -> None:
-        """Keep the changes of an informer under the name `source`."""
+        """Record the changes of an informer under the name `source`."""
 
         def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
@@ -85,9 +85,9 @@ class History:
             self._bytes -= _held(forgotten)
 
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
-        """Return the changes of one object with their differences, newest first. From any thread."""
+        """Return the changes of one object with their differences, newest first. Can be called from any thread."""
         changes = self._changes.get((source, key))
-        found = () if changes is None else changes.copy()  # in one step, so that no change comes in between
+        found = () if changes is None else changes.copy()  # in one step, so that no change intervenes
         return [
             {
                 "at": change.at,
@@ -100,7 +100,7 @@ class History:
 
 
 def _held(changes: Sequence[_Change]) -> int:
-    """Return the bytes of the states of one object: the old state of a change is the new one of the change before."""
+    """Return the bytes of the states of one object. The old state of a change is the new state of the previous one."""
     first = changes[0].old if changes else None
     return sum(len(change.new._data) for change in changes) + (len(first._data) if first is not None else 0)
 
@@ -122,7 +122,7 @@ def _shown(obj: KubeObject) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any) -> Iterator[Difference]:
-    """Return the deepest places in which two JSON values differ; items of a list are matched by name or type."""
+    """Yield the deepest places in which two JSON values differ. List items are matched by name or type."""
     return map(_named, changes(old, new))
 
 

@@ -13,8 +13,8 @@ OWNER_INDEX = "kinformer dashboard: owner"
 NODE_INDEX = "kinformer dashboard: node"
 EVENT_INDEX = "kinformer dashboard: object of an event"
 
-_DEEPEST = 4  # owners of owners: a CronJob, its Job, and a Pod are two
-_MOST = 200  # objects of a kind that are listed
+_DEEPEST = 4  # levels of owners. A CronJob, its Job and a Pod are two
+_MOST = 200  # objects listed for each kind
 
 _EVENTS = (GroupVersionResource("", "v1", "events"), GroupVersionResource("events.k8s.io", "v1", "events"))
 _PODS = GroupVersionResource("", "v1", "pods")
@@ -23,15 +23,15 @@ Informers = Mapping[str, SharedInformer]
 
 
 class Kinds(Protocol):
-    """Finds the resource with the objects of a kind."""
+    """Finds the resource of a kind."""
 
     async def __call__(self, group: str, kind: str) -> str | None:
-        """Return its name; None if there is none."""
+        """Return its name, or None if there is none."""
         ...
 
 
 def indexers_of(name: str) -> dict[str, Any]:
-    """Return the indexes that relations need of the informer with this name."""
+    """Return the indexers that relations need on the informer with this name."""
     gvr = GroupVersionResource.parse(name.partition("#")[0])
     found: dict[str, Any] = {OWNER_INDEX: _owners}
     if gvr == _PODS:
@@ -44,8 +44,9 @@ def indexers_of(name: str) -> dict[str, Any]:
 async def relations_of(informers: Informers, name: str, obj: KubeObject, resource_of: Kinds) -> list[dict[str, Any]]:
     """Return the relations of an object of the informer `name`, as groups of references.
 
-    A group has a `title`, `items`, and the number of those that are left out, `more`. An item has `kind`, `name` and
-    `key`, the `resource` with its objects (None: the server has none), and `depth`: 1 is owned by what is owned.
+    A group has a `title`, `items`, and `more`, the number of omitted items. An item has `kind`, `name`, `key`, the
+    `resource` of its kind (None if the server has none), and `depth`, which is 1 for an object owned by an owned
+    object.
     """
     groups = [
         _group("Owners", await _owners_above(informers, obj, resource_of)),
@@ -61,10 +62,13 @@ async def relations_of(informers: Informers, name: str, obj: KubeObject, resourc
 
 
 def occurrences_of(events: SharedInformer, kind: str, key: str, uid: str) -> list[dict[str, Any]]:
-    """Return the Events of an object, newest first; those of an earlier one with its name only if it has none."""
+    """Return the Events of an object, newest first.
+
+    Events of an earlier object with its name only count if it has none.
+    """
     namespace, _, name = key.rpartition("/")
     found = events.indexer.by_index(EVENT_INDEX, f"{namespace}/{kind}/{name}")
-    # The uid of a node in its Events is its name (kubernetes, pkg/kubelet/kubelet.go).
+    # In Events, the uid of a node is its name (kubernetes, pkg/kubelet/kubelet.go).
     own = [event for event in found if _object_of(event).get("uid") in (None, "", uid, name)]
     shown = [_occurrence(event) for event in own or found]
     return sorted(shown, key=lambda one: one["last"] or "", reverse=True)[:_MOST]

@@ -1,4 +1,4 @@
-"""The rows of the page: the cells of an object's table, in a fortieth of its bytes."""
+"""The rows of the page: an object's table cells, in a fortieth of the object's size."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kinformer.exceptions import DecodeError
 
 __all__ = ["Rows", "column_names"]
 
-_KEPT = 20_000  # rows, of about 300 bytes each: the next page that opens gets the rows of the last one
+_KEPT = 20_000  # rows of about 300 bytes each, reused by the next page that opens
 
 _encode = msgspec.json.Encoder().encode
 
 
 def column_names(group: str, kind: str) -> list[str]:
-    """Return the names of the cells of a row. Ages are not among them: the page counts them itself."""
+    """Return the column names of a row, without ages, which the page counts itself."""
     return [name for name, _ in columns_of(group, kind) if name != "AGE"]
 
 
 class Rows:
-    """Makes rows, and keeps the last one of each object."""
+    """Renders rows, and caches the last one of each object."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[tuple[str, str], tuple[str, str, bytes]] = OrderedDict()
 
     def render(self, kind: str, source: str, obj: KubeObject) -> bytes:
-        """Return the row of an object as JSON; only its key if it was deleted."""
+        """Return the row of an object as JSON, or only its key if it was deleted."""
         place = (source, obj.key)
         if kind == "DELETED":
             self._made.pop(place, None)

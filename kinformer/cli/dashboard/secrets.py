@@ -10,16 +10,16 @@ __all__ = ["HIDDEN", "hide", "is_secret"]
 
 HIDDEN = "(hidden)"
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # contains the data as they were applied
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # contains the applied data
 
 
 def is_secret(obj: KubeObject) -> bool:
-    """True if it is or may be a Secret: metadata alone does not tell, and may have an annotation with the data."""
+    """Return True if it is or may be a Secret. Plain metadata may be one, with the data in an annotation."""
     return obj.kind == "PartialObjectMetadata" or (obj.kind == "Secret" and obj.api_version in ("v1", ""))
 
 
 def hide(document: dict[str, Any]) -> dict[str, Any]:
-    """Replace the values of a Secret; usable as the transform of an informer.
+    """Replace the values of a Secret. Can be used as the transform of an informer.
 
     The names of its keys, its type and its metadata are kept.
     """

@@ -1,4 +1,4 @@
-"""Cells that contain an age, as text around a moment: the page counts the age itself, so it grows."""
+"""Cells that contain an age, as text around a timestamp, so that the page can update the age itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Ticking", "ticking_cell"]
 Object = Mapping[str, Any]
 
 Ticking = tuple[str, float, str]
-"""The text before an age, the moment since which it is counted, in seconds since 1970, and the text after it."""
+"""The text before an age, the start of the age in seconds since 1970, and the text after it."""
 
 
 def ticking_cell(group: str, kind: str, column: str, document: Object) -> Ticking | None:
-    """Return a cell of a document that contains an age; None if it has none, and its text can be shown as it is."""
+    """Return the cell of a column with an age, or None if it has no age and can be shown unchanged."""
     found = _CELLS.get((group, kind, column))
     return found(document) if found is not None else None
 

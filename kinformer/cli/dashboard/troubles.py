@@ -1,4 +1,4 @@
-"""The troubles of informers: one for each cause, with the resources that have it and the time since when."""
+"""The troubles of informers, grouped by cause, with the affected resources and the start time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kinformer.cli.output.errors import error_text
 
 __all__ = ["Troubles"]
 
-_LOOKS = 0.5  # seconds between two checks of the informers: the precision of "since"
+_LOOKS = 0.5  # seconds between two checks of the informers, and so the precision of "since"
 
 
 class Troubles:
-    """Notes since when informers are not live, and groups them by cause.
+    """Records since when informers are not live, and groups them by cause.
 
     Args:
-        informers: Returns the informers by name, whenever it is called.
-        catalogue: Is asked for the rights that are missing after a 403; without it only the error tells.
+        informers: Returns the current informers by name.
+        catalogue: Used to find the missing rights after a 403. Without it, only the error is shown.
     """
 
     def __init__(self, informers: Callable[[], Mapping[str, SharedInformer]], catalogue: Catalogue | None) -> None:
@@ -35,7 +35,7 @@ class Troubles:
         self._look()
 
     def end(self) -> None:
-        """Look no more; the informers have ended."""
+        """Stop checking, because the informers have ended."""
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -43,14 +43,14 @@ class Troubles:
             task.cancel()
 
     def since(self, name: str) -> float | None:
-        """Return the time at which an informer ceased to be live, or began; None if it is live."""
+        """Return the time at which an informer stopped being live, or started. None if it is live."""
         return self._since.get(name)
 
     def report(self) -> list[dict[str, Any]]:
         """Return the troubles, each with `cause`, `reason`, `since`, `resources` and `synced`.
 
-        `cause` is `unreachable`, `unauthorized`, `forbidden`, `absent` or `failing`. The widest comes first. A
-        forbidden resource is a trouble of its own, with the verbs that are `missing`.
+        `cause` is `unreachable`, `unauthorized`, `forbidden`, `absent` or `failing`. The most widespread comes first.
+        Each forbidden resource is a separate trouble, with the `missing` verbs.
         """
         found: dict[tuple[str, str], dict[str, Any]] = {}
         self._note()
@@ -98,7 +98,7 @@ class Troubles:
 
 
 def _cause(name: str, error: BaseException) -> tuple[str, str, str]:
-    """Return the cause, its reason in words, and what its other resources have in common with this one."""
+    """Return the cause, its reason in words, and the key by which resources share a trouble."""
     if isinstance(error, ConnectError):
         return "unreachable", str(error).partition(": ")[2] or str(error), ""
     if isinstance(error, TimeoutError):

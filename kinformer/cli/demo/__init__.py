@@ -1,4 +1,4 @@
-"""`kinformer demo`: informers that follow a living cluster, and the screen that shows them.
+"""`kinformer demo`: informers that follow a simulated cluster, and the screen that shows them.
 
 May import: `output` and the modules at the top of `kinformer.cli`.
 """

@@ -1,4 +1,4 @@
-"""The calls of the demo's handlers: the last ones, and their rate."""
+"""The latest calls of the demo's handlers, and their rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer.cli.output.columns import columns_of
 
 __all__ = ["Activity", "Happening"]
 
-_KEPT = 200  # events; no screen has more lines
+_KEPT = 200  # events. No screen has more lines
 _SECONDS = 30  # of history for the rate
 
 
@@ -32,8 +32,8 @@ class Activity:
     """Listens to informers, with one handler each.
 
     Args:
-        heard: Called with each event, except those of an initial list.
-        clock: Seconds, for the rate.
+        heard: Called with each event, except events of an initial list.
+        clock: Returns seconds, for the rate.
     """
 
     def __init__(self, heard: Callable[[Happening], None] | None = None, *, clock: Callable[[], float]) -> None:
@@ -86,7 +86,7 @@ def _state(obj: KubeObject) -> str:
     if obj.kind == "Deployment":
         return f"{columns['READY'](document)} ready"
     status = columns["STATUS"](document) if "STATUS" in columns else ""
-    return status.replace("ContainerCreating", "Creating")  # the long word twice would fill a line
+    return status.replace("ContainerCreating", "Creating")  # the long word could appear twice and fill a line
 
 
 def _change(old: str, new: str) -> str:

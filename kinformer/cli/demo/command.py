@@ -1,4 +1,4 @@
-"""`kinformer demo`: informers that follow a living cluster on an embedded API server."""
+"""`kinformer demo`: runs informers that follow a simulated cluster on an embedded API server."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from kinformer.testing import APIServer
 __all__ = ["demo"]
 
 _RESOURCES = ("v1/pods", "apps/v1/deployments", "v1/nodes")
-_UNATTENDED = 20.0  # seconds that the demo lasts if there is no terminal to end it from
+_UNATTENDED = 20.0  # seconds that the demo lasts without a terminal
 _RESTART_AT = 10.0  # seconds, or two fifths of a shorter demo
 _DOWNTIME = 2.0  # seconds, or a tenth of a shorter demo
 _FRAME = 0.1  # seconds between two pictures
-_AGREE = 5.0  # seconds within which the caches have to equal the server at the end
-# The default would wait up to 1.6 s before the first retry; the demo has more to show after it.
+_AGREE = 5.0  # seconds for the caches to equal the server at the end
+# The default backoff would wait up to 1.6 s before the first retry, and the demo is short.
 _BACKOFF = Backoff(initial=0.25, maximum=1.0)
 
 
 async def demo(*, duration: float | None, plain: bool, console: Console | None = None) -> int:
-    """Show a cluster that lives in this process, as informers see it.
+    """Show a simulated cluster in this process, as seen by informers.
 
     The API server is restarted once, in the middle. At the end the caches are compared with the server.
 
     Args:
-        duration: Seconds; None is until q or Ctrl-C, or 20 without a terminal.
-        plain: Print lines instead of drawing; the default if the console is not a terminal.
-        console: The console to draw on; None is stdout.
+        duration: Seconds. None runs until q or Ctrl-C, or 20 s without a terminal.
+        plain: Print lines instead of drawing. The default if the console is not a terminal.
+        console: The console to draw on, or None for stdout.
 
     Returns:
-        0; 1 if a cache differs from the server at the end; 130 if Ctrl-C has ended it.
+        0, 1 if a cache differs from the server at the end, or 130 after Ctrl-C.
     """
     console = console or Console()
     plain = plain or not console.is_terminal
@@ -69,7 +69,7 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
 
 
 class _Demo:
-    """One run: the life of the cluster, the restart, and the screen."""
+    """One run of the demo: the cluster, the restart, and the screen."""
 
     def __init__(
         self, server: APIServer, cluster: LivingCluster, informers: Sequence[SharedInformer], duration: float | None
@@ -85,12 +85,12 @@ class _Demo:
         self._down = False
         self._restarted = False
         self._relists_before = 0
-        self._failure: OSError | None = None  # of the output of a handler: the reader has gone
+        self._failure: OSError | None = None  # the pipe was closed while a handler wrote to it
         self.interrupted = False
-        self._announce: Callable[[str], None] = lambda text: None  # the screen shows it in its footer
+        self._announce: Callable[[str], None] = lambda text: None  # the screen shows the message in its footer
 
     def interrupt(self) -> None:
-        """End as at Ctrl-C: with the comparison."""
+        """End as after Ctrl-C, with the comparison."""
         self.interrupted = True
         self._stop.set()
 
@@ -115,7 +115,7 @@ class _Demo:
             return
         try:
             _say(f"{event.type:<8} {event.kind:<11} {event.key:<24} {event.what}")
-        except OSError as error:  # in a handler it would be logged, and the demo would go on
+        except OSError as error:  # raised in a handler, it would only be logged
             self._failure = error
             self._stop.set()
 
@@ -133,7 +133,7 @@ class _Demo:
         with (
             log_kept_back(),
             stop_on_key(self._stop.set),
-            # Drawn only from here, in place and in one write: nothing flickers, and no thread reads the caches.
+            # Drawn only here, in place and in one write, so that nothing flickers and no thread reads the caches.
             Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
         ):
             async with self._living():
@@ -146,7 +146,7 @@ class _Demo:
 
     @asynccontextmanager
     async def _living(self) -> AsyncIterator[None]:
-        """Let the cluster live, and restart the server once, while the context is open; raises their errors."""
+        """Run the cluster and restart the server once while the context is open. Raises their errors."""
         tasks = [
             asyncio.create_task(self._cluster.run(), name="kinformer demo: cluster"),
             asyncio.create_task(self._restart_once(), name="kinformer demo: restart"),
@@ -170,7 +170,7 @@ class _Demo:
             self._stop.set()
 
     async def _goes_on(self, seconds: float) -> bool:
-        """Wait so long; returns False, at once, when the demo ends."""
+        """Wait this long. Returns False immediately when the demo ends."""
         if self._duration is not None:
             seconds = min(seconds, self._duration - self._elapsed)
             if seconds <= 0:
@@ -234,7 +234,7 @@ class _Demo:
         )
 
     async def compare(self) -> int:
-        """Print whether the caches equal the server, now that nothing changes any more; returns 0, or 1."""
+        """Compare the caches with the server after all changes, print the result, and return 0 or 1."""
         deadline = self._elapsed + _AGREE
         while True:
             different = [informer for informer in self._informers if not self._agrees(informer)]

@@ -24,11 +24,11 @@ __all__ = ["DemoScreen"]
 _PHASES = {"Running": "green", "Pending": "yellow", "Succeeded": "bright_black", "Failed": "red"}
 _PHASE_NAMES = ("running", "pending", "done", "failed")
 _SHORT_PHASE_NAMES = ("run", "pend", "done", "fail")
-_WIDE = 118  # cells; on narrower screens words are shortened
-_BESIDE = 80  # cells; on narrower screens panels are below each other
+_WIDE = 118  # cells. On narrower screens words are shortened
+_BESIDE = 80  # cells. On narrower screens panels are stacked
 _INFORMERS = 6  # lines of the panel of informers
-_LEAST_EVENTS = 5  # lines of the panel of events, whatever else has room
-_LEAST_NAME = 12  # cells; names are cut to no less than this
+_LEAST_EVENTS = 5  # minimum lines of the panel of events
+_LEAST_NAME = 12  # cells. Names are not cut below this
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow", "backing_off": "red", "stopped": "red"}
 _TYPES = {"ADDED": "green", "UPDATED": "cyan", "DELETED": "red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -39,7 +39,7 @@ class DemoScreen:
     """The whole screen, as one renderable.
 
     Args:
-        pods, deployments, nodes: The informers; only their listers, `health()` and `statistics()` are read.
+        pods, deployments, nodes: The informers. Only their listers, `health()` and `statistics()` are used.
         activity: The calls of the handlers.
         url: The URL of the server, for the title.
     """
@@ -58,12 +58,12 @@ class DemoScreen:
         self._url = url
 
     def render(self, *, elapsed: float, footer: str, height: int, width: int) -> RenderableType:
-        """Draw the screen of this moment.
+        """Render the current screen.
 
         Args:
             elapsed: Seconds since the demo began.
-            footer: A sentence about the present state; may contain markup.
-            height, width: Of the terminal, in cells.
+            footer: A sentence about the current state. It may contain markup.
+            height, width: The size of the terminal in cells.
         """
         footer_lines = 3 if width >= _WIDE else 4
         root = Layout()
@@ -97,7 +97,7 @@ class DemoScreen:
         return body
 
     def _stack(self, width: int, height: int) -> Layout:
-        """Lay the panels out below each other: as many of them as there is room for, and the events in the rest."""
+        """Stack the panels: as many as there is room for, and the events in the remaining space."""
         panels: list[tuple[Panel, int]] = [(self._informers_panel(wide=False), _INFORMERS)]
         others = (
             (self._pods_panel(width - 4, wide=False), len(NAMESPACES) + 4),
@@ -172,7 +172,7 @@ class DemoScreen:
             health = informer.health()
             style = _STATES.get(health.state, "red")
             words = f"{'●' if health.live else '○'} {health.state.replace('_', ' ')}"
-            state = Text(words.ljust(13), style=style)  # as wide as "backing off", so that nothing jumps
+            state = Text(words.ljust(13), style=style)  # as wide as "backing off", so that the layout is stable
             table.add_row(
                 informer.name if wide else informer.name.rpartition("/")[2],
                 state,
@@ -183,7 +183,7 @@ class DemoScreen:
         return _panel(table, "Informers, by their health()")
 
     def _events_panel(self, lines: int, width: int, *, short: bool, wide: bool) -> Panel:
-        """Return the panel of the latest events: `lines` of them, each in `width` cells."""
+        """Return the panel of the latest events, with `lines` lines of `width` cells."""
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         events = list(self._activity.recent)[-lines:]
         changes = [clean(event.what) for event in events]
@@ -197,12 +197,12 @@ class DemoScreen:
             cells = [Text(event.type.ljust(7), style=_TYPES.get(event.type, "")), name, _words(change)]
             table.add_row(*([Text(f"{event.at:%H:%M:%S}", "bright_black")] if wide else []), *cells)
         history = _spark(self._activity.history()[-24 if wide else -15 :])
-        title = "Events, as handlers hear them" if wide else "Events"
+        title = "Events, as handlers get them" if wide else "Events"
         return _panel(table, f"{title} [bold]{self._activity.rate():.1f}/s[/] [cyan]{history}[/]")
 
 
 def _words(what: str) -> Text:
-    """Return the words of a change, each status in its colour."""
+    """Return the description of a change, with coloured statuses."""
     text = Text()
     for number, word in enumerate(what.split(" ")):
         text.append(f"{' ' if number else ''}{word}", style=status_style(word))
@@ -232,7 +232,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 def _bar(phases: Counter[str], largest: int, width: int) -> Text:
-    """Draw pods by their phase; the largest number is `width` blocks wide."""
+    """Draw a bar of pods by phase. The largest number is `width` blocks wide."""
     bar = Text(no_wrap=True)
     done = 0
     drawn = 0

@@ -1,4 +1,4 @@
-"""`kinformer doctor`: the steps in order, and their report as text or JSON."""
+"""`kinformer doctor`: runs the steps in order, and reports them as text or JSON."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _WIDEST = 120
 
 
 async def doctor(server: Server, selection: Selection, *, output: str, timeout: float) -> int:
-    """Do, step by step, what an informer does, and print the findings. Nothing is changed.
+    """Perform the steps of an informer one by one, and print the findings. Nothing is changed.
 
     Args:
         server: The server.
-        selection: The objects; with an empty resource only the server is checked. Default: all namespaces.
-        output: "table" (a line for each step, at once), or "json" (one document).
+        selection: The objects, by default in all namespaces. With an empty resource, only the server is checked.
+        output: "table" (a line for each step, printed immediately) or "json" (one document).
         timeout: Seconds for each request.
 
     Returns:
-        0, or the status of the first failure; `findings` defines them.
+        0, or the status of the first failure, as defined in `findings`.
     """
     lines = _Lines() if output == "table" else None
     report = Report(lines)
@@ -78,7 +78,7 @@ async def _examine(report: Report, server: Server, selection: Selection, timeout
 
 
 class _Lines:
-    """Prints findings as they are made."""
+    """Prints findings as they occur."""
 
     def __init__(self) -> None:
         self._ink = Ink()

@@ -1,4 +1,4 @@
-"""The first steps of `kinformer doctor`: configuration, credentials, server, authentication."""
+"""The first steps of `kinformer doctor`: configuration, credentials, server and authentication."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinformer.exceptions import DecodeError
 
 __all__ = ["check_authentication", "check_configuration", "check_server", "open_client"]
 
-_PINGS = 5  # requests; the latency is their median
+_PINGS = 5  # requests whose median is the latency
 _SKEW = 5.0  # seconds that two clocks may differ without a warning
 _ANONYMOUS = "system:anonymous"
 
@@ -58,7 +58,7 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
         report.stop(
             "credentials",
             one_line(error),
-            "the server was not asked yet: run the plugin by itself, or log in again",
+            "no request was sent yet: run the plugin by itself, or log in again",
             status=UNAUTHENTICATED,
         )
     took = time.perf_counter() - began
@@ -72,7 +72,7 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
 
 
 def _credential(connection: ConnectionInfo) -> str:
-    """Describe the credentials in words, without any of their content; "" if there are none."""
+    """Describe the credentials without their content. Returns "" if there are none."""
     kind = {
         "token": "a token",
         "password": "a user and password",
@@ -85,7 +85,7 @@ def _credential(connection: ConnectionInfo) -> str:
 
 
 async def check_server(report: Report, client: Client, connection: ConnectionInfo, timeout: float) -> None:
-    """Check that an API server answers, and how fast."""
+    """Check that an API server responds, and measure its latency."""
     began = time.perf_counter()
     try:
         async with client.stream("/version", timeout=timeout) as body:
@@ -97,8 +97,8 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
         if not isinstance(error, APIError) or error.status not in (401, 403):
             report.stop(
                 "server",
-                f"{connection.server} answers, but not as an API server does: {one_line(error)}",
-                "look at the address and its path: a proxy or a login page may answer there",
+                f"{connection.server} responds, but not like an API server: {one_line(error)}",
+                "check the address and its path: a proxy or a login page may respond there",
                 status=UNREACHED,
             )
         first, date, version = time.perf_counter() - began, "", ""
@@ -106,7 +106,7 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
     tls = _tls(connection)
     connected = f"connected in {seconds(max(0.001, first - (latency or 0)))} ({tls})"
     answers = f", answers in {seconds(latency)}" if latency is not None else ""
-    text = f"{version or 'its version is not for you'}; {connected}{answers}"
+    text = f"{version or 'its version cannot be read'}; {connected}{answers}"
     facts = {"version": version, "connect_seconds": round(first, 4), "latency_seconds": latency, "tls": tls}
     skew = _skew(date)
     if skew is not None:
@@ -118,7 +118,7 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
         report.warn(
             "server",
             f"{text}; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one",
-            "set the clocks: tokens and certificates have times, and so have ages and leases",
+            "synchronize the clocks: tokens, certificates, leases and ages depend on them",
             **facts,
         )
     else:
@@ -131,23 +131,23 @@ def _version(data: bytes) -> str:
     except msgspec.DecodeError:
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("gitVersion"), str):
-        raise DecodeError("/version does not name a version of Kubernetes")
+        raise DecodeError("/version does not contain a Kubernetes version")
     return str(document["gitVersion"])
 
 
 async def _latency(client: Client, timeout: float) -> float | None:
-    """Return the seconds that a request takes on an open connection; None if requests fail."""
+    """Return the duration of a request on an open connection in seconds, or None if requests fail."""
     times = []
     for _ in range(_PINGS + 1):
         began = time.perf_counter()
         try:
             await client.request("GET", "/version", timeout=timeout, retries=0)
         except APIError:
-            pass  # this is an answer too
+            pass  # this is a response too
         except (ConnectError, DecodeError):
             return None
         times.append(time.perf_counter() - began)
-    return round(statistics.median(times[1:]), 5)  # the first one connects
+    return round(statistics.median(times[1:]), 5)  # the first request includes connecting
 
 
 def _tls(connection: ConnectionInfo) -> str:
@@ -161,7 +161,7 @@ def _tls(connection: ConnectionInfo) -> str:
 
 
 def _skew(date: str) -> float | None:
-    """Return the seconds by which the server's clock is ahead; the header has whole seconds."""
+    """Return the seconds by which the server's clock is ahead. The header has whole seconds."""
     try:
         there = parsedate_to_datetime(date)
     except ValueError:
@@ -175,21 +175,24 @@ def _skew(date: str) -> float | None:
 def _remedies(text: str, connection: ConnectionInfo) -> list[str]:
     if "certificate verify failed" in text:
         if connection.system_trust:
-            return ["the system's authorities do not know it: give certificate-authority in the kubeconfig"]
-        return ["the kubeconfig is of another cluster, or older than its certificates: get a new one"]
+            return ["the system's authorities did not sign it: set certificate-authority in the kubeconfig"]
+        return ["the kubeconfig is for another cluster, or older than its certificates: get a new one"]
     if "TLS" in text:
-        return ["does the address begin with http:// although the server expects TLS, or the other way round?"]
+        return ["check whether the address should begin with https:// or with http://"]
     if "does not resolve" in text:
-        return ["is the name right? does it need a VPN?"]
+        return ["check the host name, and whether it needs a VPN"]
     if "refused" in text:
-        return ["nothing listens there: is the cluster up, and the port right? has `kubectl proxy` ended?"]
+        return ["nothing listens there: check the port, and that the cluster or `kubectl proxy` is running"]
     if "no answer" in text or "timed out" in text:
-        return ["a firewall, a VPN or a proxy may be in between; --timeout gives it longer"]
+        return ["a firewall, a VPN or a proxy may block it; --timeout allows more time"]
     return ["check whether `curl` reaches it from here"]
 
 
 async def check_authentication(report: Report, client: Client, timeout: float) -> str:
-    """Check that the server accepts the credentials; returns the user's name, or "" if the server does not tell."""
+    """Check that the server accepts the credentials.
+
+    Returns the user's name, or "" if the server does not report it.
+    """
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
@@ -198,13 +201,15 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
         report.stop(
             "authentication",
             one_line(error),
-            "the credentials have expired, or are another cluster's: log in again, or get a new kubeconfig",
+            "the credentials have expired, or belong to another cluster: log in again, or get a new kubeconfig",
             status=UNAUTHENTICATED,
         )
     except APIError as error:
         if error.status not in (403, 404, 405):
             report.stop("authentication", one_line(error), status=status_of(error))
-        report.ok("authentication", "accepted; the server does not name the user (SelfSubjectReview exists since 1.28)")
+        report.ok(
+            "authentication", "accepted; the server does not report the user (SelfSubjectReview exists since 1.28)"
+        )
         return ""
     except (ConnectError, DecodeError) as error:
         report.stop("authentication", one_line(error), status=UNREACHED)
@@ -212,7 +217,7 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     user, groups = str(info.get("username", "")), [str(group) for group in info.get("groups") or ()]
     facts = {"user": user, "groups": groups}
     if user == _ANONYMOUS:
-        hint = "normal for kubectl proxy and test servers; otherwise give credentials, by --kubeconfig"
+        hint = "normal for kubectl proxy and test servers; otherwise pass credentials with --kubeconfig"
         report.warn("authentication", f"{user}: the server accepts requests without credentials", hint, **facts)
     else:
         report.ok("authentication", f"{user}, of {', '.join(groups) or 'no group'}", **facts)

@@ -1,4 +1,4 @@
-"""The findings of `kinformer doctor`, and the exit status that follows from them."""
+"""The findings of `kinformer doctor`, and the resulting exit status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DENIED: Final = 7
 
 
 class CannotGoOn(Exception):
-    """A step has failed, and the next ones depend on it."""
+    """A step has failed, and the following steps depend on it."""
 
 
 class Verdict(StrEnum):
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding of one step: a text, advice, and figures for programs."""
+    """The finding of one step: a message, advice, and data for programs."""
 
     step: str
     verdict: Verdict
@@ -58,21 +58,21 @@ class Report:
     """All findings, in order.
 
     Args:
-        found: Called with each finding at once.
+        found: Called immediately with each finding.
     """
 
     def __init__(self, found: Callable[[Finding], None] | None = None) -> None:
         self.findings: list[Finding] = []
         self.status = 0
-        """The exit status: that of the first failure, 0 if there is none."""
+        """The exit status of the first failure, or 0."""
         self._found = found
 
     def ok(self, step: str, text: str, *advice: str, **data: Any) -> None:
-        """Record that a step went well."""
+        """Record that a step succeeded."""
         self._add(Finding(step, Verdict.OK, text, advice, data))
 
     def warn(self, step: str, text: str, *advice: str, **data: Any) -> None:
-        """Record that a step went well, with a reservation."""
+        """Record that a step succeeded with a warning."""
         self._add(Finding(step, Verdict.WARN, text, advice, data))
 
     def skip(self, step: str, text: str) -> None:
@@ -85,7 +85,7 @@ class Report:
         self._add(Finding(step, Verdict.FAIL, text, advice, data))
 
     def stop(self, step: str, text: str, *advice: str, status: int, **data: Any) -> NoReturn:
-        """Record that a step has failed, and raise CannotGoOn: the next steps depend on it."""
+        """Record that a step has failed, and raise CannotGoOn, because the following steps depend on it."""
         self.fail(step, text, *advice, status=status, **data)
         raise CannotGoOn(step)
 
@@ -94,7 +94,7 @@ class Report:
         return any(one.step == step and one.verdict is Verdict.FAIL for one in self.findings)
 
     def data(self, step: str) -> Mapping[str, Any]:
-        """Return the figures of a step; empty if it was not reached."""
+        """Return the data of a step, which is empty if it was not reached."""
         return next((one.data for one in self.findings if one.step == step), {})
 
     def _add(self, finding: Finding) -> None:

@@ -1,4 +1,4 @@
-"""RBAC: writes the role and binding that would grant rights."""
+"""Generates the RBAC role and binding that grant rights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, us
 
     Args:
         resource: The resource.
-        verbs: Such as ["list", "watch"].
-        namespace: The namespace; None is all of them, or a cluster-scoped resource.
-        user: The name that the server gives; "" leaves a place to fill in.
+        verbs: The verbs, such as ["list", "watch"].
+        namespace: The namespace, or None for all namespaces or a cluster-scoped resource.
+        user: The user name reported by the server, or "" for a placeholder.
     """
     kind = "Role" if namespace else "ClusterRole"
     name = f"{resource.name}-reader"

@@ -1,4 +1,4 @@
-"""The steps of `kinformer doctor` for one resource: discovery, rights, list, watch, WatchList, shards."""
+"""The steps of `kinformer doctor` for one resource: discovery, rights, list, watch, WatchList and shards."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ __all__ = [
     "read_page",
 ]
 
-_SAMPLE = 500  # objects; an informer asks for pages of the same size
-_BOOKMARK = 5.0  # seconds for the end of an initial stream without objects; servers take a tenth of a second
+_SAMPLE = 500  # objects per page, as in an informer
+_BOOKMARK = 5.0  # seconds until an initial stream without objects ends, which takes a server a tenth of a second
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # apimachinery, pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 _NOBODY = "kinformer-doctor-asks-for-no-object"
 _HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
@@ -50,7 +50,7 @@ _NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Names
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The objects to check: a resource, a namespace or all of them (None), selectors; and the user who asks."""
+    """The objects to check: a resource, a namespace (None for all) and selectors, with the requesting user."""
 
     resource: APIResource
     namespace: str | None
@@ -65,7 +65,7 @@ class Place:
         return f" in namespace {self.namespace}" if self.namespace else " in all namespaces"
 
     def source(self, client: Client, **options: Any) -> ListWatch:
-        """Return a source that lists and watches the objects, as an informer does."""
+        """Return a source that lists and watches the objects as an informer does."""
         chosen = {"label_selector": self.selection.label_selector, "field_selector": self.selection.field_selector}
         return ListWatch(client, self.resource.gvr, namespace=self.namespace, **{**chosen, **options})
 
@@ -80,12 +80,12 @@ class Sample:
     """A first page of objects.
 
     Attributes:
-        objects: At most 500.
-        seconds: The time that the page took, decoding included.
-        received: Bytes on the wire, managedFields included.
-        total: The number of all objects; None if there are too many to count, because with a selector the server does
-            not count them.
-        resource_version: Of the page.
+        objects: The objects, at most 500.
+        seconds: The time for the page, including decoding.
+        received: Bytes on the wire, including managedFields.
+        total: The number of all objects, or None if there are too many to count. With a selector, the server does not
+            count them.
+        resource_version: The resourceVersion of the page.
     """
 
     objects: list[KubeObject]
@@ -102,12 +102,12 @@ async def read_page(source: ListWatch, options: ListOptions) -> tuple[ListPage, 
         APIError, ConnectError, DecodeError: As `ListWatch.list`.
     """
     page = await source.list(options)
-    assert isinstance(page.items, AsyncIterable)  # as of every ListWatch
+    assert isinstance(page.items, AsyncIterable)  # true of every ListWatch
     return page, [obj async for some in page.items for obj in some]
 
 
 async def check_discovery(report: Report, client: Client, name: str | None) -> APIResource | None:
-    """Check that the server has the resource with list and watch; without a name, count such resources."""
+    """Check that the server has the resource with list and watch. Without a name, count such resources."""
     try:
         resources = await discover(client)
         if not name:
@@ -120,7 +120,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         report.stop(
             "resource",
             one_line(error),
-            "is its CustomResourceDefinition installed? `kinformer watch crd --once` lists them",
+            "check that its CustomResourceDefinition is installed: `kinformer watch crd --once` lists them",
             status=NO_RESOURCE,
         )
     except (APIError, ConnectError, DecodeError) as error:
@@ -138,7 +138,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         report.stop(
             "resource",
             f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}",
-            "no informer can follow it: read it with client.request when it is needed",
+            "no informer can follow it: read it with client.request when needed",
             status=NO_RESOURCE,
             **facts,
         )
@@ -155,7 +155,7 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
         elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
         there = elsewhere and all([await may(client, verb, place.resource, own_namespace, retries=0) for verb in has])
     except (APIError, ConnectError, DecodeError) as error:
-        report.warn("rights", f"the server does not tell what is allowed: {one_line(error)}", "the next steps show it")
+        report.warn("rights", f"the server does not report the rights: {one_line(error)}", "the next steps show it")
         return
     lacking = [verb for verb, allowed in has.items() if not allowed]
     facts = {**has, "get_kube_system": knows}
@@ -181,7 +181,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
         took = time.perf_counter() - began
         total = await _total(client, place, timeout) if page.continue_token else len(objects)
     except TimeoutError:
-        text = f"no end of a page of {_SAMPLE} within {seconds(timeout)}"
+        text = f"a page of {_SAMPLE} was not complete within {seconds(timeout)}"
         report.stop("list", text, "the server or the network is slow: --timeout allows more time", status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
@@ -195,7 +195,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     if source.stats.decode_errors:
         left_out = count(source.stats.decode_errors, "object")
         report.warn(
-            "list", f"{text}; {left_out} cannot be read", "an informer leaves them out, and logs their names", **facts
+            "list", f"{text}; {left_out} cannot be read", "an informer skips them, and logs their names", **facts
         )
     else:
         report.ok("list", text, **facts)
@@ -203,7 +203,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
 
 
 async def _total(client: Client, place: Place, timeout: float) -> int | None:
-    """Return the number of objects by the server's count, else count them; None if that takes too long."""
+    """Return the server's count of objects, or count them. Returns None if that takes too long."""
     params = ListOptions(
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
@@ -220,7 +220,7 @@ async def _total(client: Client, place: Place, timeout: float) -> int | None:
 
 
 async def _counted(source: ListWatch) -> int:
-    """Count the objects page by page, by their metadata alone, which costs little."""
+    """Count the objects page by page, using only their metadata, which is cheap."""
     total, options = 0, ListOptions(limit=_SAMPLE)
     while True:
         page, objects = await read_page(source, options)
@@ -247,8 +247,8 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
         async with asyncio.timeout(timeout), place.source(client).watch(options):
             took = time.perf_counter() - began
     except TimeoutError:
-        text = f"no answer to a watch within {seconds(timeout)}"
-        hint = "does a proxy in between buffer responses until they are complete?"
+        text = f"no response to a watch within {seconds(timeout)}"
+        hint = "check whether a proxy buffers responses until they are complete"
         report.stop("watch", text, hint, status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("watch", one_line(error), *_advice(report, error, place), status=status_of(error))
@@ -257,7 +257,7 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
 
 
 async def _check_watch_list(report: Report, client: Client, place: Place) -> None:
-    # Selects a name that no object has, so that only the end of the initial stream is sent.
+    # Select a name that no object has, so that only the end of the initial stream is sent.
     fields = ",".join(filter(None, (place.selection.field_selector, f"metadata.name={_NOBODY}")))
     options = ListOptions(
         send_initial_events=True,

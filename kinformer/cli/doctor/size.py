@@ -16,9 +16,9 @@ from kinformer.informer import estimate_memory
 
 __all__ = ["check_sizes"]
 
-_LARGE = 500_000  # bytes of an object that are worth a warning: a third of what etcd accepts
-_MUCH = 1_000_000_000  # bytes of a cache that are worth a warning
-_LONG = 30.0  # seconds of a first list that are worth a warning
+_LARGE = 500_000  # bytes of an object that cause a warning, a third of etcd's limit
+_MUCH = 1_000_000_000  # bytes of a cache that cause a warning
+_LONG = 30.0  # seconds of a first list that cause a warning
 
 
 async def check_sizes(report: Report, client: Client, place: Place, sample: Sample, timeout: float) -> None:
@@ -91,7 +91,7 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
 
 
 async def _metadata_only(client: Client, place: Place, timeout: float) -> tuple[list[KubeObject], float] | None:
-    """Return a page of metadata, and the seconds that it took; None if it cannot be listed."""
+    """Return a page of metadata and its duration in seconds, or None if it cannot be listed."""
     source = place.source(client, metadata_only=True)
     began = time.perf_counter()
     try:

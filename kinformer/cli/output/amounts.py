@@ -1,4 +1,4 @@
-"""Sizes, times, rates and counts as text: `8.1 KB`, `1.2 s`, `3.4`, `12 objects`."""
+"""Formats sizes, times, rates and counts: `8.1 KB`, `1.2 s`, `3.4`, `12 objects`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["age", "count", "human_duration", "rate", "seconds", "size"]
 
 
 def size(number: float) -> str:
-    """Format bytes in units of a thousand: `512 B`, `8.1 KB`, `34 MB`."""
+    """Format bytes in decimal units: `512 B`, `8.1 KB`, `34 MB`."""
     for unit in ("B", "KB", "MB", "GB"):
         if number < 999.5 or unit == "GB":
             break
@@ -39,15 +39,15 @@ def count(number: int, what: str) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return a duration as text: `5s`, `3m20s`, `45m`, `5h12m`, `2d3h`, `400d`, `2y35d`.
+    """Format a duration: `5s`, `3m20s`, `45m`, `5h12m`, `2d3h`, `400d`, `2y35d`.
 
-    A second unit follows if the first is small. As apimachinery, pkg/util/duration/duration.go, HumanDuration.
+    A second unit follows if the first is small, as in apimachinery (pkg/util/duration/duration.go, HumanDuration).
     """
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
     if whole < 0:
-        return "0s"  # two clocks that differ a little
+        return "0s"  # the clocks differ slightly
     if whole < 60 * 2:
         return f"{whole}s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
@@ -73,7 +73,7 @@ def _two(first: int, unit: str, second: int, second_unit: str) -> str:
 
 
 def age(since: datetime | str | None, now: datetime | None = None) -> str:
-    """Return the time since a timestamp of the API; `<unknown>` if there is none, or if it cannot be parsed."""
+    """Format the time since an API timestamp, or return `<unknown>` if it is missing or invalid."""
     if isinstance(since, str):
         try:
             since = datetime.fromisoformat(since)

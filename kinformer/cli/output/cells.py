@@ -1,7 +1,7 @@
-"""The cells of tables: texts about an object, as `kubectl get` shows them.
+"""The cells of tables, formatted as by `kubectl get`.
 
-The rules are those of kubernetes, pkg/printers/internalversion/printers.go. A function that takes paths or names
-returns a function of the object.
+The rules are from kubernetes, pkg/printers/internalversion/printers.go. A function that takes paths or names returns a
+function of the object.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def ratio(part: str, whole: str, *, missing: int = 0) -> Cell:
 
 
 def length_of(*paths: str) -> Cell:
-    """Show how many entries the values at some paths have together."""
+    """Show the total number of entries at some paths."""
     return lambda obj: str(sum(len(value_at(obj, path, ())) for path in paths))
 
 
@@ -126,16 +126,16 @@ def container_images(template: str = "spec.template") -> Cell:
 
 
 class DefinedCell:
-    """Shows a column of a definition: the first value at its path, a date as an age (apiextensions, tableconvertor.go).
+    """Shows a column of a definition: the first value at its path, or its age (apiextensions, tableconvertor.go).
 
-    It is empty if there is no value, or if the path does not parse.
+    It is empty if there is no value or if the path is invalid.
 
     Args:
         path: The `jsonPath` of the column.
         kind: Its type.
 
     Attributes:
-        is_text: True if it is of text, not of figures.
+        is_text: True if it contains text rather than numbers.
     """
 
     def __init__(self, path: str, kind: str) -> None:
@@ -158,12 +158,12 @@ class DefinedCell:
 
 
 def phase(obj: Object) -> str:
-    """`status.phase`, or that the object is being deleted."""
+    """Return `status.phase`, or a status for an object that is being deleted."""
     return "Terminating" if value_at(obj, "metadata.deletionTimestamp") else str(value_at(obj, "status.phase", ""))
 
 
 def any_status(obj: Object) -> str:
-    """The status of a kind that is not known: its phase, or its condition `Ready` or `Available`."""
+    """Return the status of an unknown kind: its phase, or its condition `Ready` or `Available`."""
     found = phase(obj)
     if found:
         return found
@@ -173,7 +173,7 @@ def any_status(obj: Object) -> str:
 
 def _condition(obj: Object, kind: str) -> str | None:
     conditions = value_at(obj, "status.conditions", ())
-    for condition in conditions if isinstance(conditions, list) else ():  # a custom resource may have anything there
+    for condition in conditions if isinstance(conditions, list) else ():  # a custom resource may have any value here
         if isinstance(condition, Mapping) and condition.get("type") == kind:
             return str(condition.get("status", ""))
     return None
@@ -183,18 +183,18 @@ def _condition(obj: Object, kind: str) -> str | None:
 
 
 def pod_status(pod: Object) -> str:
-    """The state of a pod: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`."""
+    """Return the state of a pod: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`."""
     return PodState.of(pod).reason or "Unknown"
 
 
 def pod_ready(pod: Object) -> str:
-    """The containers that are ready, of all: `1/2`."""
+    """Return the ready containers out of all: `1/2`."""
     found = PodState.of(pod)
     return f"{found.ready}/{found.total}"
 
 
 def pod_restarts(pod: Object) -> str:
-    """The number of restarts, and the time since the last one: `3 (5m ago)`."""
+    """Return the number of restarts, and the time since the last one: `3 (5m ago)`."""
     found = PodState.of(pod)
     if found.restarts and found.last_restart:
         return f"{found.restarts} ({age(found.last_restart)} ago)"
@@ -202,19 +202,19 @@ def pod_restarts(pod: Object) -> str:
 
 
 def pod_gates(pod: Object) -> str:
-    """The readiness gates that are open, of all."""
+    """Return the open readiness gates out of all."""
     found = PodState.of(pod)
     return f"{found.open_gates}/{found.gates}" if found.gates else _NONE
 
 
 def node_status(node: Object) -> str:
-    """`Ready`, `NotReady` or `Unknown`, and whether pods are scheduled there."""
+    """Return `Ready`, `NotReady` or `Unknown`, and whether scheduling is disabled."""
     ready = {"True": "Ready", "False": "NotReady"}.get(_condition(node, "Ready") or "", "Unknown")
     return f"{ready},SchedulingDisabled" if value_at(node, "spec.unschedulable") else ready
 
 
 def node_roles(node: Object) -> str:
-    """The roles that its labels name."""
+    """Return the roles in a node's labels."""
     labels = value_at(node, "metadata.labels", {})
     return ",".join(sorted(key[len(_NODE_ROLE) :] for key in labels if key.startswith(_NODE_ROLE))) or _NONE
 
@@ -230,7 +230,7 @@ def node_address(kind: str) -> Cell:
 
 
 def job_status(job: Object) -> str:
-    """The condition that a job has reached, else `Running`."""
+    """Return the condition that a job has reached, or else `Running`."""
     if _condition(job, "Complete") == "True":
         return "Complete"
     if _condition(job, "Failed") == "True":
@@ -241,7 +241,7 @@ def job_status(job: Object) -> str:
 
 
 def job_duration(job: Object) -> str:
-    """The time that a job has taken, or takes so far."""
+    """Return the time that a job has taken, or has taken so far."""
     start, end = value_at(job, "status.startTime"), value_at(job, "status.completionTime")
     if not start:
         return ""
@@ -251,7 +251,7 @@ def job_duration(job: Object) -> str:
 
 
 def external_ip(service: Object) -> str:
-    """The addresses under which a service is reached from outside."""
+    """Return the external addresses of a service."""
     kind = value_at(service, "spec.type", "ClusterIP")
     if kind == "ExternalName":
         return str(value_at(service, "spec.externalName", _NONE))
@@ -262,7 +262,7 @@ def external_ip(service: Object) -> str:
 
 
 def service_ports(service: Object) -> str:
-    """The ports of a service: `80:30080/TCP`."""
+    """Return the ports of a service: `80:30080/TCP`."""
     texts = []
     for port in value_at(service, "spec.ports", ()):
         node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -271,18 +271,18 @@ def service_ports(service: Object) -> str:
 
 
 def ingress_hosts(ingress: Object) -> str:
-    """The hosts of an ingress's rules."""
+    """Return the hosts of an ingress's rules."""
     return ",".join(str(rule.get("host") or "*") for rule in value_at(ingress, "spec.rules", ())) or "*"
 
 
 def ingress_addresses(ingress: Object) -> str:
-    """The addresses of its load balancer."""
+    """Return the addresses of an ingress's load balancer."""
     entries = value_at(ingress, "status.loadBalancer.ingress", ())
     return ",".join(str(one.get("ip") or one.get("hostname") or "") for one in entries)
 
 
 def event_age(event: Object) -> str:
-    """The time since an event was last seen."""
+    """Return the time since an event was last seen."""
     for path in ("lastTimestamp", "deprecatedLastTimestamp", "eventTime", "metadata.creationTimestamp"):
         if value_at(event, path):
             return age(value_at(event, path))
@@ -290,13 +290,13 @@ def event_age(event: Object) -> str:
 
 
 def event_object(event: Object) -> str:
-    """The object that an event is about: `pod/web-1`."""
+    """Return the object of an event: `pod/web-1`."""
     about = value_at(event, "involvedObject") or value_at(event, "regarding") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
 def event_message(event: Object) -> str:
-    """The text of an event, of either API group."""
+    """Return the message of an event of either API group."""
     return str(value_at(event, "message") or value_at(event, "note") or "").strip()
 
 

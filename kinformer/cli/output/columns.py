@@ -1,7 +1,7 @@
 """The columns of each kind, between its name and its age.
 
-The choice is that of `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go). Cells are computed here from
-the object, so that a watch can show each change without asking the server for a table of it.
+The columns are the same as in `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go). Cells are computed
+from the object, so that a watch can show each change without requesting a table from the server.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ NAMES = frozenset(
         *("SERVICEACCOUNTS", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", "TYPES", "ADDRESS"),
     )
 )
-"""The columns that have names and sentences: a narrow screen cuts these; figures and statuses never."""
+"""The columns with names and sentences, which a narrow screen may cut. Numbers and statuses are never cut."""
 
 Column = tuple[str, Cell]
 
 
 def columns_of(group: str, kind: str, *, wide: bool = False) -> Sequence[Column]:
-    """Return the columns of a kind without NAMESPACE and NAME, AGE (if there is one) last.
+    """Return the columns of a kind without NAMESPACE and NAME. AGE, if present, is last.
 
-    A kind that is not known has a STATUS of its `status.phase`, or of its `Ready` condition.
+    An unknown kind has a STATUS column with its `status.phase` or its `Ready` condition.
 
     Args:
-        group, kind: Of the objects.
+        group, kind: The group and kind of the objects.
         wide: Add the columns of `-o wide`, after AGE.
     """
     columns = _KINDS.get((group, kind), _OTHER)
@@ -44,18 +44,18 @@ def columns_of(group: str, kind: str, *, wide: bool = False) -> Sequence[Column]
 
 
 def is_built_in(group: str, kind: str) -> bool:
-    """True if this module has the columns of a kind."""
+    """Return True if this module defines the columns of a kind."""
     return (group, kind) in _KINDS
 
 
 def columns_of_definition(definitions: Sequence[Mapping[str, Any]], *, wide: bool = False) -> Sequence[Column] | None:
-    """Return the columns that a definition names; None if it names none.
+    """Return the columns of a definition, or None if it has none.
 
-    A column whose path does not parse is empty, as it is in kubectl.
+    A column with an invalid path is empty, as in kubectl.
 
     Args:
-        definitions: `additionalPrinterColumns` of a version.
-        wide: Add those with a priority above 0.
+        definitions: The `additionalPrinterColumns` of a version.
+        wide: Add columns with a priority above 0.
     """
     shown = [one for one in definitions if wide or not one.get("priority")]
     return [
@@ -246,20 +246,22 @@ Key = tuple[Any, ...]
 
 
 class Order:
-    """Orders objects by the value at a path: those without one first, numbers and quantities by their size.
+    """Orders objects by the value at a path.
+
+    Objects without a value come first. Numbers and quantities are compared by value.
 
     Args:
-        path: As kubectl takes it: `.metadata.creationTimestamp`, `{.status.phase}`.
+        path: A path as in kubectl: `.metadata.creationTimestamp`, `{.status.phase}`.
 
     Raises:
-        ValueError: The path does not parse.
+        ValueError: The path is invalid.
     """
 
     def __init__(self, path: str) -> None:
         self._path = JSONPath(path)
 
     def key(self, obj: KubeObject) -> Key:
-        """Return the place of an object among others, which is that of its namespace and name among equals."""
+        """Return the sort key of an object. Objects with equal values are ordered by namespace and name."""
         try:
             value = self._path.first(obj.to_dict())
         except DecodeError:
@@ -272,7 +274,7 @@ class Order:
 
 
 def _key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
-    """Return a key that can be compared with those of all other values: nothing, then numbers, then texts."""
+    """Return a sort key for any value. Missing values come first, then numbers, then strings."""
     if value is None:
         return 0, 0.0, ()
     if isinstance(value, int | float):
@@ -280,6 +282,6 @@ def _key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
     text = str(value)
     if found := _QUANTITY.fullmatch(text):
         return 1, float(found[1]) * _SUFFIXES[found[2] or ""], ()
-    # web-9 before web-10: runs of digits alternate with the text between them, and are compared as numbers.
+    # web-9 precedes web-10: runs of digits are compared as numbers, and the text between them as strings.
     parts = _NUMBERS.split(text)
     return 2, 0.0, tuple(int(part) if number % 2 else part for number, part in enumerate(parts))

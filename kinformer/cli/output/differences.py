@@ -1,4 +1,4 @@
-"""Differences between two states of an object, place by place."""
+"""Differences between two states of an object, path by path."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ABSENT", "NOISE", "Difference", "difference_lines", "differences", "
 NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"})
 """Paths that change with every write and carry no information."""
 
-_LONGEST = 120  # characters of a value that are shown to people
-_BEFORE = 20  # equal characters that are kept before the first one that differs
+_LONGEST = 120  # maximum characters of a value to show
+_BEFORE = 20  # equal characters to keep before the first difference
 _HIDDEN = "(hidden)"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation; of a Secret: its data
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation that contains a Secret's data
 
 
 class _Absent:
@@ -29,11 +29,11 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""Takes the place of a value that does not exist."""
+"""Placeholder for a value that does not exist."""
 
 
 class Difference(NamedTuple):
-    """One place that differs; `old` is ABSENT if it was added, `new` if it was removed."""
+    """One place that differs. `old` is ABSENT if it was added, and `new` is ABSENT if it was removed."""
 
     path: str
     old: Any
@@ -46,12 +46,12 @@ def object_differences(old: KubeObject, new: KubeObject, noise: Collection[str] 
 
 
 def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = "") -> Iterator[Difference]:
-    """Yield the deepest places in which two JSON values differ; items of a list are matched by name or type.
+    """Yield the deepest places in which two JSON values differ. List items are matched by name or type.
 
     Args:
         old, new: The values.
-        noise: Paths that are left out.
-        path: The place of the two values: `"spec.containers[web].image"`.
+        noise: Paths to leave out.
+        path: The path of the two values: `"spec.containers[web].image"`.
     """
     if path in noise:
         return
@@ -67,14 +67,14 @@ def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = 
         for key in [*by_name[0], *(key for key in by_name[1] if key not in by_name[0])]:
             yield from _member(by_name[0], by_name[1], key, noise, f"{path}[{key}]")
         return
-    if old != new or _text(old) != _text(new):  # 1 equals True in Python, not in JSON
+    if old != new or _text(old) != _text(new):  # 1 equals True in Python, but not in JSON
         yield Difference(path, old, new)
 
 
 def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
-    """Describe a difference by a sign (`+` added, `-` removed, `~` changed), its path, and its values.
+    """Describe a difference as a sign (`+` added, `-` removed, `~` changed), its path, and its values.
 
-    Long values are cut to the part that differs, and the values in Secrets are not shown.
+    Long values are cut to the part that differs. Values of Secrets are not shown.
     """
     path, old, new = difference
     if obj.kind == "Secret":
@@ -91,7 +91,7 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
 
 
 def _hidden(value: Any, path: str) -> Any:
-    """Return a value of a Secret without the secret data in it."""
+    """Return a value of a Secret without its secret data."""
     if value is ABSENT:
         return value
     field = path.partition(".")[0].partition("[")[0]
@@ -116,7 +116,7 @@ def _member(
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """Return the items of a list by their name or type; None unless all items have one, each another."""
+    """Return the items of a list by their name or type, or None unless all items have a unique one."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
     for field in ("name", "type"):
@@ -142,7 +142,7 @@ _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
-    """Describe an update, a line for each difference; one line if it is nested too deeply to be compared."""
+    """Describe an update with a line for each difference, or one line if it is nested too deeply to be compared."""
     try:
         found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
     except (DecodeError, RecursionError):

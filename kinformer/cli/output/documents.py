@@ -1,4 +1,4 @@
-"""Objects as documents: JSON, YAML, a line each, and names."""
+"""Writes objects as JSON, YAML, lines of JSON, and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kinformer.exceptions import DecodeError
 __all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml", "yaml_of"]
 
 
-# Words that PyYAML writes without quotes, because it reads them as text; other parsers read a number or a boolean.
+# Words that PyYAML reads as strings and so writes unquoted, but that other parsers read as numbers or booleans.
 _NO_TEXT_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o?[0-7]+|[yYnN]")
 
 
@@ -27,7 +27,7 @@ class Document(NamedTuple):
     Attributes:
         objects: The objects, in order.
         version: The resourceVersion of the list.
-        alone: True if one object was asked for by name: it is printed without a List, and nothing if it is missing.
+        alone: True if one object was requested by name. It is printed without a List, or not at all if it is missing.
     """
 
     objects: Sequence[KubeObject]
@@ -35,7 +35,7 @@ class Document(NamedTuple):
     alone: bool
 
 
-# Objects are written one by one: a single text of 100,000 of them would take their memory once more.
+# Objects are written one by one, because a single string with 100,000 of them would double the memory.
 
 
 def object_name(resource: APIResource, obj: KubeObject) -> str:
@@ -44,9 +44,9 @@ def object_name(resource: APIResource, obj: KubeObject) -> str:
 
 
 def name_of(resource: APIResource, name: str) -> str:
-    """Return the same for the object of this name."""
+    """Return the same for an object's name."""
     singular = resource.singular or resource.kind.lower()
-    # The name of a role may hold any character.
+    # The name of a role may contain any character.
     return clean(f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}")
 
 
@@ -65,7 +65,7 @@ def write_json(document: Document) -> None:
 
 
 def write_yaml(document: Document) -> None:
-    """Write one YAML document in kubectl's form: keys in order, text of several lines as a block."""
+    """Write one YAML document in kubectl's form: sorted keys, and multi-line strings as blocks."""
     objects, version, alone = document
     if alone:
         sys.stdout.writelines(yaml_of(obj) for obj in objects)
@@ -84,11 +84,11 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
 
 
 def to_yaml(value: Any, *, short: bool = False) -> str:
-    """Return a JSON value as YAML; numbers, dates and words such as `yes` that are text stay text.
+    """Convert a JSON value to YAML. Strings that look like numbers, dates or words such as `yes` stay strings.
 
-    `short` puts lists and mappings of plain values on one line: `verbs: [list, watch]`.
+    `short` puts lists and mappings of scalars on one line: `verbs: [list, watch]`.
     """
-    import yaml  # 20 ms, and needed by this function alone
+    import yaml  # takes 20 ms, and only this function needs it
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         pass
@@ -107,7 +107,10 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
 
 
 def yaml_of(obj: KubeObject, *, item: bool = False) -> str:
-    """Return an object, or an item of a list; if it is nested too deeply, its JSON in one line, which is YAML too."""
+    """Return the YAML of an object or a list item.
+
+    If it is nested too deeply, one line of JSON, which is valid YAML.
+    """
     try:
         return to_yaml([obj.to_dict()] if item else obj.to_dict())
     except (DecodeError, RecursionError):
@@ -119,7 +122,7 @@ def _line(obj: KubeObject) -> str:
 
 
 def in_one_line(raw: bytes) -> bytes:
-    """Return JSON without line breaks. A server sends some only if it is asked for pretty answers, as by a proxy."""
+    """Remove line breaks from JSON. A server sends them only if, for example, a proxy requests pretty output."""
     return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw
 
 

@@ -1,4 +1,4 @@
-"""Exit statuses, and the one line on stderr that goes with them."""
+"""Exit statuses, and the error line on stderr."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = [
 
 FAILED = 1
 USAGE = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells expect of a program that Ctrl-C ended
-TERMINATED = 143  # 128 + SIGTERM, for a command whose 0 says that something is so
-BROKEN_PIPE = 141  # 128 + SIGPIPE: the same for `kinformer watch --once pods | head`
+INTERRUPTED = 130  # 128 + SIGINT, as shells expect after Ctrl-C
+TERMINATED = 143  # 128 + SIGTERM, for a command whose 0 means that a condition holds
+BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `kinformer watch --once pods | head`
 
 _NO_TLS = "TLS: WRONG_VERSION_NUMBER"
-_OPENSSL = re.compile(r"TLS: [A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # a reason as OpenSSL names it
+_OPENSSL = re.compile(r"TLS: [A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # OpenSSL's name of a reason
 
 
 def complain(error: BaseException | str, status: int = FAILED) -> int:
-    """Print an error on stderr, in one line; returns `status`."""
+    """Print an error to stderr, in one line, and return `status`."""
     print(f"kinformer: {one_line(error)}", file=sys.stderr)
     return status
 
 
 def ended_by(error: OSError) -> int:
-    """Return the status for a failed read or write; output that stdout does not take any more is dropped."""
+    """Return the status for a failed read or write. Remaining output to stdout is dropped."""
     status = BROKEN_PIPE if isinstance(error, BrokenPipeError) else complain(error)
     try:
         sys.stdout.flush()
@@ -47,9 +47,9 @@ def ended_by(error: OSError) -> int:
 
 
 def one_line(error: BaseException | str) -> str:
-    """Return the text of an error without line breaks and other control characters; its type if it has no text.
+    """Return the message of an error without control characters, or its type if there is no message.
 
-    Errors of the system and of OpenSSL are put into words.
+    System and OpenSSL errors are described in words.
     """
     text = str(error)
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
@@ -61,8 +61,8 @@ def one_line(error: BaseException | str) -> str:
 
 
 def error_text(error: BaseException | None) -> str | None:
-    """Return an error with its type, unless its text begins with a status; None for None."""
-    from kinformer import APIError  # here, because a help needs the rest of this module alone
+    """Return an error's message with its type, unless the message begins with a status. None for None."""
+    from kinformer import APIError  # imported here, because help needs only the rest of this module
 
     if error is None:
         return None
@@ -70,11 +70,11 @@ def error_text(error: BaseException | None) -> str | None:
 
 
 def _close_stdout() -> None:
-    # The interpreter flushes stdout once more when it ends, and would report the failure itself
-    # (Python documentation, library/signal, "Note on SIGPIPE").
+    # The interpreter flushes stdout again when it exits, and would report the failure (Python documentation,
+    # library/signal, "Note on SIGPIPE").
     try:
         descriptor = sys.stdout.fileno()
-    except (OSError, ValueError):  # stdout is not a file: a test has replaced it
+    except (OSError, ValueError):  # stdout is not a file, because a test has replaced it
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)

@@ -1,4 +1,4 @@
-"""Rows and columns on a screen that changes: column widths that only grow, and fit the screen."""
+"""Lays out rows and columns on a changing screen. Column widths only grow, and fit the screen."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kinformer.cli.output.text import middle
 
 __all__ = ["Cell", "Grid"]
 
-_LEAST = 10  # cells; names are cut to no less than this
+_LEAST = 10  # cells. Names are not cut below this
 
 
 class Cell(NamedTuple):
-    """A text and its style, as rich names styles."""
+    """A string and its rich style."""
 
     text: str
     style: str = ""
@@ -25,17 +25,17 @@ class Cell(NamedTuple):
 class Grid:
     """Lays out rows under a header.
 
-    A column is as wide as the widest cell that it has had. If the screen is too narrow for all columns, names are cut
-    in their middle; if that does not do, columns are left out, from the right. Other cells are not cut.
+    A column is as wide as its widest cell so far. If the screen is too narrow for all columns, names are cut in the
+    middle. If that is not enough, columns are omitted, from the right. Other cells are not cut.
 
     Args:
         header: The names of the columns.
-        right: The columns that are aligned to the right, as figures are.
+        right: The right-aligned columns, such as numbers.
         names: The columns whose cells may be cut.
-        gap: Spaces between two columns; 1 if the screen is too narrow.
+        gap: Spaces between two columns. 1 if the screen is too narrow.
 
     Attributes:
-        hidden: The columns that the last screen had no room for.
+        hidden: The columns omitted from the last screen.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class Grid:
         self._widths = [cell_len(name) for name in header]
 
     def fits(self, rows: Sequence[Sequence[Cell]], width: int) -> bool:
-        """True if these rows have room on the screen without a cut."""
+        """Return True if these rows fit on the screen without a cut."""
         self._widen(rows)
         return sum(self._widths) + self._gap * (len(self._widths) - 1) <= width
 
     def lines(self, rows: Sequence[Sequence[Cell]], width: int | None = None) -> list[Text]:
-        """Return the header and the rows as lines of at most `width` cells; None is as wide as necessary."""
+        """Return the header and the rows as lines of at most `width` cells, or as wide as necessary for None."""
         self._widen(rows)
         widths, gap = (list(self._widths), self._gap) if width is None else self._fitted(width)
         head = self._line([Cell(name, "bold") for name in self.header], widths, gap)
         lines = [head, *(self._line(row, widths, gap) for row in rows)]
         if width is not None:
-            for line in lines:  # two columns that are wider than the screen
+            for line in lines:  # if two columns are wider than the screen
                 line.truncate(width)
         return lines
 
@@ -75,7 +75,7 @@ class Grid:
                 self._widths[number] = max(self._widths[number], cell_len(cell.text))
 
     def _fitted(self, width: int) -> tuple[list[int], int]:
-        """Return the widths of the columns that have room, and the gap between them."""
+        """Return the widths of the columns that fit, and the gap between them."""
         widths = list(self._widths)
         least = [
             min(have, max(_LEAST, cell_len(name))) if number in self._names else have
@@ -91,7 +91,7 @@ class Grid:
         too_much = sum(widths) + gap * (len(widths) - 1) - width
         while too_much > 0:
             room = [have - need for have, need in zip(widths, least, strict=True)]
-            # A screen that is too narrow even so gets shorter names: whatever they are, they are cut as names are.
+            # If the screen is still too narrow, the remaining columns are cut like names, whatever they contain.
             numbers = [number for number, some in enumerate(room) if some > 0] or [
                 number for number in self._names if number < len(widths) and widths[number] > 1
             ]

@@ -1,4 +1,4 @@
-"""Paths into objects as kubectl and definitions write them: `.status.conditions[?(@.type=="Ready")].status`."""
+"""Paths into objects, in the syntax of kubectl and CRDs: `.status.conditions[?(@.type=="Ready")].status`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JSONPath:
         text: The path.
 
     Raises:
-        ValueError: It does not parse.
+        ValueError: The path is invalid.
     """
 
     def __init__(self, text: str) -> None:
@@ -44,14 +44,14 @@ class JSONPath:
         self._steps = list(_steps(_without_braces(text)))
 
     def values(self, document: Any) -> list[Any]:
-        """Return all values at the path, in order; none if it leads nowhere."""
+        """Return all values at the path, in order."""
         found = [document]
         for step in self._steps:
             found = [value for one in found for value in step(one)]
         return found
 
     def first(self, document: Any) -> Any:
-        """Return the first value at the path; None if there is none."""
+        """Return the first value at the path, or None if there is none."""
         return next(iter(self.values(document)), None)
 
 
@@ -65,7 +65,7 @@ def _without_braces(text: str) -> str:
 def _steps(text: str) -> Iterator[_Step]:
     position = 0
     if text and text[0] not in ".[":
-        text = f".{text}"  # kubectl takes metadata.name too
+        text = f".{text}"  # kubectl accepts metadata.name too
     if not text:
         raise ValueError("the path is empty")
     while position < len(text):
@@ -132,7 +132,7 @@ def _filter(path: str, sign: str | None, literal: str | None) -> _Step:
             return bool(found)
         try:
             return bool(found) and bool(_SIGNS[sign](found[0], wanted))
-        except TypeError:  # texts and numbers have no order
+        except TypeError:  # strings and numbers cannot be compared
             return False
 
     def step(value: Any) -> Iterator[Any]:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 __all__ = ["QUIT", "on_interrupt", "on_keys", "stop_on_key"]
 
 QUIT = "quit"
-"""The name of Ctrl-D, and of a terminal that has hung up."""
+"""The key for Ctrl-D, and for a terminal that has hung up."""
 
-# The sequences that terminals send (xterm, "PC-Style Function Keys"; console_codes(4)), and their names here.
+# Key sequences sent by terminals (xterm, "PC-Style Function Keys", and console_codes(4)), and their names.
 _SEQUENCES: dict[str, str] = {
     **{
         f"\x1b{form}{letter}": name
@@ -37,7 +37,7 @@ _NAMES = {"\x04": QUIT, "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08
 
 @contextmanager
 def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at `q` while the context is open. See `on_keys`."""
+    """Call `stop` on `q` while the context is open. See `on_keys`."""
 
     def pressed(key: str) -> None:
         if key in (QUIT, "q", "Q"):
@@ -49,11 +49,11 @@ def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
-    """Call `pressed` with each key while the context is open; leaving restores the terminal's mode.
+    """Call `pressed` with each key while the context is open. Exiting restores the terminal's mode.
 
     A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"`, `"enter"`, `"backspace"`,
-    `"escape"` or QUIT. Ctrl-C remains a KeyboardInterrupt. Keys do nothing if stdin is not a terminal, or has no modes
-    that could be changed (Windows).
+    `"escape"` or QUIT. Ctrl-C still raises KeyboardInterrupt. Keys do nothing if stdin is not a terminal, or if its
+    mode cannot be changed (Windows).
     """
     try:
         import termios
@@ -70,7 +70,7 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
     def read() -> None:
         keys = os.read(terminal, 64).decode(errors="replace")
         if not keys:
-            loop.remove_reader(terminal)  # hung up: each further read would return at once
+            loop.remove_reader(terminal)  # hung up, so each further read would return immediately
             pressed(QUIT)
         for match in _KEY.finditer(keys):
             key: str = match.group()
@@ -88,9 +88,9 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C while the context is open; a second one is a KeyboardInterrupt.
+    """Call `stop` on the first Ctrl-C while the context is open. A second one raises KeyboardInterrupt.
 
-    Without signals (in another thread than the first, or on Windows) Ctrl-C keeps its usual effect.
+    Where signals cannot be handled (outside the main thread, or on Windows), Ctrl-C keeps its usual effect.
     """
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)

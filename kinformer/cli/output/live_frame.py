@@ -1,4 +1,4 @@
-"""The lines above and below a table that changes in place: counts, outages, keys, and the filter."""
+"""The lines above and below a live table: counts, outages, keys, and the filter."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kinformer.cli.output.text import clean, middle
 __all__ = ["Filter", "flowing", "foot", "head"]
 
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
-_LEAST_TITLE = 24  # cells; a title is cut to no less than this before the figures take a line of their own
+_LEAST_TITLE = 24  # cells. If a title would be cut below this, the figures move to their own line
 _GAP = "   "
 
 
 class Filter:
-    """The text that a user filters by; `/` begins it, Enter keeps it, Escape clears it.
+    """The user's filter. `/` starts editing, Enter keeps it, and Escape clears it.
 
     Attributes:
-        text: The text; "" takes all.
-        typing: True while it is typed.
+        text: The filter text. "" matches everything.
+        typing: True while it is being edited.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Filter:
         self.typing = False
 
     def press(self, key: str) -> bool:
-        """Handle a key; False if it is not meant for the filter."""
+        """Handle a key. Returns False if it is not for the filter."""
         if key == "escape":
             used = self.typing or bool(self.text)
             self.text, self.typing = "", False
@@ -54,15 +54,15 @@ class Filter:
 def head(
     title: str, objects: int, changes: int, informers: Sequence[tuple[str, InformerHealth]], width: int
 ) -> list[Text]:
-    """Return the lines above the table. The title is cut in its middle; figures and reasons never are.
+    """Return the lines above the table. The title may be cut in the middle. Figures and reasons are never cut.
 
     Args:
-        title: The words for the watched resource.
-        objects, changes: Their numbers.
+        title: The title for the watched resource.
+        objects, changes: The numbers of objects and changes.
         informers: The name and the health of each informer.
         width: Of the screen, in cells.
     """
-    # The state of the one that is worst: one that does not follow its server comes before one that does.
+    # Show the informer in the worst state: one that does not follow its server precedes one that does.
     _, worst = min(informers, key=lambda one: (one[1].live, one[1].state == "watching"))
     state = worst.state.replace("_", " ")
     figures = [
@@ -76,7 +76,7 @@ def head(
     words = clean(title)
     for some in (figures, figures[:3]):
         beside = Text(_GAP).join(some)
-        room = width - 4 - beside.cell_len  # for the title, with the spaces around it
+        room = width - 4 - beside.cell_len  # for the title and surrounding spaces
         if room >= cell_len(words):
             break
     if room >= min(_LEAST_TITLE, cell_len(words)):
@@ -95,7 +95,7 @@ def head(
 
 
 def flowing(parts: Sequence[Text], width: int) -> list[Text]:
-    """Return the parts beside each other, in as many lines as they take."""
+    """Return the parts side by side, on as many lines as needed."""
     lines = [Text(" ", no_wrap=True)]
     for part in parts:
         if lines[-1].cell_len > 1 and lines[-1].cell_len + len(_GAP) + part.cell_len > width:
@@ -111,11 +111,11 @@ def foot(
     """Return the line below the table.
 
     Args:
-        shown: The number of the first object, how many there are on the screen, in the filter, and at all.
+        shown: The index of the first object, and the numbers of objects on the screen, in the filter, and in total.
         filtering: The filter.
         width: Of the screen, in cells.
         by_change: True if the latest change comes first.
-        hidden: The columns that have no room.
+        hidden: The omitted columns.
     """
     first, page, matching, total = shown
     if filtering.typing:
@@ -130,7 +130,7 @@ def foot(
 
 
 def _kept(parts: Sequence[str], width: int, needed: int) -> Text:
-    """Return the parts that have room: the first `needed` of them in any case."""
+    """Return the parts that fit. The first `needed` parts are always included."""
     text = ""
     for number, part in enumerate(parts):
         longer = f"{text}{_GAP if text else ' '}{part}"

@@ -1,4 +1,4 @@
-"""The objects of a watch as a table that changes in place and marks the latest changes."""
+"""Shows the objects of a watch as a table that changes in place and highlights recent changes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from kinformer.cli.output.tables import Columns, clean, status_style
 
 __all__ = ["LiveTable"]
 
-_FRESH = 4.0  # seconds for which a change can be seen
-_LOW = 8  # lines of a screen that has no room for differences
-_LOG = 500  # lines of differences that are kept
+_FRESH = 4.0  # seconds for which a change is highlighted
+_LOW = 8  # lines of a screen without room for differences
+_LOG = 500  # lines of differences to keep
 _MARKS = {"ADDED": ("+", "green"), "UPDATED": ("~", "yellow"), "DELETED": ("-", "red")}
 
-_Place = tuple[int, str, str]  # section, namespace and name: `a-b/x` comes after `a/x`; by key it would come before
-_Key = tuple[Any, ...]  # begins with the section, ends with namespace and name
+_Place = tuple[int, str, str]  # section, namespace and name. `a-b/x` follows `a/x`, but a key would sort it before
+_Key = tuple[Any, ...]  # begins with the section, and ends with namespace and name
 
 
 class LiveTable:
-    """The screen of some informers: their objects and the changes of these.
+    """The screen of some informers: their objects and changes.
 
     Args:
-        sections: The columns of each resource; a section of the table has the objects of one.
-        title: The words for the watched resource.
-        noise: Paths that differences leave out; None shows no differences.
-        clock: Seconds.
-        order: The order of the objects of a section; None is by namespace and name.
-        headers: False leaves out the names of the columns.
+        sections: The columns of each resource. Each section of the table shows one resource.
+        title: The title for the watched resource.
+        noise: Paths that differences leave out, or None to show no differences.
+        clock: Returns seconds.
+        order: The order of the objects in a section, or None for namespace and name.
+        headers: False omits the column names.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class LiveTable:
         self._changes = 0
         self._log: deque[Text] = deque(maxlen=_LOG)
         self._filter = Filter()
-        self._texts: dict[_Place, str] = {}  # the text that the filter searches, made on first use
+        self._texts: dict[_Place, str] = {}  # the text searched by the filter, created on first use
         self._first = 0
         self._by_change = False
         self._page = 1
         self._wrapper = Console(width=80, force_terminal=False)
 
     def apply(self, event: InformerEvent, section: int = 0) -> None:
-        """Take in one change of the cache of a section's informer."""
+        """Apply one change of the cache of a section's informer."""
         obj = event.object
         place = (section, obj.namespace, obj.name)
         self._texts.pop(place, None)
@@ -101,7 +101,7 @@ class LiveTable:
         return (section, *(self._sorting.key(obj) if self._sorting else (obj.namespace, obj.name)))
 
     def press(self, key: str) -> bool:
-        """Handle a key: scroll, change the order, or filter; False if it means nothing here."""
+        """Handle a key: scroll, change the order, or filter. Returns False if the key has no meaning."""
         if self._filter.press(key):
             return True
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -self._page, "page down": self._page, " ": self._page}
@@ -123,8 +123,7 @@ class LiveTable:
         """Draw the whole screen.
 
         Args:
-            width, height: Of the terminal, in cells.
-            informers: The name and the health of each informer.
+            width, height: The size of the terminal in cells. informers: The name and the health of each informer.
         """
         now = self._clock()
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:
@@ -132,7 +131,7 @@ class LiveTable:
         top = head(self._title, len(self._objects), self._changes, informers, width)
         log_lines = 0 if self._noise is None or height < _LOW else max(3, height // 3)
         top = top[: max(1, height - 3)]
-        room = max(1, height - len(top) - 1 - log_lines)  # without the lines above and the footer
+        room = max(1, height - len(top) - 1 - log_lines)  # excluding the lines above and the footer
         places = self._places()
         lines = self._body(places, room, width)
         lines += [Text()] * (room - len(lines))
@@ -144,10 +143,10 @@ class LiveTable:
         return Group(*top, *lines[: height - len(top) - 1], below)
 
     def _body(self, places: Sequence[_Place], room: int, width: int) -> list[Text]:
-        """Return the lines of the objects that have room, each section below its header."""
+        """Return the lines of the objects that fit, each section below its header."""
         header = 1 if self._headers else 0
         shown = len(places)
-        while True:  # each further section among them takes another line for its header
+        while True:  # each additional section needs another header line
             self._page = max(1, min(shown, room - header))
             first = max(0, min(self._first, len(places) - self._page))
             window = places[first : first + self._page]
@@ -164,7 +163,7 @@ class LiveTable:
         return lines
 
     def _places(self) -> list[_Place]:
-        """Return the places of all objects, and of those just deleted, that the filter takes."""
+        """Return the places of all current and just deleted objects that match the filter."""
         keys = list(self._order)
         for (section, _, _), (_, kind, obj) in self._changed.items():
             if kind == "DELETED" and obj is not None:

@@ -1,4 +1,4 @@
-"""Warnings of the log as lines on stderr."""
+"""Writes logged warnings as lines to stderr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def log_kept_back() -> Iterator[None]:
-    """Keep warnings back while the screen is painted, and write them to stderr on leaving."""
+    """Hold back warnings while the screen is drawn, and write them to stderr on exit."""
     kept = io.StringIO()
     try:
         with _logging_to(logging.StreamHandler(kept)):
@@ -32,14 +32,14 @@ def log_kept_back() -> Iterator[None]:
 
 
 class _OneLine(logging.Formatter):
-    """Formats records as this program's own lines: no level, no time, no traceback."""
+    """Formats records like this program's own messages, without level, time and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"kinformer: {one_line(record.getMessage())}"
 
 
 def _not_of_an_outage(record: logging.LogRecord) -> bool:
-    # A reflector logs each request and stream that fails; the commands report outages in their own way.
+    # A reflector logs each failed request and stream. The commands report outages in their own way.
     return record.name != "kinformer.reflector"
 
 

@@ -1,4 +1,4 @@
-"""Full-screen pictures that are redrawn as things change; the terminal is restored afterwards."""
+"""Draws full-screen pictures that update as data changes, and restores the terminal afterwards."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kinformer.cli.output.logs import log_kept_back
 
 __all__ = ["Loading", "can_draw", "draw"]
 
-_FRAME = 0.1  # seconds between two pictures at the least
-_TICK = 1.0  # ... and at the most: ages go on
+_FRAME = 0.1  # minimum seconds between two pictures
+_TICK = 1.0  # maximum seconds between two pictures, because ages grow
 
 
 def can_draw(console: Console) -> bool:
-    """True if this is a terminal whose cursor can be moved."""
+    """Return True if this is a terminal whose cursor can be moved."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
@@ -35,16 +35,16 @@ async def draw(
     news: asyncio.Event,
     press: Callable[[str], bool] | None = None,
 ) -> None:
-    """Show pictures on the whole terminal until q is pressed, or until cancelled.
+    """Show pictures on the whole terminal until q is pressed or until cancelled.
 
-    However it ends, the terminal is restored; warnings logged in the meantime are then written to stderr.
+    The terminal is always restored. Warnings logged in the meantime are then written to stderr.
 
     Args:
         console: The terminal.
-        picture: Takes (width, height) in cells and returns the picture; called at least once, and at most ten times a
+        picture: Takes (width, height) in cells and returns the picture. Called at least once, and at most ten times a
             second.
         news: Set it when the picture has changed.
-        press: Called with each key; a q that it makes nothing of (False) ends it.
+        press: Called with each key. If it returns False for q, this function returns.
     """
     stop = asyncio.Event()
 
@@ -57,7 +57,7 @@ async def draw(
     with (
         log_kept_back(),
         on_keys(pressed),
-        # Drawn only from here, in one write: nothing flickers, and no other thread reads the state.
+        # Drawn only here, in one write, so that nothing flickers and no other thread reads the state.
         Live(picture(*console.size), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
     ):
         while not stop.is_set():
@@ -69,14 +69,14 @@ async def draw(
                     await news.wait()
 
 
-_PATIENCE = 0.4  # seconds before anything is shown: most lists take less, and a flash would only disturb
+_PATIENCE = 0.4  # seconds before anything is shown. Most lists take less, and a flash would be distracting
 
 
 class Loading:
-    """A spinner with a text; leaving removes it.
+    """A spinner with a message. Exiting removes it.
 
     Args:
-        what: The thing that is being loaded, such as "pods".
+        what: The name of what is being loaded, such as "pods".
     """
 
     def __init__(self, what: str) -> None:
@@ -96,7 +96,7 @@ class Loading:
             self._progress.stop()
 
     def update(self, text: str) -> None:
-        """Show how far it has come, such as "12.4 MB"."""
+        """Show the progress, such as "12.4 MB"."""
         if not self._wanted or time.monotonic() - self._since < _PATIENCE:
             return
         if self._progress is None:

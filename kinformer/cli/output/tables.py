@@ -1,4 +1,4 @@
-"""Objects as lines of aligned text, coloured on a terminal."""
+"""Writes objects as aligned lines, coloured on a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kinformer.exceptions import DecodeError
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
 _GAP = "   "  # as kubectl's
-_LINES = 512  # lines that are written at once
+_LINES = 512  # lines per write
 _ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells reserved for the events of a watch
 
 _STYLES = {
@@ -36,7 +36,7 @@ _COLOURED = ("EVENT", "STATUS")
 
 
 def status_style(word: str) -> str:
-    """Return the colour of a status or event type: green is well, yellow in progress, red failed, grey finished."""
+    """Return the colour of a status or event type: green for healthy, yellow in progress, red failed, grey finished."""
     word = word.partition(",")[0]
     if word.startswith("Init:"):
         return "yellow" if word[5:6].isdigit() else "red"
@@ -44,7 +44,7 @@ def status_style(word: str) -> str:
 
 
 class Ink:
-    """Renders styled text for stdout: in colour on a terminal, unless NO_COLOR is set."""
+    """Renders styled text for stdout, in colour on a terminal unless NO_COLOR is set."""
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stdout, highlight=False)
@@ -52,10 +52,10 @@ class Ink:
         self.width = self._console.width if self._console.is_terminal else None
 
     def render(self, text: Text) -> str:
-        """Return the text to write. Nothing is wrapped."""
+        """Return the string to write. Nothing is wrapped."""
         if not self.colour:
             return text.plain
-        with self._console.capture() as capture:  # rich's own print would end the program if a pipe is closed
+        with self._console.capture() as capture:  # rich's own print would end the program when a pipe is closed
             self._console.print(text, end="", soft_wrap=True)
         return capture.get()
 
@@ -66,15 +66,15 @@ class Columns:
     Args:
         resource: The resource of the objects.
         with_namespace: Begin with a NAMESPACE column.
-        with_type: Write names as `pod/web-1`, as beside other resources.
+        with_type: Write names as `pod/web-1`, to tell resources apart.
         with_labels: End with a LABELS column.
         wide: Add the columns of `-o wide`.
-        own: The columns between NAME and LABELS; None takes those of the kind.
+        own: The columns between NAME and LABELS, or None for the columns of the kind.
 
     Attributes:
         resource: The resource.
         header: The names of the columns.
-        cuttable: The columns of names and other text, which a narrow screen may cut.
+        cuttable: The columns with names and other text, which a narrow screen may cut.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Columns:
         self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
 
     def row(self, obj: KubeObject) -> list[str]:
-        """Return the cells of an object; only its name if it is nested too deeply to be decoded."""
+        """Return the cells of an object, or only its name if it is nested too deeply to be decoded."""
         name = object_name(self.resource, obj) if self._with_type else obj.name
         names = [*([obj.namespace] if self._with_namespace else []), name]
         try:
@@ -111,15 +111,15 @@ class Columns:
 
 
 class Table:
-    """Writes objects of one resource to stdout, a line each, under one header.
+    """Writes objects of one resource to stdout, one per line, under a header.
 
-    Columns are as wide as the objects given to `fit`; a wider cell that comes later widens its column from that line
-    on. Text is coloured only on a terminal, unless NO_COLOR is set.
+    Columns fit the objects given to `fit`. A wider cell widens its column from that line on. Text is coloured on a
+    terminal unless NO_COLOR is set.
 
     Args:
         columns: The columns of the resource.
         with_event: Put an EVENT column before all others.
-        headers: False leaves out the names of the columns.
+        headers: False omits the column names.
     """
 
     def __init__(self, columns: Columns, *, with_event: bool = False, headers: bool = True) -> None:
@@ -139,16 +139,16 @@ class Table:
             self._widen(self._row(obj), offset)
 
     def write(self, obj: KubeObject, event: str | None = None) -> None:
-        """Write one line, and the header before the first."""
+        """Write one line, preceded by the header if it is the first."""
         self._print([self._row(obj, event)])
 
     def write_below(self, line: Text) -> None:
-        """Write a line of another kind below the last, such as a difference."""
+        """Write another kind of line, such as a difference, below the last."""
         sys.stdout.write(f"{self._ink.render(line)}\n")
         sys.stdout.flush()
 
     def write_all(self, objects: Sequence[KubeObject]) -> None:
-        """Write a list, with columns that fit it."""
+        """Write a list, with columns that fit its objects."""
         rows = [self._row(obj) for obj in objects]
         for row in rows:
             self._widen(row)

@@ -1,5 +1,4 @@
-"""The admission plugins that look at other objects: priorities, runtime classes, limits, policies and quotas.
+"""The admission plugins that depend on other objects: priorities, runtime classes, limits, policies and quotas.
 
-Owns what was compiled of policies. May import: `rules`, `store`, `cel`, `codec`, `kinds`. Read `attributes`, `plugins`,
-then any.
+Owns compiled policies. May import: `rules`, `store`, `cel`, `codec`, `kinds`. Read `attributes`, `plugins`, then any.
 """

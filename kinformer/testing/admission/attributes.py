@@ -16,10 +16,10 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class Attributes:
-    """A write: its operation (CREATE, UPDATE or DELETE), its object, and its user.
+    """A write: its operation (CREATE, UPDATE or DELETE), object and user.
 
-    `obj` is None for a deletion, and `old` for a creation; `warnings` takes what the client is warned of; `user` is
-    UserInfo of authentication.k8s.io, empty for the server itself.
+    `obj` is None for a deletion, and `old` is None for a creation. `warnings` collects warnings for the client. `user`
+    is a UserInfo of authentication.k8s.io, or empty for the server itself.
     """
 
     operation: str
@@ -39,7 +39,7 @@ class Attributes:
 
     @property
     def namespace(self) -> str:
-        """The namespace; that of a Namespace is its name."""
+        """The namespace. For a Namespace, its own name."""
         if self.resource.builtin and self.resource.kind == "Namespace":
             return self.name
         return str(self.subject["metadata"].get("namespace") or "") if self.resource.namespaced else ""
@@ -51,11 +51,11 @@ class Attributes:
 
     @property
     def plain_pod(self) -> bool:
-        """True for a pod itself, and not one of its subresources."""
+        """True for a pod, but not for its subresources."""
         return self.resource.builtin and self.resource.kind == "Pod" and not self.subresource
 
     def refused(self, text: str) -> StatusError:
-        """403: a plugin refuses it."""
+        """Return the 403 of a plugin that refuses the write."""
         resource = self.resource
         name = self.name or self.subject["metadata"].get("generateName") or "Unknown"
         details = {"name": name, **({"group": resource.group} if resource.group else {}), "kind": resource.plural}

@@ -1,4 +1,4 @@
-"""The plugin LimitRanger: defaults and limits for the resources of containers."""
+"""The plugin LimitRanger: defaults and limits for container resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def admit_limits(lookup: Lookup, write: Attributes) -> None:
-    """Gives the containers of a new pod the defaults of the namespace, and an annotation that says so."""
+    """Set the namespace's defaults in the containers of a new pod, and annotate it accordingly."""
     for limit_range in lookup.list(KIND, write.namespace):
         requests: Object = {}
         limits: Object = {}
@@ -52,7 +52,7 @@ def _fill(container: Object, kind: str, requests: Object, limits: Object) -> Ite
 
 
 def check_limits(lookup: Lookup, write: Attributes) -> None:
-    """A 403 `StatusError` for a pod or a claim outside the limits of its namespace."""
+    """Raise a 403 `StatusError` for a pod or a claim outside the limits of its namespace."""
     find = _pod_errors if write.resource.kind == "Pod" else _claim_errors
     for limit_range in lookup.list(KIND, write.namespace):
         errors = list(dict.fromkeys(find(limit_range, write.subject["spec"])))

@@ -1,4 +1,4 @@
-"""Finds the objects that plugins decide by."""
+"""Finds the objects that admission plugins need."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Object = dict[str, Any]
 
 
 class Lookup:
-    """The stored objects of some kinds, by the name of the kind: `scheduling.k8s.io/v1/priorityclasses`."""
+    """Stored objects, by the name of their kind: `scheduling.k8s.io/v1/priorityclasses`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._types: dict[str, ResourceType] = {}
 
     def type_of(self, kind: str) -> ResourceType:
-        """The served type."""
+        """Return the served type of a kind."""
         found = self._types.get(kind)
         if found is None:
             found = self._types[kind] = self.ledger.registry.find(kind)
@@ -33,17 +33,17 @@ class Lookup:
         return not self.ledger.collection(self.type_of(kind)).objects
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """An object, or None."""
+        """Return an object, or None."""
         resource = self.type_of(kind)
         stored = self.ledger.collection(resource).get(resource.key(namespace, name))
         return None if stored is None else self.ledger.read(resource, stored)
 
     def stored(self, kind: str, namespace: str = "") -> Iterator[Stored]:
-        """The objects of a kind as they are stored, in the order of their names."""
+        """Yield the objects of a kind as they are stored, in the order of their names."""
         yield from self.ledger.collection(self.type_of(kind)).snapshot().within(namespace).items
 
     def list(self, kind: str, namespace: str = "") -> Iterator[Object]:
-        """The objects of a kind, in the order of their names."""
+        """Yield the objects of a kind, in the order of their names."""
         resource = self.type_of(kind)
         for stored in self.stored(kind, namespace):
             yield self.ledger.read(resource, stored)

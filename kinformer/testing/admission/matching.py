@@ -1,4 +1,4 @@
-"""Which writes a policy or a binding is about (apiserver, plugin/policy/matching)."""
+"""Matches writes with policies and bindings (apiserver, plugin/policy/matching)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _POLICIES = (
 
 
 def matches(lookup: Lookup, constraints: Object | None, write: Attributes) -> bool:
-    """True if constraints are about a write; None are about every one. Policies are never about themselves."""
+    """Return True if constraints match a write.
+
+    None matches every write. Writes of policies and bindings never match.
+    """
     if write.resource.group == "admissionregistration.k8s.io" and write.resource.plural in _POLICIES:
         return False
     if constraints is None:

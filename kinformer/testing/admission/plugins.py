@@ -1,4 +1,4 @@
-"""All admission plugins of one server, in the order of a real one."""
+"""All admission plugins of a server, in the real server's order."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["Plugins"]
 
 
 class Plugins:
-    """`admit` changes an object before it is validated, `check` refuses it afterwards."""
+    """The admission plugins: `admit` changes an object before validation, and `check` may refuse it afterwards."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._lookup = Lookup(ledger)
         self._policies = Policies(self._lookup)
 
     def admit(self, write: Attributes) -> None:
-        """Adds to an object, in place. Raises a `StatusError`."""
+        """Add fields to an object, in place. Raises a `StatusError`."""
         if write.operation == "CREATE" and write.plain_pod:
             if not self._lookup.is_empty(LIMITS):
                 admit_limits(self._lookup, write)
             admit_priority(self._lookup, write)
             if write.subject["spec"].get("runtimeClassName") is not None:
-                admit_pod(write.subject)  # whose tolerations come before those of the class
+                admit_pod(write.subject)  # its tolerations precede the class's
                 admit_runtime_class(self._lookup, write)
 
     def check(self, write: Attributes) -> None:
-        """Refuses a write, or lets it pass. Raises a `StatusError`."""
+        """Raise a `StatusError` if a plugin refuses the write."""
         lookup, resource = self._lookup, write.resource
         if resource.builtin and write.operation != "DELETE":
             if write.plain_pod and write.operation == "CREATE":

@@ -1,4 +1,4 @@
-"""The requests and limits of a pod, added up over its containers (component-helpers/resource)."""
+"""The requests and limits of a pod, summed over its containers (component-helpers/resource)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Amounts", "as_amounts", "containers_of", "pod_resources", "shown"]
 Object = Mapping[str, Any]
 Amounts = dict[str, "Amount"]
 
-_OF_PODS = ("cpu", "memory")  # that spec.resources may have
+_OF_PODS = ("cpu", "memory")  # allowed in spec.resources
 
 
 class Amount:
-    """A quantity that can be added to, and knows how it was written."""
+    """A quantity that supports addition and keeps its format."""
 
     __slots__ = ("text", "value")
 
@@ -26,7 +26,7 @@ class Amount:
         self.value = amount(text) if value is None else value
 
     def plus(self, other: Amount, sign: int = 1) -> Amount:
-        """The sum, in the form of the first that is not zero."""
+        """Return the sum, in the format of the first operand that is not zero."""
         value = self.value + sign * other.value
         first = self if self.value else other
         binary = first.text.endswith("i")
@@ -46,17 +46,17 @@ def _written(value: Decimal, *, binary: bool) -> str:
 
 
 def as_amounts(given: Mapping[str, Any] | None) -> Amounts:
-    """A resource list."""
+    """Parse a resource list."""
     return {name: Amount(str(text)) for name, text in (given or {}).items()}
 
 
 def shown(amounts: Amounts) -> str:
-    """`cpu=1,memory=1Gi`."""
+    """Format amounts: `cpu=1,memory=1Gi`."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 
 def containers_of(spec: Object, *, init: bool = True) -> list[Object]:
-    """The containers of a pod, and its init containers."""
+    """Return the containers of a pod, and its init containers."""
     return [*(spec.get("containers") or []), *((spec.get("initContainers") or []) if init else [])]
 
 
@@ -77,7 +77,7 @@ def _of(containers: Iterable[Object], part: str) -> Iterable[tuple[Object, Amoun
 
 
 def pod_resources(spec: Object, part: str, *, overhead: bool = False) -> Amounts:
-    """The `requests` or `limits` of a whole pod: init containers run before the others, or beside them."""
+    """Return the total `requests` or `limits` of a pod. Init containers run before the others, or alongside them."""
     total: Amounts = {}
     for _, amounts in _of(spec.get("containers") or [], part):
         _add(total, amounts)

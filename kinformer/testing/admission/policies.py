@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies and their bindings: which writes they deny (apiserver, plugin/policy/validating)."""
+"""Denies writes by ValidatingAdmissionPolicies and their bindings (apiserver, plugin/policy/validating)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Unusable(Exception):
 
 
 class _FieldMap(dict[str, Any]):
-    """The variables of a policy, each computed when it is first read."""
+    """The variables of a policy, each computed on first use."""
 
     def __getitem__(self, name: str) -> Any:
         found = super().__getitem__(name)
@@ -47,14 +47,14 @@ class _FieldMap(dict[str, Any]):
 
 
 class Policies:
-    """All policies of a server; each stays compiled until it is written anew."""
+    """All policies of a server. Compiled policies are cached until they are written again."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._compiled: dict[str, tuple[Stored, Object, Policy]] = {}
 
     def check(self, write: Attributes) -> None:
-        """Raises the `StatusError` of the first policy that denies a write."""
+        """Raise the `StatusError` of the first policy that denies a write."""
         by_policy: dict[str, list[Object]] = {}
         for binding in self._lookup.list(BINDINGS):
             by_policy.setdefault((binding.get("spec") or {}).get("policyName", ""), []).append(binding)
@@ -132,7 +132,7 @@ class Policies:
 
 
 class _Evaluation:
-    """One policy on one write, with one parameter."""
+    """The evaluation of one policy for one write and one parameter."""
 
     def __init__(self, lookup: Lookup, spec: Object, policy: Policy, write: Attributes, param: Object | None) -> None:
         self._policy = policy
@@ -151,7 +151,7 @@ class _Evaluation:
         self._variables = variables
 
     def denials(self) -> list[_Denial]:
-        """The reasons that deny the write; an expression without a value is one unless failurePolicy is Ignore."""
+        """Return the denials. An expression that fails is a denial unless failurePolicy is Ignore."""
         found: list[_Denial] = []
         if self._policy.found:
             return [_Denial(self._policy.found[0].text)] if self._strict else []

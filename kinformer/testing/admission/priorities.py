@@ -1,4 +1,4 @@
-"""The plugins Priority and RuntimeClass: they complete a pod from the classes that it names."""
+"""The plugins Priority and RuntimeClass, which complete a pod from the classes that it names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 
 _CLASSES = "scheduling.k8s.io/v1/priorityclasses"
 _RUNTIMES = "node.k8s.io/v1/runtimeclasses"
-# Those that every server has, whether they are stored or not (pkg/apis/scheduling/v1/helpers.go).
+# Classes that exist on every server, stored or not (pkg/apis/scheduling/v1/helpers.go).
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTS = "PreemptLowerPriority"
 
@@ -24,7 +24,7 @@ def _default_class(lookup: Lookup) -> Object | None:
 
 
 def admit_priority(lookup: Lookup, write: Attributes) -> None:
-    """Sets a new pod's priority and preemptionPolicy by its class. A 403 `StatusError` for an unknown one."""
+    """Set a new pod's priority and preemptionPolicy from its class. Raises a 403 `StatusError` for an unknown class."""
     spec = write.subject["spec"]
     name = spec.get("priorityClassName")
     if not name:
@@ -55,7 +55,7 @@ def admit_priority(lookup: Lookup, write: Attributes) -> None:
 
 
 def check_priority_class(lookup: Lookup, write: Attributes) -> None:
-    """A 403 `StatusError` for a second class that is the default."""
+    """Raise a 403 `StatusError` for a second default class."""
     if write.obj is None or not write.obj.get("globalDefault"):
         return
     found = _default_class(lookup)
@@ -75,7 +75,7 @@ def _runtime_class(lookup: Lookup, write: Attributes) -> Object | None:
 
 
 def admit_runtime_class(lookup: Lookup, write: Attributes) -> None:
-    """Gives a new pod the overhead, node selector and tolerations of its class. A 403 `StatusError`."""
+    """Give a new pod the overhead, node selector and tolerations of its class. Raises a 403 `StatusError`."""
     found = _runtime_class(lookup, write)
     if found is None:
         return
@@ -101,7 +101,7 @@ def admit_runtime_class(lookup: Lookup, write: Attributes) -> None:
 
 
 def check_runtime_class(lookup: Lookup, write: Attributes) -> None:
-    """A 403 `StatusError` for a pod whose overhead is not that of its class."""
+    """Raise a 403 `StatusError` for a pod whose overhead differs from its class's."""
     overhead = ((_runtime_class(lookup, write) or {}).get("overhead") or {}).get("podFixed")
     given = write.subject["spec"].get("overhead")
     if overhead and given != overhead:

@@ -1,4 +1,4 @@
-"""The plugin ResourceQuota: compares a write with the quotas of its namespace, and counts its use."""
+"""The plugin ResourceQuota: checks a write against the quotas of its namespace, and updates their usage."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MANAGER = FieldManager("kube-apiserver", subresource="status")
 
 
 def check_quotas(lookup: Lookup, write: Attributes) -> None:
-    """A 403 `StatusError` for more than a quota allows; else what is used then is written to the quotas.
+    """Raise a 403 `StatusError` if a quota would be exceeded, and otherwise write the new usage to the quotas.
 
-    A quota counts once its status has `hard` and `used`, which the controller manager writes.
+    A quota applies once the controller manager has written `hard` and `used` to its status.
     """
     if not _is_counted(write):
         return
@@ -54,7 +54,7 @@ def _is_counted(write: Attributes) -> bool:
 
 
 def _counted(quota: Object, write: Attributes) -> list[str] | None:
-    """Return the resources of a quota that the write may take; None if the quota does not apply."""
+    """Return the resources of a quota that the write may use, or None if the quota does not apply."""
     status = quota.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     counted = counted_resources(write.resource, hard)
@@ -71,7 +71,7 @@ def _counted(quota: Object, write: Attributes) -> list[str] | None:
 
 
 def _added(quota: Object, write: Attributes) -> Amounts:
-    """The increase that the write causes, for the resources that it uses at all."""
+    """Return the increase in usage, for the resources that the write uses."""
     found = usage_of(write.resource, write.obj or {})
     old, spec = write.old, quota.get("spec") or {}
     if write.operation == "UPDATE" and old is not None and matches_scopes(write.resource, old, spec):

@@ -1,4 +1,4 @@
-"""The use of quotas by an object (pkg/quota/v1/evaluator/core)."""
+"""The quota usage of an object (pkg/quota/v1/evaluator/core)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["counted_resources", "matches_scopes", "missing_requests", "usage_of"
 Object = Mapping[str, Any]
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-# A quota of one of these needs each container to say it.
+# A quota for one of these requires it in every container.
 _REQUIRED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
-# Kinds that may be counted by their bare name.
+# Kinds that may be counted by their plain name.
 _BARE = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
-_MOST_DEVICES = 32  # of one claim, if it asks for all
+_MOST_DEVICES = 32  # of one claim that requests all
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -65,7 +65,7 @@ def _counts(resource: ResourceType, name: str) -> bool:
 
 
 def usage_of(resource: ResourceType, obj: Object) -> Amounts:
-    """The use of every resource that could count the object."""
+    """Return the usage of every resource that could count the object."""
     found: Amounts = {_count_name(resource): _one()}
     if _is_claim_of_devices(resource):
         return found | _device_usage(obj.get("spec") or {})
@@ -116,7 +116,7 @@ def _service_usage(spec: Object) -> Amounts:
 
 
 def _device_usage(spec: Object) -> Amounts:
-    """The devices of each class; of alternatives, the most."""
+    """Return the number of devices of each class. Among alternatives, the highest counts."""
     total: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or []:
         most: dict[str, int] = {}
@@ -146,7 +146,7 @@ def _claim_usage(obj: Object) -> Amounts:
 
 
 def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
-    """The resources that containers of a pod leave out although a quota counts them; "" if none are missing."""
+    """Return the resources that a quota counts but that containers of a pod do not set, or ""."""
     spec = obj.get("spec") or {}
     if (spec.get("resources") or {}).get("requests") or (spec.get("resources") or {}).get("limits"):
         return ""
@@ -166,7 +166,7 @@ def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
 
 
 def matches_scopes(resource: ResourceType, obj: Object, spec: Object) -> bool:
-    """True if a quota with these scopes is about an object."""
+    """Return True if a quota with these scopes applies to an object."""
     selectors = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or []]
     selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if not selectors:

@@ -1,4 +1,4 @@
-"""The verbs: list, watch, create, update, patch, apply and delete, with discovery. No HTTP here.
+"""The API verbs without HTTP: list, watch, create, update, patch, apply and delete, and discovery.
 
 May import: `rules`, `store`, `codec`, `kinds`.
 """

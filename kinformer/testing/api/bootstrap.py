@@ -1,4 +1,4 @@
-"""The objects that a kube-apiserver makes at its start (recorded from v1.36: `kinds/bootstrap.json`)."""
+"""The objects that a kube-apiserver creates when it starts (recorded from v1.36 in `kinds/bootstrap.json`)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Object = dict[str, Any]
 
 
 def make_bootstrap_objects(writer: Writer, host: str, port: int) -> None:
-    """Create them.
+    """Create the bootstrap objects.
 
     Args:
-        writer: The writer of the server.
+        writer: The server's writer.
         host, port: Its address, for the endpoints of the Service `kubernetes`.
     """
     registry, now = writer.ledger.registry, writer.ledger.timestamp()
@@ -35,7 +35,7 @@ def make_bootstrap_objects(writer: Writer, host: str, port: int) -> None:
 
 
 def _place(obj: Object, host: str, port: int) -> None:
-    """Put the server's address in what leads to it."""
+    """Put the server's address into objects that refer to it."""
     if obj["kind"] == "Service":
         obj["spec"]["ports"][0]["targetPort"] = port
     elif obj["kind"] == "EndpointSlice":

@@ -20,7 +20,7 @@ __all__ = ["CLEANUP", "DeleteOptions", "Deleter"]
 Object = dict[str, Any]
 
 _DEPENDENTS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # holds a definition that has instances
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # keeps a definition that has instances
 _PODS_STAY = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
     " propagationPolicy=Orphan to suppress this warning"
@@ -30,7 +30,7 @@ _ORPHANING = ("Job", "ReplicationController")  # strategy.go, DefaultGarbageColl
 
 @dataclass(slots=True)
 class DeleteOptions:
-    """The body or the query of a DELETE; `grace` in seconds, None for the kind's default."""
+    """The options of a DELETE. `grace` is in seconds, or None for the kind's default."""
 
     grace: int | None = None
     uid: str = ""
@@ -42,7 +42,7 @@ class DeleteOptions:
 
 
 class Deleter:
-    """All deletions of one server. Plain, and done at once. `versions`: see `Features.delete_versions`."""
+    """Deletes the objects of one server, synchronously. `versions` is `Features.delete_versions`."""
 
     def __init__(self, ledger: Ledger, admission: Admission, plugins: Plugins, *, versions: bool = False) -> None:
         self._versions = versions
@@ -51,7 +51,7 @@ class Deleter:
         self._plugins = plugins
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """DELETE: the object if it stays for a while (finalizers, grace), else a Status."""
+        """Delete an object. The result is the object if it stays (finalizers, grace period), and otherwise a Status."""
         if not options.admin:
             self._admission.check_delete(resource, name)
         existing = self._ledger.stored(resource, namespace, name)
@@ -88,7 +88,7 @@ class Deleter:
         return WriteResult(gone, status=self._success_status(resource, gone))
 
     def _set_propagation(self, resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
-        """The finalizer that stands for what becomes of dependents; one excludes the other."""
+        """Set the finalizer for the propagation policy. The two finalizers exclude each other."""
         policy = options.propagation
         if not policy and resource.builtin and resource.kind in _ORPHANING and not options.admin:
             policy = "Orphan"
@@ -123,7 +123,10 @@ class Deleter:
                 )
 
     def _grace_period(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
-        """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
+        """Return the grace period.
+
+        Only pods on a node get one (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+        """
         if not (resource.builtin and resource.kind == "Pod") or options.admin:
             return 0
         spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
@@ -145,7 +148,7 @@ class Deleter:
         return WriteResult(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
 
     def _delete_definition(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> WriteResult:
-        """It stays until its instances are gone (apiextensions-apiserver, etcd.go)."""
+        """Delete a definition. It stays until its instances are gone (apiextensions-apiserver, etcd.go)."""
         old, now = copied(obj), self._ledger.timestamp()
         metadata = obj["metadata"]
         metadata["deletionTimestamp"] = now

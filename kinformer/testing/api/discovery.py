@@ -1,4 +1,4 @@
-"""Discovery: the served resources, in the old form and the aggregated one; version and health."""
+"""Discovery of the served resources, in the old and the aggregated form."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ VERSION: Object = {
 
 
 def _storage_hash(resource: ResourceType) -> str:
-    """Hashes as endpoints/discovery/storageversionhash.go does."""
+    """Return the hash of endpoints/discovery/storageversionhash.go."""
     text = f"{resource.group}/{resource.storage_version.rpartition('/')[2]}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 class Discovery:
-    """Answers about the kinds of a registry; `address` is host and port."""
+    """Discovery of the kinds in a registry. `address` is host and port."""
 
     def __init__(self, registry: Registry, address: str) -> None:
         self._registry = registry
         self._address = address
 
     def find(self, path: str) -> Object | None:
-        """Return the document under a path, or None."""
+        """Return the document at a path, or None."""
         parts = [part for part in path.split("/") if part]
         if parts == ["version"]:
             return VERSION
@@ -86,7 +86,7 @@ class Discovery:
         if not listed:
             return None
         head: Object = {"kind": "APIResourceList"}
-        if group:  # the core list is an old kind of object, without an apiVersion
+        if group:  # the core list is an older kind, without an apiVersion
             head["apiVersion"] = "v1"
         return {**head, "groupVersion": api_version, "resources": listed}
 
@@ -120,7 +120,7 @@ class Discovery:
     # -- aggregated -----------------------------------------------------------------------------------------------
 
     def aggregated(self, path: str) -> tuple[bytes, str]:
-        """The `APIGroupDiscoveryList` of `/api` or `/apis`, and its ETag."""
+        """Return the `APIGroupDiscoveryList` of `/api` or `/apis`, and its ETag."""
         groups = [("", ["v1"])] if path.rstrip("/") == "/api" else list(self._groups().items())
         items = [
             {
@@ -145,7 +145,7 @@ class Discovery:
         return {"version": version, "resources": resources, "freshness": "Current"}
 
     def _aggregated_resource(self, resource: ResourceType) -> Object:
-        # Built-in kinds leave group and version out, as an APIResource of their own group does; CRDs name them.
+        # Built-in kinds omit group and version, like an APIResource of the same group. CRDs include them.
         group, version = ("", "") if resource.builtin else (resource.group, resource.version)
         entry: Object = {
             "resource": resource.plural,

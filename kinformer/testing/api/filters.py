@@ -1,4 +1,4 @@
-"""Which objects a request selects: by namespace, labels and fields."""
+"""Selects the objects of a request by namespace, labels and fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _text(value: Any) -> str:
 
 
 class Filter:
-    """A predicate over stored objects. Building it raises a 400 `StatusError` for a selector that is none."""
+    """A predicate over stored objects. The constructor raises a 400 `StatusError` for an invalid selector."""
 
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:
         self.namespace = namespace
@@ -33,7 +33,7 @@ class Filter:
         self._resource = resource
         self._field_terms: list[tuple[str, str, bool]] = []
         self._metadata_terms: list[tuple[str, str, bool]] = []
-        self.name = ""  # a selector by name addresses one object, also for authorization
+        self.name = ""  # a selector for one name counts as one object in authorization too
         for label, value, wanted in parse_fields(options.field_selector):
             if label == "metadata.name" or (label == "metadata.namespace" and resource.selects_namespace):
                 self._metadata_terms.append((label, value, wanted))
@@ -46,7 +46,7 @@ class Filter:
         self.shards = options.shards
         self.selects = bool(
             self._labels or self._field_terms or self._metadata_terms or self.shards
-        )  # more than the namespace
+        )  # selects by more than the namespace
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:
@@ -66,7 +66,7 @@ class Filter:
         return all((self._field(stored, label) == value) is wanted for label, value, wanted in self._field_terms)
 
     def _field(self, stored: Stored, label: str) -> str:
-        # Kept with the object: the next list, and every watcher of its events, asks for the same.
+        # Cached in the object, because the next list and every watcher need the same fields.
         if stored.fields is None:
             stored.fields = {}
         found = stored.fields.get(label)
@@ -86,7 +86,7 @@ def _value(obj: Any, path: tuple[str, ...]) -> Any:
 
 
 def _zero(resource: ResourceType, paths: FieldPaths) -> str:
-    """The value for selectors if a built-in object does not have the field: Go's zero value as text."""
+    """Return the selector value of a field missing from a built-in object: Go's zero value as a string."""
     if not resource.builtin or not paths:
         return ""
     node = resource.node

@@ -1,4 +1,4 @@
-"""The consequences of a write: the work of the namespace controller and of the CRD controllers, done at once."""
+"""The effects of a write: does the work of the namespace and CRD controllers immediately."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Lifecycle:
-    """Listens to the writes of one server."""
+    """Reacts to the writes of one server."""
 
     def __init__(self, writer: Writer, deleter: Deleter, initializing: float = 0.0) -> None:
         self._initializing = initializing
@@ -35,8 +35,8 @@ class Lifecycle:
         self._ledger = writer.ledger
         self._registry = self._ledger.registry
         self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
-        self._schemas: dict[str, tuple[str, dict[str, Any]]] = {}  # by which objects were read last
-        self._emptying: set[str] = set()  # namespaces, and definitions, whose names have dots
+        self._schemas: dict[str, tuple[str, dict[str, Any]]] = {}  # the schemas that objects were last read with
+        self._emptying: set[str] = set()  # namespaces and definitions, distinguished by the dots in a definition's name
         self._ledger.on_change.append(self._handle_change)
 
     def _handle_change(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
@@ -46,7 +46,7 @@ class Lifecycle:
         elif resource.builtin and resource.kind == "CustomResourceDefinition":
             self._definition_changed(resource, old, new)
         elif new is not None and resource.builtin and resource.kind in PROTECTION:
-            self._remove_finalizer(resource, new, PROTECTION[resource.kind])  # as if it were unused
+            self._remove_finalizer(resource, new, PROTECTION[resource.kind])  # as if the object were unused
         elif new is None and old is not None:
             if not resource.builtin:
                 self._empty_definition(f"{resource.plural}.{resource.group}")
@@ -54,7 +54,7 @@ class Lifecycle:
                 self._continue_emptying(old["metadata"].get("namespace", ""))
 
     def _remove_finalizer(self, resource: ResourceType, obj: Object, mark: str) -> None:
-        """Do a controller's work for a deleted object that its finalizer has no reason to hold."""
+        """Remove the finalizer of a deleted object, as its controller would when nothing uses it."""
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
             return
@@ -69,12 +69,12 @@ class Lifecycle:
     # -- namespaces -----------------------------------------------------------------------------------------------
 
     def _empty_namespace(self, namespace: str) -> None:
-        """Deletes all that is in a terminating namespace, then the namespace, if nothing with finalizers is left."""
+        """Delete the contents of a terminating namespace, then the namespace unless objects with finalizers remain."""
         if namespace in self._emptying:
             return
         self._emptying.add(namespace)
         try:
-            # Pods first, and nothing else before they are gone: they may need the rest to end (KEP-5080).
+            # Pods first, and nothing else until they are gone, because they may need the rest to terminate (KEP-5080).
             left = self._delete_all(self._registry.find("v1/pods"), namespace)
             if not left:
                 for resource in list(self._registry):
@@ -92,7 +92,7 @@ class Lifecycle:
         return len(collection.snapshot().within(namespace).items)
 
     def _continue_emptying(self, namespace: str) -> None:
-        """An object is gone: perhaps it was the last in a namespace that waits for that."""
+        """Continue to empty a terminating namespace after one of its objects is gone."""
         if namespace in self._emptying:
             return
         spaces = self._registry.find("v1/namespaces")
@@ -108,7 +108,7 @@ class Lifecycle:
         if stored is None:
             return
         space = decode_stored(spaces, stored)
-        # What `/finalize` does: without a finalizer a terminating namespace goes (registry/core/namespace/storage).
+        # As `/finalize` does: a terminating namespace without finalizers is removed (registry/core/namespace/storage).
         if space["metadata"].get("finalizers"):
             return
         self._ledger.remove(spaces, space)
@@ -136,7 +136,7 @@ class Lifecycle:
             self._writer.update(resource, "", name, body, WriteOptions(manager, internal=True), subresource="status")
 
     def _empty_definition(self, name: str) -> None:
-        """Deletes the instances of a terminating definition, then lets it go, if none with finalizers is left."""
+        """Delete the instances of a terminating definition, then remove it unless instances with finalizers remain."""
         definitions = self._registry.find(_DEFINITIONS)
         stored, types = self._ledger.collection(definitions).get(name), self._served.get(name)
         if stored is None or not types or name in self._emptying:
@@ -155,14 +155,14 @@ class Lifecycle:
             self._remove_finalizer(definitions, crd, CLEANUP)
 
     def refresh(self) -> None:
-        """Serves what the stored definitions say, after they changed without a write: the server went back in time."""
+        """Serve the stored definitions after they changed without a write, because the server went back in time."""
         resource = self._registry.find(_DEFINITIONS)
         collection = self._ledger.collection(resource)
         for name in [name for name in self._served if collection.get(name) is None]:
             for one in self._served.pop(name):
                 self._registry.remove_type(one)
         for stored in collection.snapshot().items:
-            self._schemas.pop(stored.name, None)  # a later object may have been written under another definition
+            self._schemas.pop(stored.name, None)  # a later object may have another definition
             self._serve(stored.name, decode_stored(resource, stored))
 
     def _serve(self, name: str, crd: Object) -> None:
@@ -174,7 +174,7 @@ class Lifecycle:
             one.terminating = "deletionTimestamp" in crd["metadata"]
             self._registry.add_type(one)
         self._read_anew(name, types, schemas_of(crd))
-        if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
+        if before:  # editing a definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()
             if self._initializing:
                 until = asyncio.get_running_loop().time() + self._initializing
@@ -182,9 +182,9 @@ class Lifecycle:
                     one.initializing_until = until
 
     def _read_anew(self, name: str, types: list[ResourceType], schemas: dict[str, Any]) -> None:
-        """Shows the objects as their definition describes them now: with its defaults, without what it does not know.
+        """Apply the current definition to stored objects: add its defaults, and drop unknown fields.
 
-        A server does so whenever it reads from the store, by the schema of the version that was written.
+        A server does this whenever it reads from the store, with the schema of the stored version.
         """
         if not types or self._schemas.get(name) == (types[0].storage_version, schemas):
             return
@@ -216,7 +216,7 @@ class Lifecycle:
             self._ledger.collection(types[0]).end_watches()
 
     def _drop_instances(self, resource: ResourceType) -> None:
-        """All instances go with their definition, each with its DELETED."""
+        """Remove all instances with their definition. Each gets a DELETED event."""
         collection = self._ledger.collection(resource)
         for stored in list(collection.snapshot().items):
             self._ledger.remove(resource, decode_stored(resource, stored))

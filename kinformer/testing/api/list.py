@@ -1,4 +1,4 @@
-"""LIST: which snapshot of a resource is shown, and how it is cut into pages (storage/cacher, storage/etcd3)."""
+"""LIST: chooses the snapshot of a resource and cuts it into pages (storage/cacher, storage/etcd3)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kinformer.testing.store.storage import Collection, Compacted, Snapshot, Sto
 
 __all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 
-WAIT = 3.0  # seconds that a request waits for a resourceVersion which is not there yet (cacher, blockTimeout)
-_SLICE = 200  # items that are joined into one piece of a body
+WAIT = 3.0  # seconds that a request waits for a future resourceVersion (cacher, blockTimeout)
+_SLICE = 200  # items joined into one piece of a body
 
 
 async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
-    """Waits until the server has a revision. A 504 `StatusError` after `wait` seconds."""
+    """Wait until the server has reached a revision. Raises a 504 `StatusError` after `wait` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait
     while storage.revision < revision:
@@ -39,7 +39,7 @@ async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WA
 class Page:
     """One page of a LIST: its items and its metadata."""
 
-    shards = ""  # the selector by which they were chosen
+    shards = ""  # the shard selector of the page
 
     def __init__(self, items: list[Stored], revision: int, token: str = "", remaining: int | None = None) -> None:
         self.items = items
@@ -48,7 +48,7 @@ class Page:
         self.remaining = remaining
 
     def metadata(self) -> dict[str, Any]:
-        """ListMeta, with only what is set."""
+        """Return ListMeta with only the fields that are set."""
         metadata: dict[str, Any] = {"resourceVersion": str(self.revision)}
         if self.token:
             metadata["continue"] = self.token
@@ -60,7 +60,7 @@ class Page:
 
 
 async def read_page(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
-    """The page that a request asks for. `StatusError` of 410 or 504."""
+    """Return the requested page. Raises a 410 or 504 `StatusError`."""
     page = await _read_items(storage, collection, selected, options)
     if selected.shards is not None:
         page.shards = selected.shards.text
@@ -73,10 +73,10 @@ async def _read_items(storage: Storage, collection: Collection, selected: Filter
         return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)
     revision = options.revision
     if not revision:
-        # Without a version, the newest; with "0", whatever the cache has, which ignores the limit.
+        # Without a version, the newest state. With "0", the cache's state, which ignores the limit.
         return _page_of(collection, collection.snapshot(), selected, storage.revision, 0 if revision == 0 else limit)
     await wait_for_revision(storage, revision)
-    exact = options.match == EXACT or (not options.match and limit)  # a limit alone is the old form of Exact
+    exact = options.match == EXACT or (not options.match and limit)  # a limit without a match is the old form of Exact
     if not exact:
         return _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
     try:
@@ -96,7 +96,7 @@ def _continued(storage: Storage, collection: Collection, selected: Filter, token
     start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
         return _page_of(collection, collection.snapshot().after(start), selected, storage.revision, limit)
-    if token.revision > storage.revision:  # a token from before the server went back in time
+    if token.revision > storage.revision:  # a token issued before the server went back in time
         raise internal("etcdserver: mvcc: required revision is a future revision")
     try:
         snapshot = _past(storage, collection, token.revision)
@@ -131,14 +131,14 @@ def _page_of(collection: Collection, snapshot: Snapshot, selected: Filter, revis
         return Page(items, revision)
     collection.keep_snapshot(revision)
     token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key)).encode()
-    # With a selector, the rest is not counted.
+    # With a selector, the remaining items are not counted.
     return Page(items, revision, token, None if selected.selects else rest)
 
 
 async def chunks(resource: ResourceType, view: View, page: Page) -> AsyncIterator[bytes]:
-    """The body of a list in pieces; between pieces the loop may do other things."""
+    """Yield the body of a list in pieces. Yields to the event loop between pieces."""
     head, tail = _frame(resource, view, page)
-    if view.form == "partial" and not page.items:  # a slice that was never made, where others write an empty list
+    if view.form == "partial" and not page.items:  # a nil slice in Go, where other forms have an empty list
         yield head[:-1] + b"null" + tail[1:]
         return
     pending = [head]

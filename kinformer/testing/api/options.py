@@ -1,6 +1,7 @@
-"""The query of a LIST or a watch: read, validated, and the continue tokens of pages.
+"""Parses and validates the query of a LIST or watch, including continue tokens.
 
-Rules and texts: apimachinery/pkg/apis/meta/internalversion/validation and apiserver/pkg/storage/continue.go.
+Rules and messages are from apimachinery/pkg/apis/meta/internalversion/validation and
+apiserver/pkg/storage/continue.go.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EXACT = "Exact"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a request for a collection; `revision` is None if resourceVersion is not given."""
+    """The options of a request for a collection. `revision` is None if resourceVersion is not given."""
 
     watch: bool = False
     label_selector: str = ""
@@ -39,18 +40,18 @@ class Options:
     bookmarks: bool = False
     initial_events: bool | None = None
     shards: Shards | None = None
-    promoted: bool = True  # a watch from nowhere is one with initial events
-    as_of: int = 0  # the revision of a cache that is behind; 0: it is not
+    promoted: bool = True  # a watch without a version is one with initial events
+    as_of: int = 0  # the revision of a lagging cache, or 0
 
 
 class ContinueToken(NamedTuple):
-    """The place from which a list continues: after the key `start`, relative to its prefix, at `revision` (-1: now)."""
+    """The position where a list continues: after key `start`, relative to its prefix, at `revision` (-1: now)."""
 
     revision: int
     start: str
 
     def encode(self) -> str:
-        """As kube-apiserver writes it: base64url without padding."""
+        """Encode the token as kube-apiserver does: base64url without padding."""
         text = json.dumps(
             {"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start + "\0"}, separators=(",", ":")
         )
@@ -58,7 +59,7 @@ class ContinueToken(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> ContinueToken:
-        """The token in a query. A 400 `StatusError` for what is none."""
+        """Decode the token of a query. Raises a 400 `StatusError` for an invalid token."""
         try:
             data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except (binascii.Error, ValueError):
@@ -86,7 +87,7 @@ def _go_char(char: str) -> str:
 
 
 def _boolean(params: Mapping[str, str], name: str) -> bool | None:
-    """As runtime.Convert_Slice_string_To_bool: anything but "", "0" and "false" is true."""
+    """Parse as runtime.Convert_Slice_string_To_bool does: anything except "", "0" and "false" is true."""
     if name not in params:
         return None
     return params[name].lower() not in ("0", "false")
@@ -102,7 +103,7 @@ def _integer(params: Mapping[str, str], name: str) -> int:
 
 
 def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: Features = _DEFAULT) -> Options:
-    """Reads and validates. A `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
+    """Parse and validate a query. Raises a `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
     watch = forced_watch or bool(_boolean(params, "watch"))
     text = params.get("resourceVersion", "")
     options = Options(
@@ -128,7 +129,7 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False, featu
 
 
 def bad_version(text: str, *, watch: bool) -> StatusError:
-    """A resourceVersion that is not a number: 400 on a LIST, 500 without a reason on GET and watch."""
+    """Return the error for a non-numeric resourceVersion: 400 for a LIST, or 500 without a reason for GET and watch."""
     message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
     return internal(message) if watch else bad_request(f"invalid resource version: {message}")
 

@@ -1,6 +1,6 @@
-"""The replacement of a stored object by what a client has sent, step by step (registry/rest/update.go, registry/*).
+"""Replaces a stored object with the one a client has sent, step by step (registry/rest/update.go, registry/*).
 
-The steps here need the two documents alone; those that need the clock, the storage or admission are in `Writer`.
+These steps need only the two documents. Steps that need the clock, the storage or admission are in `Writer`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Replacement:
         existing: The stored object.
         new: The object to store, decoded.
         options: The options of the write.
-        subresource: The subresource that it is written through.
-        applied: True for an apply, which has computed the managedFields of `new` already.
+        subresource: The subresource of the request.
+        applied: True for an apply, which has already computed the managedFields of `new`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Replacement:
     def check_preconditions(self) -> None:
         """Compare the resourceVersion and the uid with the stored ones. Raises a 409, 422 or 500 `StatusError`.
 
-        A direct call of a test (`admin`) passes with any.
+        A direct call of a test (`admin`) is not checked.
         """
         resource, existing, options, metadata = self.resource, self.existing, self.options, self.new["metadata"]
         version, uid = version_in(metadata), metadata.get("uid")
@@ -90,9 +90,9 @@ class Replacement:
         metadata.pop("selfLink", None)
 
     def keep_other_part(self) -> None:
-        """Carry over the part that this request does not write: a write of /status changes the status alone.
+        """Carry over the part that this request does not write. A write of /status changes only the status.
 
-        Other writes leave the status as it was, if the kind has that subresource.
+        Other writes keep the status if the kind has that subresource.
         """
         resource, old, new, options = self.resource, self.old, self.new, self.options
         if self.subresource == "status":
@@ -107,7 +107,7 @@ class Replacement:
             new["status"] = old["status"]
 
     def take_managed_fields(self) -> bool:
-        """Settle the managedFields from which this write goes on; True if the client has given others.
+        """Determine the managedFields on which this write builds. Return True if the client has sent others.
 
         Given managedFields replace the stored ones, and `[{}]` clears them. An apply has computed its own.
         """
@@ -125,7 +125,7 @@ class Replacement:
 
     @property
     def changes_nothing(self) -> bool:
-        """True if the object would stay as it is; for an apply, its managers too."""
+        """Return True if the write leaves the object unchanged. An apply must also leave its managers unchanged."""
         if not same_content(self.old, self.new):
             return False
         return not self.applied or managers_of(self.old) == managers_of(self.new)
@@ -139,7 +139,7 @@ class Replacement:
 
     @property
     def completes_deletion(self) -> bool:
-        """True if the object is being deleted, and nothing holds it any more."""
+        """Return True if the object is being deleted and has no finalizers left."""
         metadata = self.new["metadata"]
         if not metadata.get("deletionTimestamp"):
             return False
@@ -150,13 +150,13 @@ class Replacement:
 
 
 def version_in(metadata: Object) -> str:
-    """Return the resourceVersion that a write gives; "" if it gives none, or 0, which means none too."""
+    """Return the resourceVersion of a write, or "" if there is none or it is 0, which means the same."""
     version = str(metadata.get("resourceVersion") or "")
     return version if version.strip("0") else ""
 
 
 def _carry_over(names: tuple[str, ...], old: Object, new: Object) -> None:
-    """Give fields the values that they had; a field that was absent is absent again."""
+    """Restore fields to their old values. A field that was absent is removed."""
     for name in names:
         new.pop(name, None)
         if name in old:

@@ -13,9 +13,9 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """`plural` is empty for a path that addresses no resource; `verb` is as in RBAC.
+    """A parsed request. `plural` is empty for a path without a resource. `verb` is as in RBAC.
 
-    `inside` is true of a path in a namespace: `/api/v1/namespaces/x/pods`, and not `/api/v1/namespaces/x`.
+    `inside` is True for a path in a namespace, such as `/api/v1/namespaces/x/pods`, but not `/api/v1/namespaces/x`.
     """
 
     method: str
@@ -27,7 +27,7 @@ class RequestInfo:
     plural: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # the path behind a subresource
+    rest: str = ""  # the path after a subresource
     forced_watch: bool = False
     inside: bool = False
 
@@ -56,7 +56,7 @@ def _name_in(selector: str) -> str:
 
 
 def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestInfo:
-    """Reads a path; never fails: the result of a path that names no resource has none."""
+    """Parse a path. Never fails: if the path names no resource, the result has none."""
     parts = [part for part in path.split("/") if part]
     plain = RequestInfo(method, path, method.lower())
     if len(parts) >= 3 and parts[0] == "api":
@@ -78,9 +78,9 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
     name = more[0] if more else ""
     subresource = more[1] if len(more) > 1 else ""
     if plural == "namespaces" and not inside:
-        namespace = name  # a namespace is in itself, for authorization
+        namespace = name  # for authorization, a namespace is in itself
     verb = _VERBS.get(method, "get")
-    if verb == "get" and (not name or forced):  # of an object by its name it is a get, whatever the query says
+    if verb == "get" and (not name or forced):  # a request for a named object is a get, whatever the query says
         verb = "watch" if forced or _asks_to_watch(params) else "list"
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:

@@ -1,4 +1,4 @@
-"""Subresources that are more than a part of their object: scale, binding, eviction."""
+"""Subresources that are not just a part of their object: scale, binding, eviction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _paths(resource: ResourceType) -> tuple[str, str]:
 
 
 def scale_of(resource: ResourceType, obj: Object) -> Object:
-    """The `autoscaling/v1` Scale of an object."""
+    """Return the `autoscaling/v1` Scale of an object."""
     spec_path, status_path = _paths(resource)
     status: Object = {"replicas": _value_at(obj, status_path) or 0}
     selector = _selector(resource, obj)
@@ -61,7 +61,7 @@ def scale_of(resource: ResourceType, obj: Object) -> Object:
 
 
 def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) -> Object:
-    """The object with the replicas of a Scale. A `StatusError` of 400, 409 or 422."""
+    """Return the object with the replicas of a Scale. Raises a 400, 409 or 422 `StatusError`."""
     metadata = scale.get("metadata") or {}
     if metadata.get("name", name) != name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
@@ -94,7 +94,7 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
 def bind_pod(
     writer: Writer, resource: ResourceType, namespace: str, name: str, binding: Object, options: WriteOptions
 ) -> WriteResult:
-    """POST of `/binding`: puts a pod on a node. Raises a 409 `StatusError` if it is on one."""
+    """Bind a pod to a node (POST of `/binding`). Raises a 409 `StatusError` if it is already bound."""
     target = binding.get("target") or {}
     if target.get("kind", "Node") not in ("Node", ""):
         raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
@@ -108,14 +108,14 @@ def bind_pod(
         if node:
             raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
         pod.setdefault("spec", {})["nodeName"] = target["name"]
-        for kind in ("labels", "annotations"):  # the scheduler may hand over some
+        for kind in ("labels", "annotations"):  # the scheduler may pass some
             given = (binding.get("metadata") or {}).get(kind)
             if given:
                 pod["metadata"].setdefault(kind, {}).update(given)
         _set_condition(pod, {"type": "PodScheduled", "status": "True"}, writer.ledger.timestamp())
         return pod
 
-    options.tracks_fields = False  # a binding owns nothing of the pod
+    options.tracks_fields = False  # a binding owns no fields of the pod
     return writer.patch(resource, namespace, name, assign, options, subresource="binding")
 
 
@@ -127,7 +127,7 @@ def _set_condition(pod: Object, condition: Object, now: str) -> None:
 
 
 def mark_evicted(writer: Writer, resource: ResourceType, namespace: str, name: str) -> None:
-    """Marks a pod that is about to be evicted (eviction.go, addConditionAndDeletePod)."""
+    """Mark a pod that is about to be evicted (eviction.go, addConditionAndDeletePod)."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -144,7 +144,7 @@ def mark_evicted(writer: Writer, resource: ResourceType, namespace: str, name: s
 
 
 def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None:
-    """Raises a 429 `StatusError` if a PodDisruptionBudget does not let a pod go; counts down one that does."""
+    """Raise a 429 `StatusError` if a PodDisruptionBudget forbids the eviction, and otherwise count it down."""
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return

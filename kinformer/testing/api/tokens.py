@@ -1,4 +1,4 @@
-"""Tokens of service accounts, as TokenRequest gives them (pkg/registry/core/serviceaccount/storage/token.go)."""
+"""Service account tokens, as returned by TokenRequest (pkg/registry/core/serviceaccount/storage/token.go)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
 class Tokens:
-    """Makes JSON Web Tokens, signed by this server alone (HS256 with a key of its own)."""
+    """Issues JSON Web Tokens signed by this server (HS256 with its own key)."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._key = secrets.token_bytes(32)
 
     def issue(self, account: Object, body: Object, manager: FieldManager) -> Object:
-        """The answered TokenRequest. A `StatusError` of 400 or 422."""
+        """Answer a TokenRequest. Raises a 400 or 422 `StatusError`."""
         metadata, spec = account["metadata"], dict(body.get("spec") or {})
         given = body.get("metadata") or {}
         if (given.get("name") or metadata["name"]) != metadata["name"]:
@@ -89,7 +89,7 @@ class Tokens:
 
 
 def token_id(token: str) -> str:
-    """The id of a token that was issued here."""
+    """Return the id of a token issued by this server."""
     body = token.split(".")[1]
     claims: Object = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     return str(claims["jti"])

@@ -19,14 +19,14 @@ __all__ = ["Line", "Watcher"]
 
 BOOKMARK_PERIOD = 60.0  # seconds (cacher.go, defaultBookmarkFrequency)
 BOOKMARK_BEFORE_END = 2.0  # seconds before the deadline (cache_watcher.go, nextBookmarkTime)
-MIN_REQUEST_TIMEOUT = 1800.0  # seconds; a watch without a timeout gets a random one in [x, 2x)
-# A consumer that leaves this many events unread while its socket takes nothing is let go, cleanly and without a word.
+MIN_REQUEST_TIMEOUT = 1800.0  # seconds. A watch without a timeout gets a random one in [x, 2x)
+# A watch with this many pending events whose socket is blocked is ended cleanly, without an ERROR line.
 MAX_PENDING = 1000
 MAX_BLOCKED = 1.0  # seconds
 
 
 class Line:
-    """One line of a watch stream; `event` is True for ADDED, MODIFIED and DELETED."""
+    """A line of a watch stream. `event` is True for ADDED, MODIFIED and DELETED."""
 
     __slots__ = ("data", "end_of_initial", "event")
 
@@ -37,10 +37,10 @@ class Line:
 
 
 class Watcher:
-    """Queues the lines of one watch. `open` subscribes; iterate `next_batch` until it gives None; then `close`.
+    """Queues the lines of one watch. Call `open` to subscribe, `next_batch` until it returns None, and then `close`.
 
-    Every change is looked at in the moment it is made, so that a slow reader costs memory only for references to lines
-    that all watchers share.
+    Every change is evaluated as soon as it is made. So a slow reader only costs memory for references to lines that
+    all watchers share.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Watcher:
         self._lines: deque[Line] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
-        self._marks_end = False  # a bookmark behind the initial events
+        self._marks_end = False  # a bookmark follows the initial events
         self._woken = False
         self._first_row = True
         self._blocked_since: float | None = None
@@ -72,14 +72,14 @@ class Watcher:
         self._deadline = started + timeout
         self._next_bookmark = self._bookmark_time(started)
         self._last_known = 0  # the newest revision that the client knows
-        self._position = 0  # events up to this revision are not this watch's business
+        self._position = 0  # events up to this revision are skipped
 
     async def open(self) -> None:
-        """Subscribes, and queues what is there already. Never raises for what a stream tells by an ERROR line."""
+        """Subscribe, and queue the existing objects. Failures that a stream reports as an ERROR line are not raised."""
         options = self._options
         revision = options.revision
         initial = options.initial_events
-        # Where WatchList is on, a watch from nowhere is one with initial events (internalversion/defaults.go).
+        # With WatchList, a watch without a version has initial events (internalversion/defaults.go).
         legacy = initial is None and not revision
         try:
             if initial and revision:
@@ -87,7 +87,7 @@ class Watcher:
             if initial or legacy:
                 self._start_with_state()
                 self._marks_end = bool(initial) or options.promoted
-            elif not revision:  # sendInitialEvents=false: only what comes
+            elif not revision:  # sendInitialEvents=false: only later events
                 self._position = self._storage.revision
             else:
                 self._start_from(revision)
@@ -95,13 +95,13 @@ class Watcher:
             self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
             self._ended = True
             return
-        # The objects at the beginning, selected or not, are not progress that a bookmark would have to tell.
+        # The initial objects, selected or not, are not progress that a bookmark must report.
         self._last_known = max(self._position, self._collection.revision)
         self._collection.watchers[self.offer] = None
 
     def _start_with_state(self) -> None:
         self._position = self._options.as_of or self._storage.revision
-        # A snapshot never changes; its events are written while it is sent, not all at once.
+        # A snapshot never changes, so its events are encoded while it is sent, not all at once.
         self._initial = iter(self._collection.at(self._position).within(self._filter.namespace).items)
         for change in self._collection.since(self._position):
             self.offer(change)
@@ -123,13 +123,13 @@ class Watcher:
         floor = self._collection.floor
         if revision < floor:
             raise expired(f"too old resource version: {revision} ({floor})")
-        # A revision from the future is accepted, and the events up to it are silently not sent, as by the real one.
+        # A future revision is accepted, and events up to it are silently skipped, as by a real server.
         self._position = revision
         for change in self._collection.since(revision):
             self.offer(change)
 
     def offer(self, change: Change | None) -> None:
-        """Takes a change, or None for the end of the stream. Called by the collection."""
+        """Queue a change, or None for the end of the stream. Called by the collection."""
         if change is None:
             self.end()
             return
@@ -147,21 +147,21 @@ class Watcher:
         self._notify()
 
     def end(self) -> None:
-        """Ends the stream cleanly behind what is queued."""
+        """End the stream cleanly after the queued lines."""
         self._ended = True
         self._notify()
 
     def wake(self) -> None:
-        """Makes `next_batch` return at once, with nothing if there is nothing."""
+        """Make `next_batch` return immediately, even without lines."""
         self._woken = True
         self._notify()
 
     def set_blocked(self, blocked: bool) -> None:
-        """Tells whether the socket takes nothing at the moment."""
+        """Set whether the socket is currently blocked."""
         self._blocked_since = self._loop.time() if blocked else None
 
     async def next_batch(self, most: int = 500) -> list[Line] | None:
-        """The next lines; none if it was poked, None at the end."""
+        """Return the next lines: an empty list after `wake`, or None at the end."""
         while True:
             if self._initial is not None and not self._ended:
                 batch = self._initial_batch(most)
@@ -185,7 +185,7 @@ class Watcher:
                 await self._wait(now)
 
     def close(self) -> None:
-        """Unsubscribes."""
+        """Unsubscribe."""
         self._collection.watchers.pop(self.offer, None)
         self._ended = True
 
@@ -207,7 +207,7 @@ class Watcher:
     def _bookmark_time(self, now: float) -> float:
         before_end = self._deadline - BOOKMARK_BEFORE_END
         regular = now + BOOKMARK_PERIOD
-        # One 2 s before the end, so that the client resumes from a fresh revision; then none until the end.
+        # A bookmark 2 s before the end lets the client resume from a recent revision. No other follows.
         if now >= before_end:
             return self._deadline
         return min(regular, before_end)
@@ -220,7 +220,7 @@ class Watcher:
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
     def _translate(self, change: Change) -> bytes | None:
-        """The line of a change for this watcher, by what its selector saw before and sees now."""
+        """Return the line of a change for this watcher, by what its selector matched before and matches now."""
         selected = self._filter
         if selected.everything:
             return self._event(change.type, change.new, change)
@@ -232,7 +232,7 @@ class Watcher:
             return None
         if change.type == "DELETED":
             return self._event("DELETED", change.new, change)
-        # It left the selection: the old content under the new revision (cache_watcher.go, convertToWatchEvent).
+        # It no longer matches: send the old content with the new revision (cache_watcher.go, convertToWatchEvent).
         assert change.old is not None
         key = (self._view.key, "LEFT")
         line = change.lines.get(key)

@@ -1,6 +1,6 @@
-"""Writes: create, update, patch and apply, with all that the server owns of an object (registry/generic/registry).
+"""Writes: create, update, patch and apply, with all server-owned fields (registry/generic/registry).
 
-Everything here is plain and happens at once: between two awaits of a handler no other write comes in between.
+All code here is synchronous, so writes do not interleave.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Change = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
-_RANDOM = 5  # characters behind a generateName, of which so many are kept (apiserver/pkg/storage/names)
+_RANDOM = 5  # characters appended to a generateName, which is cut to this length (apiserver/pkg/storage/names)
 _PREFIX = 63 - _RANDOM
 
 
 class Writer:
-    """All creates, updates and patches of one server."""
+    """Performs the creates, updates and patches of one server."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -62,13 +62,13 @@ class Writer:
     # -- create ---------------------------------------------------------------------------------------------------
 
     def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> WriteResult:
-        """POST."""
+        """Create an object (POST)."""
         check_kind(resource, body)
         obj = self._decoded(resource, body, options)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if not options.admin:
-            if re.fullmatch(r"[0-9]{1,19}", version_in(metadata)):  # other text is ignored, as the real server does
+            if re.fullmatch(r"[0-9]{1,19}", version_in(metadata)):  # other strings are ignored, as by a real server
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
@@ -78,7 +78,7 @@ class Writer:
             raise forbidden(resource.group, resource.plural, metadata.get("name", ""), text)
         self._check_namespace(resource, namespace, metadata.get("name", ""), options)
         if resource.has_status and not options.admin and not (resource.builtin and resource.kind == "Node"):
-            obj.pop("status", None)  # a node comes with its status (core/node/strategy.go)
+            obj.pop("status", None)  # a node keeps its status (core/node/strategy.go)
         if resource.builtin:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
@@ -106,7 +106,7 @@ class Writer:
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         if options.admin and obj["metadata"].get("managedFields"):
-            return  # an administrator may bring objects from elsewhere
+            return  # an administrator may import objects
         obj["metadata"].pop("managedFields", None)
         track_update(resource, None, obj, options.manager, self.ledger.timestamp())
 
@@ -126,10 +126,10 @@ class Writer:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _decoded(self, resource: ResourceType, body: Object, options: WriteOptions, *, subresource: str = "") -> Object:
-        """A fresh object as the server reads it, without what its type does not know. A 400 `StatusError`."""
+        """Decode an object as the server does, without unknown fields. Raises a 400 `StatusError`."""
         obj, unknown = decode(resource, body, applied=options.applied)
         if resource.builtin and not body.get("status") and subresource != "status":
-            obj.pop("status", None)  # Go makes an empty one of none
+            obj.pop("status", None)  # Go decodes a missing status as an empty one
         patch = "json patch " if options.json_patch else ""
         twice = options.duplicates
         if resource.builtin:
@@ -150,7 +150,7 @@ class Writer:
             return
         prefix = metadata.get("generateName")
         if not prefix:
-            return  # validation will say so
+            return  # validation will report it
         taken = self.ledger.collection(resource).objects
         for _ in range(_NAME_ATTEMPTS):
             name = prefix[:_PREFIX] + "".join(random.choices(_NAME_ALPHABET, k=_RANDOM))
@@ -211,7 +211,7 @@ class Writer:
         *,
         subresource: str = "",
     ) -> WriteResult:
-        """PUT."""
+        """Replace an object (PUT)."""
         check_kind(resource, body)
         obj = self._decoded(resource, body, options, subresource=subresource)
         self._check_metadata(resource, namespace, obj)
@@ -236,7 +236,7 @@ class Writer:
         *,
         subresource: str = "",
     ) -> WriteResult:
-        """PATCH with a function that makes the new object of the old."""
+        """Patch an object with a function that returns the new object."""
         existing = self.ledger.stored(resource, namespace, name)
         old = decode_stored(resource, existing)
         version = old["metadata"]["resourceVersion"]
@@ -256,7 +256,7 @@ class Writer:
         return self._replace(Replacement(resource, existing, obj, options, subresource))
 
     def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions, subresource: str) -> Object:
-        """The object that a patch made, decoded. A 422 `StatusError` if it is no such object any more."""
+        """Decode a patched object. Raises a 422 `StatusError` if it is no longer valid for its type."""
         try:
             check_kind(resource, changed)
             return self._decoded(resource, changed, options, subresource=subresource)
@@ -278,7 +278,7 @@ class Writer:
         *,
         subresource: str = "",
     ) -> WriteResult:
-        """PATCH with an apply configuration; creates the object if it is missing."""
+        """Apply a configuration (PATCH). Creates the object if it is missing."""
         if not options.manager.name:
             causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
             raise invalid_options("PatchOptions", causes)
@@ -295,7 +295,7 @@ class Writer:
             return self._apply_new(resource, namespace, applied, manager, options)
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
-        merged, _ = decode(resource, merged, applied=True)  # with the defaults of what was not said
+        merged, _ = decode(resource, merged, applied=True)  # with defaults for missing fields
         return self._replace(Replacement(resource, existing, merged, options, subresource, applied=True))
 
     def _apply_new(
@@ -325,7 +325,7 @@ class Writer:
         self._track(replacement)
         self._admit(replacement)
         if replacement.changes_nothing and not takes_managers:
-            return WriteResult(replacement.existing)  # no revision, and no event
+            return WriteResult(replacement.existing)  # neither a new revision nor an event
         replacement.count_generation()
         if replacement.completes_deletion:
             return self._remove(replacement)
@@ -334,7 +334,7 @@ class Writer:
         return WriteResult(stored, obj=new)
 
     def _admit(self, replacement: Replacement) -> None:
-        """Run admission, and validate. Fields that admission adds have no owner. Raises a 422 `StatusError`."""
+        """Run admission and validation. Fields that admission adds have no owner. Raises a 422 `StatusError`."""
         resource, old, new = replacement.resource, replacement.old, replacement.new
         if resource.builtin:
             self.admission.update(resource, new, old)
@@ -347,7 +347,7 @@ class Writer:
             self.plugins.check(self._attributes(resource, new, old, options, replacement.subresource))
 
     def _track(self, replacement: Replacement) -> None:
-        """Give the changed fields to the manager that writes them; an apply has done so already."""
+        """Make the manager the owner of the changed fields. An apply has already done this."""
         if replacement.applied or not replacement.options.tracks_fields:
             return
         given = replacement.options.manager
@@ -357,7 +357,7 @@ class Writer:
     def _remove(self, replacement: Replacement) -> WriteResult:
         """Remove an object whose last finalizer is gone.
 
-        The answer shows what was written, under the version before; the event shows what was stored last.
+        The response has the written object with its previous version. The event has the last stored object.
         """
         resource = replacement.resource
         self.ledger.remove(resource, replacement.old, dry_run=replacement.options.dry_run)
@@ -365,7 +365,7 @@ class Writer:
 
 
 def _rehearsal(manager: FieldManager, options: WriteOptions) -> WriteOptions:
-    """The options of the dry run by which an apply creates an object."""
+    """Return the options of the dry run with which an apply creates an object."""
     later = not options.dry_run
     return replace(
         options,
@@ -379,7 +379,7 @@ def _rehearsal(manager: FieldManager, options: WriteOptions) -> WriteOptions:
 
 
 def _new_uid() -> str:
-    """A random UUID, three times as fast as `str(uuid.uuid4())`."""
+    """Return a random UUID, three times as fast as `str(uuid.uuid4())`."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
@@ -390,7 +390,7 @@ def _other_name(given: str, name: str) -> StatusError:
 
 
 def _go_value(value: Any) -> str:
-    """As Go's %+v prints a map."""
+    """Format a value as Go's %+v formats a map."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{name}:{_go_value(inner)}" for name, inner in sorted(value.items())) + "]"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The options of a write, from its query, validated as the server does it (meta/v1/validation)."""
+"""Parses the options of a write from its query, and validates them as the server does (meta/v1/validation)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class WriteOptions:
     """The options of one write.
 
     Attributes:
-        manager: The field manager that the written fields belong to.
-        dry_run: Answer as usual, and store nothing.
-        admin: A direct call of a test: it may write the status, and missing namespaces are made.
-        internal: A controller of the server itself: it needs no resourceVersion.
+        manager: The field manager that will own the written fields.
+        dry_run: Respond as usual, but store nothing.
+        admin: A direct call of a test. It may write the status, and missing namespaces are created.
+        internal: A write by the server's own controllers, which need no resourceVersion.
         tracks_fields: Keep managedFields up to date.
         validation: The fieldValidation.
         patch: The strategic merge patch, for error messages.
         json_patch: The body is a JSON patch, and `duplicates` are fields of that.
         duplicates: The fields that the body has twice.
-        places: Where in the body each field would be complained of, by the text of the complaint; empty if no field
-            is there twice.
+        places: The position of each field in the body, by the message that would name it. Empty if there are no
+            duplicates.
         force: Take fields from other managers (apply).
-        applied: The body is what an apply configuration makes of nothing: its nulls stay, and are refused.
-        warnings: The warnings for the client, to which the write adds.
-        user: The user that writes, as UserInfo of authentication.k8s.io; empty in a call of the server's own.
-        stored_later: A dry run whose caller stores the object itself.
+        applied: The body is an apply configuration for a new object. Its nulls are kept, and refused.
+        warnings: The warnings for the client. The write appends to them.
+        user: The UserInfo (authentication.k8s.io) of the writing user. Empty for the server's own calls.
+        stored_later: A dry run whose caller stores the object.
     """
 
     manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
@@ -59,7 +59,7 @@ class WriteOptions:
 
 
 def dry_run_causes(values: Sequence[str]) -> Causes:
-    """`dryRun=All` is the only one there is."""
+    """Return the errors of `dryRun`, whose only valid value is `All`."""
     if all(value == "All" for value in values):
         return []
     text = f'Unsupported value: {json.dumps(list(values))}: supported values: "All"'
@@ -78,9 +78,9 @@ def _manager_causes(manager: str) -> Causes:
 
 
 def read_write_options(params: Mapping[str, str], agent: str, kind: str, *, patch: str = "") -> WriteOptions:
-    """Reads and validates; `kind` is of the options (`CreateOptions`). A 422 `StatusError`.
+    """Parse and validate a query. `kind` is the kind of the options (`CreateOptions`). Raises a 422 `StatusError`.
 
-    Without a fieldManager the writer is the program that the User-Agent names.
+    Without a fieldManager, the manager is the program named in the User-Agent.
     """
     manager, validation = params.get("fieldManager", ""), params.get("fieldValidation", "")
     forced = params.get("force", "").lower() in ("1", "true")

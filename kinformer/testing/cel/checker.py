@@ -1,4 +1,4 @@
-"""Gives every node of a syntax tree its type, and every call its overloads, or says what is wrong."""
+"""Assigns a type to every node of a syntax tree and overloads to every call, or reports errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _CHECKED_LITERALS = ("duration", "timestamp", "matches")
 
 
 def check(root: Node, variables: Mapping[str, Type], library: Library, issues: Issues) -> None:
-    """Checks a tree, in place."""
+    """Check a tree, in place."""
     checker = _Checker(variables, library, issues)
     checker.visit(root)
     checker.finish()
@@ -67,15 +67,15 @@ class _Checker:
         self._issues = issues
         self._types = Unifier()
         self._nodes: list[Node] = []
-        self._mixing = 0  # lists in the arguments of `format` may have items of any types
+        self._mixing = 0  # lists in the arguments of `format` may mix item types
 
     def finish(self) -> None:
-        """Puts into all types what was learned of them."""
+        """Substitute the inferred types everywhere."""
         for node in self._nodes:
             node.type = self._types.resolved(node.type, final=True)
 
     def visit(self, node: Node) -> Type:
-        """The type of a node, after that of what is in it."""
+        """Check a node's children, then the node, and return its type."""
         self._nodes.append(node)
         if isinstance(node, Literal):
             node.type = _LITERALS[kind_of(node.value)]
@@ -198,7 +198,7 @@ class _Checker:
         return result
 
     def _check_literal(self, node: Call) -> None:
-        """Refuses constants that never are a duration, a time or a pattern."""
+        """Refuse constants that are not a valid duration, time or pattern."""
         arg = node.args[-1] if node.args else None
         if not isinstance(arg, Literal) or not isinstance(arg.value, str):
             return
@@ -212,7 +212,7 @@ class _Checker:
             self._issues.add(arg.at, f"invalid {node.function} argument")
 
     def _check_format(self, node: Call) -> None:
-        """Refuses a constant format that does not fit the items of a literal list."""
+        """Refuse a constant format that does not match the items of a literal list."""
         text, args = node.target, node.args[0]
         if isinstance(text, Literal) and isinstance(text.value, str) and isinstance(args, ListLiteral):
             kinds = [self._types.resolved(item.type, final=True).kind for item in args.items]
@@ -248,7 +248,7 @@ class _Checker:
         return DYN
 
     def _joined(self, nodes: Sequence[Node], types: Sequence[Type]) -> Type:
-        """The type of all items; literals have one type only."""
+        """Return the common type of all items. Literals must have a single type."""
         result: Type | None = None
         for node, one in zip(nodes, types, strict=True):
             if result is None or self._types.resolved(result).kind == "param":
@@ -311,7 +311,7 @@ class _Checker:
 
 
 def _qualified(node: Node) -> str:
-    """`a.b` of a name with dots; "" for anything else."""
+    """Return a dotted name such as `a.b`, or "" for any other node."""
     if isinstance(node, Ident):
         return node.name.lstrip(".")
     if isinstance(node, Select) and not node.test and not node.optional:

@@ -1,4 +1,4 @@
-"""Estimates what an expression costs at most, for values as large as their schema allows (cel-go's checker/cost.go)."""
+"""Estimates the maximum cost of an expression, for the largest values that schemas allow (cel-go's checker/cost.go)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIST, _MAP = 10, 30
 
 
 def most(root: Node) -> int:
-    """The highest cost of one evaluation of a checked tree."""
+    """Return the maximum cost of one evaluation of a checked tree."""
     return _Estimate().cost(root)
 
 
@@ -38,13 +38,13 @@ def _sum(*costs: int) -> int:
 class _Estimate:
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}  # by id of the node
-        self._named: dict[str, int] = {}  # of the accumulators and of what is bound
+        self._named: dict[str, int] = {}  # sizes of accumulators and bound names
 
     def cost(self, node: Node) -> int:
         return _ESTIMATES[type(node)](self, node)
 
     def size(self, node: Node) -> int:
-        """The largest size of a node's value."""
+        """Return the maximum size of a node's value."""
         found = self._sizes.get(id(node))
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Compiles expressions: from their text and the types of their variables to programs that can be evaluated."""
+"""Compiles expressions and the types of their variables to programs."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ CALL_LIMIT = 1_000_000  # the limit of one evaluation (apiserver/pkg/apis/cel/co
 
 
 class CompileError(Exception):
-    """An expression that cannot be compiled; the text has each issue with its place, as cel-go shows them."""
+    """An expression cannot be compiled. The message lists each issue with its position, as in cel-go."""
 
 
 class InstantiationError(Exception):
-    """A compiled expression with a conversion of a constant that fails."""
+    """A conversion of a constant fails in an expression that otherwise compiles."""
 
 
 class Program:
@@ -58,18 +58,18 @@ class Program:
         self._run = compiled(root)
 
     def most(self) -> int:
-        """The highest cost of one evaluation, by the types of the variables."""
+        """Return the maximum cost of one evaluation, from the types of the variables."""
         try:
             return most(self._root)
         except RecursionError:
             return UNBOUNDED
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> Any:
-        """The value; raises `CELError`."""
+        """Return the value. Raises `CELError`."""
         return self.priced(variables, limit)[0]
 
     def priced(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
-        """The value, and what it cost; raises `CELError`, with the cost as its attribute `cost`."""
+        """Return the value and its cost. Raises `CELError`, whose attribute `cost` has the cost."""
         frame = Frame(variables, limit)
         try:
             return self._run(frame), frame.cost
@@ -82,7 +82,7 @@ class Program:
 
 @cache
 def functions() -> Library:
-    """All functions of Kubernetes' environment."""
+    """Return all functions of Kubernetes' environment."""
     library = standard()
     for add in (add_strings, add_patterns, add_lists, add_quantities, add_networks, add_formats):
         add(library)
@@ -90,7 +90,7 @@ def functions() -> Library:
 
 
 def compile_expression(text: str, variables: Mapping[str, Type], library: Library | None = None) -> Program:
-    """Compiles an expression; raises `CompileError`, or `InstantiationError` if a constant cannot be converted."""
+    """Compile an expression. Raises `CompileError`, or `InstantiationError` if a constant cannot be converted."""
     issues = Issues(text)
     try:
         root = parse(text, issues)
@@ -117,7 +117,7 @@ def _convert_constants(node: Node) -> None:
 
 
 def _names(node: Node) -> list[str]:
-    """The names of variables that a tree mentions."""
+    """Return the names of the variables in a tree."""
     found = [node.name] if isinstance(node, Ident) else []
     return found + [name for one in _below(node) for name in _names(one)]
 

@@ -1,4 +1,4 @@
-"""Makes functions of a checked syntax tree, and runs them."""
+"""Compiles a checked syntax tree to functions, and runs them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MISSING = object()
 
 
 class Lazy:
-    """A variable whose value is computed when it is first read."""
+    """A variable whose value is computed on first use."""
 
     __slots__ = ("_compute", "_error", "_value")
 
@@ -49,7 +49,7 @@ class Lazy:
         self._error: CELError | None = None
 
     def value(self) -> Any:
-        """The value; raises the `CELError` of the first try again."""
+        """Return the value. If the first evaluation failed, raises its `CELError` again."""
         if self._error is not None:
             raise self._error
         if self._value is _MISSING:
@@ -62,7 +62,7 @@ class Lazy:
 
 
 class Frame:
-    """One evaluation: its variables, and what it has cost."""
+    """One evaluation: its variables and its cost so far."""
 
     __slots__ = ("cost", "limit", "variables")
 
@@ -72,14 +72,14 @@ class Frame:
         self.cost = 0
 
     def pay(self, cost: int) -> None:
-        """Adds to the cost; raises CostExceeded above the limit."""
+        """Add to the cost. Raises CostExceeded above the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
 def compiled(node: Node) -> Run:
-    """The function that computes a node."""
+    """Return a function that evaluates a node."""
     return _COMPILERS[type(node)](node)
 
 
@@ -186,7 +186,7 @@ def _dispatched(frame: Frame, node: Call, values: Sequence[Any]) -> Any:
 
 
 def _called(overload: Overload, values: Sequence[Any]) -> Any:
-    """The result of a call; if its type was dyn, the value shows the type of a list's or map's items."""
+    """Return the result of a call. If its type is dyn, the value determines the item type of a list or map."""
     try:
         return overload.run(*values)
     except (TypeError, AttributeError):
@@ -200,7 +200,7 @@ def _flag(value: Any) -> bool:
 
 
 def _decides(node: Call, decisive: bool) -> Run:
-    """`&&` and `||`: an error on one side is none if the other side decides."""
+    """Evaluate `&&` and `||`. An error on one side is ignored if the other side decides."""
     left, right = compiled(node.args[0]), compiled(node.args[1])
 
     def run(frame: Frame) -> Any:

@@ -1,4 +1,4 @@
-"""Declarations of functions: their overloads, what they cost, and what computes them."""
+"""Function declarations: overloads, costs and implementations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kinformer.testing.cel.types import Type, parse_type
 
 __all__ = ["UNBOUNDED", "Library", "Overload", "tenth"]
 
-UNBOUNDED = (1 << 64) - 1  # a size or a cost that nothing limits
+UNBOUNDED = (1 << 64) - 1  # an unlimited size or cost
 
 Sizes = Sequence[int]
 
 
 def tenth(size: int) -> int:
-    """The cost of walking over so many characters: a tenth, rounded up."""
+    """Return the cost of traversing a number of characters: a tenth, rounded up."""
     return min(UNBOUNDED, -(-size // 10))
 
 
@@ -24,7 +24,7 @@ def tenth(size: int) -> int:
 class Overload:
     """One signature of a function.
 
-    `cost` computes the cost of a call from the sizes of its operands (None: 1), `size` that of its result.
+    `cost` computes the cost of a call from the sizes of its operands (None: 1), and `size` the size of its result.
     """
 
     function: str
@@ -36,7 +36,7 @@ class Overload:
     size: Callable[[Sizes], int] | None = None
 
     def takes(self, kinds: Sequence[str]) -> bool:
-        """True if operands of these kinds fit."""
+        """Return True if it accepts operands of these kinds."""
         return len(kinds) == len(self.operands) and all(
             one.kind in ("param", "dyn") or (one.name if one.kind == "opaque" else one.kind) == kind
             for one, kind in zip(self.operands, kinds, strict=True)
@@ -60,7 +60,7 @@ class Library:
         cost: Callable[[Sizes], int] | None = None,
         size: Callable[[Sizes], int] | None = None,
     ) -> None:
-        """Declares a function: `(string, int) -> bool`, or `string.(int) -> bool` for a member of strings."""
+        """Declare a function: `(string, int) -> bool`, or `string.(int) -> bool` for a member of strings."""
         for signature in signatures:
             before, _, result = signature.partition(" -> ")
             target, dot, given = before.partition(".(") if ".(" in before else ("", "", before.lstrip("("))
@@ -71,7 +71,7 @@ class Library:
 
 
 def _separated(text: str) -> list[str]:
-    """The parameters of a signature, cut at the commas outside parentheses."""
+    """Split the parameters of a signature at commas outside parentheses."""
     found, depth, start = [], 0, 0
     for index, char in enumerate(text):
         depth += (char == "(") - (char == ")")

@@ -1,4 +1,4 @@
-"""Cuts the text of an expression into tokens."""
+"""Splits the source of an expression into tokens."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _OPERATOR = re.compile(r"==|!=|<=|>=|&&|\|\||[<>+\-*/%!?:.,()\[\]{}]")
 _STRING = re.compile(r"(?P<prefix>[rR][bB]?|[bB][rR]?|)(?P<quote>\"\"\"|'''|\"|')")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPES.update({one: one for one in "\\'\"`?"})
-_HALF = "=&|"  # begins a token of two characters
+_HALF = "=&|"  # first characters of two-character tokens
 
 
 class Issues:
-    """The errors of an expression, each at its place, in the words of cel-go."""
+    """The errors of an expression with their positions, worded as in cel-go."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.found: list[tuple[int, str]] = []
 
     def add(self, at: int, message: str) -> None:
-        """Adds one, at an offset of the text."""
+        """Add an error at an offset in the source."""
         self.found.append((at, message))
 
     def __bool__(self) -> bool:
@@ -51,7 +51,7 @@ class Issues:
 
 
 class Token(NamedTuple):
-    """A token: `kind` is op, ident, field (in backquotes), literal or end."""
+    """A token. `kind` is op, ident, field (in backquotes), literal or end."""
 
     kind: str
     text: str
@@ -60,7 +60,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str, issues: Issues) -> list[Token]:
-    """The tokens of an expression; other text is an issue, and left out."""
+    """Return the tokens of an expression. Anything else is reported as an issue and skipped."""
     tokens: list[Token] = []
     at = 0
     while at < len(text):
@@ -130,7 +130,7 @@ def _string(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[T
 
 
 def _escape(text: str, at: int, *, binary: bool) -> tuple[str, int]:
-    """The character of an escape sequence, and how long that is; 0 for none."""
+    """Return the character of an escape sequence and the sequence's length, or 0 if it is invalid."""
     mark = text[at + 1]
     if mark in _ESCAPES:
         return _ESCAPES[mark], 2

@@ -1,4 +1,4 @@
-"""The macros: calls that the parser replaces by loops and other nodes."""
+"""Macros: calls that the parser replaces with loops and other nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Args = Sequence[Node]
 
 
 def expand(at: int, name: str, args: Args, target: Node | None, issues: Issues) -> Node | None:
-    """The expansion of a call that is a macro; None for others."""
+    """Expand a macro call. Returns None for other calls."""
     if target is None:
         return _has(at, args, issues) if name == "has" and len(args) == 1 else None
     variables = _VARIABLES.get((name, len(args)))
@@ -143,7 +143,7 @@ def _sort_by(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
     return Call(at, "@sortByAssociatedKeys", [_map(at, target, names, args)], target)
 
 
-# The number of arguments that are variables, by the name of a macro and the number of its arguments.
+# (macro name, number of arguments) -> number of arguments that are variables.
 _VARIABLES = {
     ("all", 2): 1,
     ("all", 3): 2,

@@ -1,4 +1,4 @@
-"""Makes a syntax tree of an expression."""
+"""Parses an expression to a syntax tree."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _STARTS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
-DEPTH = 250  # of parentheses and the like (cel-go's limit)
+DEPTH = 250  # nesting of parentheses and the like (cel-go's limit)
 
 
 class _SyntaxError(Exception):
-    """The rest cannot be parsed; the issue is noted."""
+    """The rest cannot be parsed. The issue has been added."""
 
 
 def parse(text: str, issues: Issues) -> Node | None:
-    """The tree of an expression, with its macros expanded; None if it has syntax errors, which are noted."""
+    """Parse an expression and expand its macros.
+
+    Returns None if there are syntax errors, which are added to `issues`.
+    """
     parser = _Parser(tokenize(text, issues), issues)
     try:
         found = parser.whole()
@@ -234,7 +237,7 @@ class _Parser:
         return Ident(token.at, name)
 
     def _starts_struct(self) -> bool:
-        """True if the name goes on, by dots and further names, to a brace."""
+        """Return True if the name continues with dots and names to a brace."""
         index = self._index
         while self._tokens[index].text == "." and self._tokens[index + 1].kind == "ident":
             index += 2
@@ -280,7 +283,7 @@ class _Parser:
 
 
 def _balanced(function: str, terms: list[Node], places: list[int]) -> Node:
-    """A chain of `&&` or `||` as a tree that is no deeper than it must be."""
+    """Build a balanced tree from a chain of `&&` or `||`."""
     if len(terms) == 1:
         return terms[0]
     middle = (len(terms) + 1) // 2

@@ -1,4 +1,4 @@
-"""Admission policies: the variables of their expressions, and their compilation (apiserver, plugin/cel/compile.go)."""
+"""Compiles admission policies, with the variables of their expressions (apiserver, plugin/cel/compile.go)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _NAMESPACE = object_type(
 
 @dataclass(slots=True)
 class Policy:
-    """A compiled policy; `found` has what is wrong with it."""
+    """A compiled policy. `found` has its errors."""
 
     conditions: list[tuple[str, Program]] = field(default_factory=list)
     variables: list[tuple[str, Program]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Policy:
 
 @cache
 def _library() -> Library:
-    """The functions of an authorizer too, which have types and no answer."""
+    """Return the functions including the authorizer's, which have types but no implementation."""
     library = Library(functions())
     names = ("path", "group", "resource", "subresource", "namespace", "name", "check", "fieldSelector", "labelSelector")
     for name in names:
@@ -114,7 +114,7 @@ class _Compiler:
         self._fields: dict[str, Type] = {}
 
     def program(self, text: str, at: str, wanted: Type | None, *, authorizer: bool = True) -> Program | None:
-        """Compiles an expression; None if it is wrong, which is noted."""
+        """Compile an expression. Returns None if it is invalid, and records the error."""
         variables = {**self._variables, "authorizer": DYN} if authorizer else dict(self._variables)
         if self._fields:
             variables["variables"] = object_type("kubernetes.variables", self._fields)
@@ -186,7 +186,7 @@ class _Compiler:
 
 
 def compile_policy(spec: Object) -> Policy:
-    """Compiles the spec of a ValidatingAdmissionPolicy."""
+    """Compile the spec of a ValidatingAdmissionPolicy."""
     compiler = _Compiler(params=spec.get("paramKind") is not None)
     for index, one in enumerate(spec.get("matchConditions") or []):
         compiler.condition(one, f"spec.matchConditions[{index}]")

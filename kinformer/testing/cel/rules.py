@@ -1,6 +1,6 @@
-"""The rules of a schema (`x-kubernetes-validations`): their compilation, and the validation of objects by them.
+"""Compiles and checks the rules of a schema (`x-kubernetes-validations`).
 
-apiextensions-apiserver, pkg/apis/apiextensions/validation and pkg/apiserver/schema/cel.
+See apiextensions-apiserver, pkg/apis/apiextensions/validation and pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "
 
 
 class Finding(NamedTuple):
-    """Something wrong: the reason of its cause, the path below the schema's, the value if it is shown, and the text."""
+    """An error: its reason, its path relative to the schema, its value if shown, and its message."""
 
     reason: str
     path: str
@@ -33,14 +33,14 @@ class Finding(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A rule that was compiled: or an error in its stead."""
+    """A compiled rule, or the error of its compilation."""
 
     rule: Mapping[str, Any]
     program: Program | None = None
     error: str = ""
     message: Program | None = None
     message_error: str = ""
-    path: str = ""  # of the field that it is about
+    path: str = ""  # the path of the field that it checks
 
     @property
     def uses_old(self) -> bool:
@@ -49,7 +49,7 @@ class Compiled(NamedTuple):
 
 
 def compile_rule(rule: Mapping[str, Any], schema: Schema, own: Type) -> Compiled:
-    """Compiles a rule of a schema whose values have a type."""
+    """Compile a rule of a schema for values of a type."""
     text = rule.get("rule") or ""
     if not text.strip():
         return Compiled(rule)
@@ -80,7 +80,7 @@ def compile_rule(rule: Mapping[str, Any], schema: Schema, own: Type) -> Compiled
 
 
 def field_path(schema: Schema, text: str) -> str | None:
-    """A fieldPath as errors have it: fields with dots, keys of maps in brackets; None for one that is none."""
+    """Format a fieldPath as in errors, with map keys in brackets. Returns None for an invalid path."""
     found = ""
     while text:
         if text.startswith("."):
@@ -105,11 +105,11 @@ def field_path(schema: Schema, text: str) -> str | None:
     return found or None
 
 
-# -- what is wrong with them ------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def check_rules(schema: Schema) -> list[Finding]:
-    """All that is wrong with the rules of the schema of a kind; the costs that are too high come last."""
+    """Return all errors in the rules of a kind's schema. Excessive costs come last."""
     check = _Check()
     check.visit(schema, "", declared(schema, root=True), count=1, within="")
     return [*check.found, *check.total()]
@@ -125,10 +125,10 @@ class _Check:
         self._costs: list[tuple[int, str]] = []
 
     def visit(self, schema: Schema, path: str, own: Type | None, *, count: int | None, within: str) -> bool:
-        """Checks a schema and those below; False if the form of a rule is wrong, and rules above are not compiled.
+        """Check a schema and its children. Returns False if a rule is malformed, so that rules above are not compiled.
 
-        `count` is how often a value occurs at most (None: nothing limits it), `within` the list in which `oldSelf` is
-        not known.
+        `count` is the maximum number of occurrences of a value (None: unlimited). `within` is the list in which
+        `oldSelf` is unknown.
         """
         sound = True
         for name, inner, suffix, below in _children(schema, own):
@@ -176,7 +176,7 @@ class _Check:
         self._costs.append((cost, at))
 
     def total(self) -> Iterator[Finding]:
-        """The rules that together cost too much."""
+        """Yield the rules that together exceed the cost limit."""
         total = min(_NOTHING, sum(cost for cost, _ in self._costs))
         if total <= _TOTAL_LIMIT:
             return
@@ -189,7 +189,7 @@ class _Check:
 
 
 def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, str, Type | None]]:
-    """The schemas below: which kind of child, the schema, what it adds to the path, and its type if that is known."""
+    """Yield the child schemas: kind of child, schema, path suffix, and type if known."""
     for name, inner in (schema.get("properties") or {}).items():
         yield "properties", inner, f".properties[{name}]", (own.fields or {}).get(escaped(name)) if own else None
     last = own.params[-1] if own is not None and own.params else None
@@ -241,7 +241,7 @@ def _form(schema: Schema, rule: Schema, at: str) -> Iterator[Finding]:
 
 
 def _as_go(rule: Schema) -> dict[str, Any]:
-    """A rule as the real server shows it: its internal type, which has no JSON tags."""
+    """Return a rule as a real server prints it: as its internal type, which has no JSON tags."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),

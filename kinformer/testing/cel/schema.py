@@ -1,4 +1,4 @@
-"""The types and values of custom resources, by their schema (apiserver/pkg/cel/common/schemas.go, values.go)."""
+"""The CEL types and values of custom resources, from their schema (apiserver/pkg/cel/common/schemas.go, values.go)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["REQUEST_BYTES", "declared", "escaped", "value_of"]
 
 Schema = Mapping[str, Any]
 
-REQUEST_BYTES = 3 * 1024 * 1024  # of the largest request
+REQUEST_BYTES = 3 * 1024 * 1024  # maximum size of a request
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _RESERVED = frozenset(
@@ -30,7 +30,7 @@ _METADATA = {"type": "object", "properties": {"name": _STRING, "generateName": _
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[-./]")
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
-# The format of a string: its type, the bytes of its shortest JSON, and how long it is at most.
+# String format -> type, minimum bytes of its JSON, and maximum length.
 _FORMATS: Mapping[str, tuple[str, int, int]] = {
     "byte": ("bytes", 2, REQUEST_BYTES - 2),
     "duration": ("google.protobuf.Duration", 3, 32),
@@ -41,7 +41,7 @@ _BYTES = {"bool": 4}
 
 
 def escaped(name: str) -> str:
-    """The name of a field as expressions have it; "" for one that none can have."""
+    """Return the name of a field in expressions, or "" if they cannot access it."""
     if name in _RESERVED:
         return f"__{name}__"
     if not _NAME.fullmatch(name):
@@ -58,7 +58,10 @@ def _with_metadata(schema: Schema) -> Schema:
 
 
 def declared(schema: Schema, *, root: bool = False) -> Type | None:
-    """The type of what a schema describes; None if expressions do not see it. `root`: it is an object of its own."""
+    """Return the type that a schema describes, or None if expressions cannot access it.
+
+    `root` is True for an object.
+    """
     if schema.get(_INT_OR_STRING):
         most = schema.get("maxLength")
         return Type("dyn", limit=REQUEST_BYTES - 2 if most is None else max(0, most) * 4, min_bytes=1)
@@ -128,7 +131,7 @@ def _string(schema: Schema) -> Type:
 
 
 def value_of(schema: Schema, value: Any, *, root: bool = False) -> Any:
-    """The value that expressions see; fields that they do not see are left out."""
+    """Return the value for expressions, without fields that they cannot access."""
     if value is None or schema.get(_INT_OR_STRING):
         return value
     if root or schema.get(_EMBEDDED):
@@ -179,5 +182,5 @@ def _string_value(schema: Schema, value: str) -> Any:
         if form == "byte":
             return base64.b64decode(value, validate=True)
     except (CELError, binascii.Error, ValueError):
-        return value  # validation refuses it before expressions see it
+        return value  # validation refuses it before expressions run
     return value

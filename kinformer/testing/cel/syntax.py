@@ -14,7 +14,7 @@ __all__ = ["Bind", "Call", "Comprehension", "Ident", "ListLiteral", "Literal", "
 
 
 class Node:
-    """A part of an expression, at an offset of its text; the checker gives it its type."""
+    """A part of an expression, at an offset in its source. The checker sets its type."""
 
     __slots__ = ("at", "type")
 
@@ -44,7 +44,7 @@ class Ident(Node):
 
 
 class Select(Node):
-    """A field: `operand.field`, `operand.?field`, or the question whether it is there (`test`)."""
+    """A field selection: `operand.field`, `operand.?field`, or a presence test (`test`)."""
 
     __slots__ = ("field", "operand", "optional", "test")
 
@@ -57,7 +57,7 @@ class Select(Node):
 
 
 class Call(Node):
-    """A call of a function or an operator; a member has a target."""
+    """A call of a function or an operator. A member call has a target."""
 
     __slots__ = ("args", "function", "in_place", "overloads", "target")
 
@@ -66,17 +66,17 @@ class Call(Node):
         self.function = function
         self.args = list(args)
         self.target = target
-        self.overloads: list[Overload] = []  # that fit, by the checker
-        self.in_place = False  # its first argument is a list that nothing else refers to
+        self.overloads: list[Overload] = []  # matching overloads, set by the checker
+        self.in_place = False  # its first argument is a list without other references
 
     @property
     def operands(self) -> list[Node]:
-        """The target, if there is one, and the arguments."""
+        """The target, if any, and the arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
 class ListLiteral(Node):
-    """`[a, ?b]`; `optional` has the indices of items with a question mark."""
+    """A list `[a, ?b]`. `optional` has the indices of items with a question mark."""
 
     __slots__ = ("items", "optional")
 
@@ -108,7 +108,7 @@ class Struct(Node):
 
 
 class Comprehension(Node):
-    """A loop over a list or a map, which all macros with a variable become."""
+    """A loop over a list or a map. All macros with a variable expand to it."""
 
     __slots__ = ("accumulator", "condition", "initial", "range", "result", "second", "step", "variable")
 
@@ -131,13 +131,13 @@ class Comprehension(Node):
         self.second = second  # "" for a macro with one variable
         self.accumulator = accumulator
         self.initial = initial
-        self.condition = condition  # None: the loop runs to its end
+        self.condition = condition  # None: the loop is never cut short
         self.step = step
         self.result = result
 
 
 class Bind(Node):
-    """`cel.bind(name, value, body)`: the value is computed when it is first used."""
+    """`cel.bind(name, value, body)`. The value is computed on first use."""
 
     __slots__ = ("body", "name", "value")
 

@@ -1,4 +1,4 @@
-"""The types that the checker computes with."""
+"""The types of the checker."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NULLABLE = {"object", "opaque", "google.protobuf.Timestamp", "google.protobuf.D
 class Type:
     """A type: its kind, its name and its parameters.
 
-    `fields` are those of an object. `limit` is how large a value may be (characters, items), if a schema says so; types
-    are the same whatever it is.
+    `fields` are an object's fields. `limit` is the maximum size of a value (characters, items) if a schema sets it. It
+    does not affect equality of types.
     """
 
     __slots__ = ("fields", "kind", "limit", "min_bytes", "name", "params")
@@ -55,14 +55,14 @@ class Type:
         self.params = tuple(params)
         self.fields = fields
         self.limit = limit
-        self.min_bytes = min_bytes  # of the shortest JSON of a value
+        self.min_bytes = min_bytes  # length of the shortest JSON of a value
 
     def __str__(self) -> str:
         shown = _SHOWN.get(self.name, self.name)
         return f"{shown}({', '.join(map(str, self.params))})" if self.params else shown
 
     def same(self, other: Type) -> bool:
-        """True if both are one type, parameters included."""
+        """Return True if both types are equal, including parameters."""
         return (
             self.name == other.name
             and self.kind == other.kind
@@ -72,7 +72,7 @@ class Type:
 
     @property
     def is_dyn(self) -> bool:
-        """True if anything may be in it, or if it is the type of an error."""
+        """True for dyn, and for the type of an error."""
         return self.kind in ("dyn", "error")
 
 
@@ -88,37 +88,37 @@ _SIMPLE.update(timestamp=TIMESTAMP, duration=DURATION)
 
 
 def list_of(item: Type, limit: int | None = None) -> Type:
-    """A list of items of one type."""
+    """Return a list of items of one type."""
     return Type("list", params=(item,), limit=limit)
 
 
 def map_of(key: Type, value: Type, limit: int | None = None) -> Type:
-    """A map from keys of one type to values of one type."""
+    """Return a map from keys of one type to values of one type."""
     return Type("map", params=(key, value), limit=limit)
 
 
 def optional_of(inner: Type) -> Type:
-    """A value that may be absent."""
+    """Return a value that may be absent."""
     return Type("optional_type", params=(inner,))
 
 
 def type_of(inner: Type) -> Type:
-    """The type of a type."""
+    """Return the type of a type."""
     return Type("type", params=(inner,))
 
 
 def object_type(name: str, fields: Mapping[str, Type], min_bytes: int = 2) -> Type:
-    """An object with known fields."""
+    """Return an object with known fields."""
     return Type("object", name, fields=fields, min_bytes=min_bytes)
 
 
 def param(name: str) -> Type:
-    """A type parameter."""
+    """Return a type parameter."""
     return Type("param", name)
 
 
 def parse_type(text: str) -> Type:
-    """A type as declarations write it: `list(A)`, `map(string, dyn)`, `net.IP`; one letter is a parameter."""
+    """Parse a declared type: `list(A)`, `map(string, dyn)`, `net.IP`. A single letter is a parameter."""
     found, rest = _parse(text.strip())
     if rest:
         raise ValueError(f"not a type: {text!r}")
@@ -154,12 +154,12 @@ class Unifier:
         self._count = 0
 
     def fresh(self, types: Sequence[Type]) -> list[Type]:
-        """The types with parameters that nothing else has."""
+        """Return the types with fresh type parameters."""
         self._count += 1
         return [self._renamed(one, f"_{self._count}") for one in types]
 
     def fresh_param(self) -> Type:
-        """A parameter of its own: the type of the items of an empty list."""
+        """Return a fresh type parameter, such as the item type of an empty list."""
         self._count += 1
         return param(f"_var{self._count}")
 
@@ -172,7 +172,7 @@ class Unifier:
         return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit)
 
     def resolved(self, one: Type, *, final: bool = False) -> Type:
-        """The type with what is known put in; `final` makes dyn of what stays unknown."""
+        """Return the type with known parameters substituted. `final` replaces unknown ones with dyn."""
         while one.kind == "param" and one.name in self._bound:
             one = self._bound[one.name]
         if one.kind == "param":
@@ -185,7 +185,7 @@ class Unifier:
         return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit, min_bytes=one.min_bytes)
 
     def assign_all(self, targets: Sequence[Type], given: Sequence[Type]) -> bool:
-        """True if each given type is assignable to its target; then the bindings that this makes are kept."""
+        """Return True if each given type is assignable to its target. The resulting bindings are then kept."""
         if len(targets) != len(given):
             return False
         before = dict(self._bound)

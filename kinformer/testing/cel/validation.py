@@ -1,4 +1,4 @@
-"""Evaluates the rules of a schema on an object, and on what it was before."""
+"""Evaluates the rules of a schema on an object and its previous state."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Schema = Mapping[str, Any]
 
 _BUDGET = 10_000_000
 _MESSAGE_BYTES = 5 * 1024
-_KEPT = 512  # schemas whose rules stay compiled
+_KEPT = 512  # schemas whose compiled rules are cached
 _MISSING = object()
 _validators: OrderedDict[int, tuple[Schema, Validator | None]] = OrderedDict()
 
 
 class _Spent(Exception):
-    """No further rule is evaluated."""
+    """The cost budget is used up, so no further rule is evaluated."""
 
 
 class Validator:
-    """The compiled rules of a schema, and of those below it."""
+    """The compiled rules of a schema and its children."""
 
     def __init__(self, schema: Schema, own: Type | None, *, root: bool) -> None:
         self._schema = schema
@@ -48,7 +48,7 @@ class Validator:
         return not (self._rules or self._properties or self._items or self._additional or self._all)
 
     def validate(self, value: Any, old: Any = None) -> tuple[list[Finding], list[Finding]]:
-        """The errors of a value; and those that it had before (`old`), which are let through."""
+        """Return the errors of a value, and separately those that `old` already had, which are accepted."""
         run = _Run()
         with suppress(_Spent):
             self._visit(run, value, _MISSING if old is None else old, "", unchanged=old is not None and value == old)
@@ -107,7 +107,7 @@ class Validator:
 
 
 class _Run:
-    """One validation: the errors so far, and the cost that is left."""
+    """One validation: the errors so far, and the remaining cost budget."""
 
     def __init__(self) -> None:
         self.wrong: list[Finding] = []
@@ -115,7 +115,7 @@ class _Run:
         self._left = _BUDGET
 
     def holds(self, one: Compiled, program: Program, variables: Mapping[str, Any], path: str, kind: str) -> bool:
-        """True if a rule holds, or has failed with an error, which is noted."""
+        """Return True if a rule holds, or if its evaluation fails, which is recorded."""
         shown = (one.rule.get("message") or "").strip() or one.rule["rule"].strip()
         try:
             value, cost = program.priced(variables, CALL_LIMIT)
@@ -147,7 +147,7 @@ class _Run:
         self._left -= cost
 
     def message(self, one: Compiled, variables: Mapping[str, Any]) -> str:
-        """The message of a rule that does not hold."""
+        """Return the message of a rule that does not hold."""
         if one.message is not None:
             try:
                 text = str(one.message.evaluate(variables, CALL_LIMIT)).strip()
@@ -186,7 +186,7 @@ def _validator(schema: Any, own: Type | None) -> Validator | None:
 
 
 def validator_of(schema: Schema) -> Validator | None:
-    """The compiled rules of the schema of a kind; None if it has none. They stay compiled."""
+    """Return the compiled rules of a kind's schema, or None if it has none. They are cached."""
     known = _validators.get(id(schema))
     if known is not None and known[0] is schema:
         return known[1]

@@ -1,4 +1,4 @@
-"""The values of an expression: Python's own if they fit, and classes for the others.
+"""The values of expressions: Python's own types where possible, and otherwise the classes here.
 
 null, bool, int, double, string, bytes, list and map are None, bool, int, float, str, bytes, list and dict.
 """
@@ -36,7 +36,7 @@ _NANO = 1_000_000_000
 
 
 class CELError(Exception):
-    """An expression has no value: a missing key, an overflow, a call that nothing fits."""
+    """An expression has no value: a missing key, an overflow, or a call without a matching overload."""
 
     cost = 0  # the cost so far
 
@@ -46,7 +46,7 @@ class CostExceeded(CELError):
 
 
 def no_overload() -> CELError:
-    """The error of a call that no function of that name takes."""
+    """Return the error of a call without a matching overload."""
     return CELError("no such overload")
 
 
@@ -65,7 +65,7 @@ class Timestamp:
         self.nanos = nanos
 
     def moment(self) -> datetime:
-        """The moment as a datetime, to the second."""
+        """Return the moment as a datetime, to the second."""
         return datetime.fromtimestamp(0, UTC) + timedelta(seconds=self.nanos // _NANO)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class OptionalValue:
 
     @classmethod
     def none(cls) -> OptionalValue:
-        """The absent value."""
+        """Return the absent value."""
         return cls(present=False)
 
 
@@ -116,24 +116,24 @@ class TypeValue:
 
 
 class Opaque:
-    """A value of a type that an extension brings: quantities, addresses, URLs."""
+    """A value of an extension type: quantities, addresses, URLs."""
 
     __slots__ = ()
     cel_type: ClassVar[str] = ""
 
     def equals(self, other: Any) -> bool:
-        """True if both are the same value; `other` is of the same class."""
+        """Return True if both values are equal. `other` has the same class."""
         raise NotImplementedError
 
 
 class SetList(list[Any]):
-    """A list of type `set`: equal in any order, and `+` adds what is missing."""
+    """A list of type `set`: equal in any order, and `+` adds missing items."""
 
     __slots__ = ()
 
 
 class KeyedList(list[Any]):
-    """A list of type `map`: its items are known by some of their fields."""
+    """A list of type `map`, whose items are identified by some of their fields."""
 
     __slots__ = ("keys",)
 
@@ -142,7 +142,7 @@ class KeyedList(list[Any]):
         self.keys = keys
 
     def key_of(self, item: Any) -> tuple[Any, ...]:
-        """The fields that identify an item; a value that is not an object identifies itself."""
+        """Return the fields that identify an item. A value that is not an object identifies itself."""
         return tuple(item.get(key) for key in self.keys) if isinstance(item, Mapping) else (item,)
 
 
@@ -167,7 +167,7 @@ _NUMBERS = {"int", "uint", "double"}
 
 
 def kind_of(value: Any) -> str:
-    """The name of the type of a value, without its parameters."""
+    """Return the name of the type of a value, without its parameters."""
     found = _KINDS.get(type(value))
     if found is None:
         found = str(value.cel_type) if isinstance(value, Opaque) else "map"
@@ -175,7 +175,7 @@ def kind_of(value: Any) -> str:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """True if two values are equal as `==` has it: numbers by value, everything else within its type."""
+    """Return True if two values are equal in CEL: numbers by value, and everything else within its type."""
     first, second = kind_of(left), kind_of(right)
     if first in _NUMBERS and second in _NUMBERS:
         return bool(left == right)
@@ -206,14 +206,14 @@ def _equal_lists(left: list[Any], right: list[Any]) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """The size by which the cost of a call is computed; 1 for a scalar."""
+    """Return the size used to compute the cost of a call. It is 1 for a scalar."""
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     return size_of(value.value) if isinstance(value, OptionalValue) and value.present else 1
 
 
 def double_text(value: float) -> str:
-    """A double as Go's strconv prints it ('g'), in the shortest form that reads back."""
+    """Format a double as Go's strconv does ('g'), in the shortest form that parses back."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -1,7 +1,7 @@
-"""Finds the binaries of a control plane: `etcd`, `kube-apiserver` and, if there is one, `kubectl`.
+"""Finds the binaries of a control plane: `etcd`, `kube-apiserver` and optionally `kubectl`.
 
-The convention is that of controller-runtime (pkg/envtest, tools/setup-envtest/store): one folder holds the
-binaries, `KUBEBUILDER_ASSETS` names it, and `setup-envtest use` leaves it in a per-user store.
+It follows controller-runtime (pkg/envtest, tools/setup-envtest/store): one folder contains the binaries,
+`KUBEBUILDER_ASSETS` names it, and `setup-envtest use` installs it in a per-user store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The binaries of one control plane; `kubectl` is None if the folder has none."""
+    """The binaries of one control plane. `kubectl` is None if the folder has none."""
 
     folder: Path
     etcd: Path
@@ -37,16 +37,16 @@ class Assets:
 def find_assets(assets: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Assets:
     """Find the binaries.
 
-    A folder that was named, by the argument or by `KUBEBUILDER_ASSETS`, is the only one looked at: running
-    other binaries than those asked for would be worse than none. Otherwise the newest version in the store
-    of setup-envtest, then `/usr/local/kubebuilder/bin`, then kinformer's own cache.
+    If the argument or `KUBEBUILDER_ASSETS` names a folder, only that folder is searched, because running other
+    binaries than requested would be worse than failing. Otherwise the order is: the newest version in the store of
+    setup-envtest, `/usr/local/kubebuilder/bin`, and kinformer's own cache.
 
     Args:
         assets: A folder with `etcd` and `kube-apiserver`.
         environ: The environment, by default `os.environ`.
 
     Raises:
-        ConfigError: a binary is missing; the text lists each place with what it lacks.
+        ConfigError: a binary is missing. The message lists each searched place with the missing files.
     """
     environ = os.environ if environ is None else environ
     if assets is not None:
@@ -65,12 +65,12 @@ def find_assets(assets: str | os.PathLike[str] | None = None, environ: Mapping[s
 
 
 def cache_folder(version: str, environ: Mapping[str, str] | None = None) -> Path:
-    """The folder in kinformer's own cache for one version, such as `"1.36.3"`; it need not exist."""
+    """Return the folder in kinformer's cache for a version such as `"1.36.3"`. It may not exist."""
     return _cache_root(os.environ if environ is None else environ) / version
 
 
 def _default_places(environ: Mapping[str, str]) -> list[tuple[Path, list[Path]]]:
-    """Each default place with the folders in it that may hold binaries, newest version first."""
+    """Return each default place with its candidate folders, newest version first."""
     store = _envtest_store(environ) / "k8s"
     suffix = f"-{_go_os()}-{_go_machine()}"
     system = Path("/usr/local/kubebuilder/bin")
@@ -133,7 +133,7 @@ def _assets(folder: Path) -> Assets:
 
 
 def _missing_in(folder: Path) -> str:
-    """The files that a folder lacks to be usable, in words; "" if none."""
+    """Describe the files that a folder lacks, or return "" if it is usable."""
     if not folder.is_dir():
         return "no such folder"
     missing = []

@@ -1,9 +1,9 @@
-"""A real etcd and kube-apiserver on loopback, for tests that a double cannot answer.
+"""A real etcd and kube-apiserver on loopback, for tests that need more than a test double.
 
-The same pair, started the same way, as controller-runtime's envtest (pkg/internal/testing/controlplane). There is no
-controller manager, no scheduler and no kubelet: owner references are not collected, a deleted namespace stays
-Terminating, a Deployment makes no Pods, a Pod stays Pending, and the aggregated ClusterRoles `view`, `edit` and `admin`
-have no rules (give users a Role of your own).
+controller-runtime's envtest starts the same pair in the same way (pkg/internal/testing/controlplane). There is no
+controller manager, no scheduler and no kubelet. So dependents are not garbage collected, a deleted namespace stays
+Terminating, a Deployment creates no Pods, and a Pod stays Pending. The aggregated ClusterRoles `view`, `edit` and
+`admin` have no rules, so give users your own Role.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ __all__ = ["ControlPlane"]
 log = get_logger("kinformer.testing.control_plane")
 
 HOST = "127.0.0.1"
-START_TIMEOUT = 60.0  # seconds to become ready; 3 on two idle cores, and a loaded CI machine may take ten times that
-STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL; the API server waits for open requests in between
-CRD_TIMEOUT = 30.0  # seconds until a new resource is established and served; usually well under one
-POLL = 0.05  # seconds between two questions whether something is ready
+START_TIMEOUT = 60.0  # seconds to become ready. It takes 3 on two idle cores, and ten times that on a loaded CI machine
+STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL, in which the API server waits for open requests
+CRD_TIMEOUT = 30.0  # seconds until a new resource is established and served. Usually well under one
+POLL = 0.05  # seconds between two readiness checks
 PORT_ATTEMPTS = 3  # another process can take a free port before the server has bound it
 
 
 class ControlPlane:
     """A real control plane: `async with ControlPlane() as control_plane: ...`.
 
-    Entering finds the binaries, starts them on free ports with fresh certificates and tokens, and returns when the
-    API server is ready and the namespace `default` exists (about 3 s). Leaving ends both processes and removes the
-    files; if an exception passes through, the files stay and their place is logged. No process is left running,
-    even after a cancellation in the middle of starting (see `kinformer.testing.processes`). Entering and
-    leaving may happen in different tasks.
+    Entering finds the binaries, starts them on free ports with fresh certificates and tokens, and returns when the API
+    server is ready and the namespace `default` exists (about 3 s). Exiting ends both processes and removes the files.
+    If an exception passes through, the files stay and their location is logged. No process is left running, even after
+    a cancellation during the start (see `kinformer.testing.clusters.processes`). Entering and exiting may happen in
+    different tasks.
 
     Args:
-        assets: The folder of the binaries; see `find_assets` for the places looked at without it.
+        assets: The folder with the binaries. By default, `find_assets` searches for them.
         users: Further users, with only the rights that RBAC gives them: names, or a mapping of token to name. The
-            default user is in `system:masters` and may do everything.
-        api_server_flags: Further flags, as `"--name=value"`; one of a name that is set anyway replaces it.
-        etcd_flags: The same for etcd.
-        data_dir: A folder for data, certificates and logs that is kept and can be started from again. By default a
-            temporary one.
+            default user is in `system:masters` and has all rights.
+        api_server_flags: Further flags, as `"--name=value"`. They override default flags with the same name.
+        etcd_flags: Further flags for etcd, as for the API server.
+        data_dir: A folder for data, certificates and logs. It is kept and can be used again. By default, a temporary
+            folder.
 
     Raises:
-        ConfigError: (on entering) binaries are missing; the text lists the folders that were searched.
-        ProcessError: (on entering) a server did not become ready; the text has the end of its log. (On leaving) one
-            had died by itself.
+        ConfigError: (on entering) binaries are missing. The message lists the folders that were searched.
+        ProcessError: (on entering) a server did not become ready. The message has the end of its log. (On exit) a
+            server had died by itself.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ControlPlane:
     ) -> None:
         for name, value in (("api_server_flags", api_server_flags), ("etcd_flags", etcd_flags)):
             if isinstance(value, str):
-                raise ConfigError(f"{name} takes several strings, not one: {value!r}")
+                raise ConfigError(f"{name} expects several strings, not a single one: {value!r}")
         self._asked_assets = assets
         self._logins = Logins(users)
         self._api_server_flags = list(api_server_flags)
@@ -93,19 +93,19 @@ class ControlPlane:
         self._api_server: ChildProcess | None = None
         self._stopped_on_purpose: set[ChildProcess] = set()
         self.keep_files = False
-        """Set it to keep the temporary files also after a success."""
+        """Set to True to keep the temporary files even after a success."""
 
-    # -- what it is -----------------------------------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """`https://127.0.0.1:<port>`, the same until it is left, restarts included."""
+        """`https://127.0.0.1:<port>`, unchanged by restarts."""
         self._api_server_process()
         return f"https://{HOST}:{self._port}"
 
     @property
     def folder(self) -> Path:
-        """Where data, certificates and the two logs are."""
+        """The folder with data, certificates and the two logs."""
         if self._folder is None:
             raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
         return self._folder
@@ -124,7 +124,7 @@ class ControlPlane:
         return self._assets
 
     def token(self, user: str | None = None) -> str:
-        """The bearer token of a user, by default one with all rights.
+        """Return the bearer token of a user, by default one with all rights.
 
         Raises:
             ConfigError: `users` did not name this user.
@@ -132,19 +132,19 @@ class ControlPlane:
         return self._logins.token(user)
 
     def client(self, user: str | None = None) -> Client:
-        """A client for a user, by default one with all rights. To be entered, like every `Client`."""
+        """Return a client for a user, by default one with all rights. Enter it like any `Client`."""
         from kinformer.client.client import Client
 
         return Client.from_url(self.url, token=self.token(user), ssl=self._ssl())
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
-        """Write a kubeconfig (readable by its owner alone: it holds a token) and return its path."""
+        """Write a kubeconfig and return its path. Only its owner can read it, because it contains a token."""
         target = Path(path)
         self._logins.write_kubeconfig(target, server=self.url, authority=self.ca_file.read_bytes(), user=user)
         return target
 
     def log_tail(self, lines: int = 30) -> str:
-        """The last lines of both logs, for a failure report."""
+        """Return the last lines of both logs, for a failure report."""
         children = [child for child in (self._etcd, self._api_server) if child]
         return "\n".join(f"{child.log}:\n{child.tail(lines)}" for child in children) or "(nothing was started)"
 
@@ -152,7 +152,7 @@ class ControlPlane:
 
     async def __aenter__(self) -> Self:
         if self._folder is not None:
-            raise RuntimeError("this control plane has been started before; make another one")
+            raise RuntimeError("this control plane has been started before; create a new one")
         self._assets = find_assets(self._asked_assets)
         self._folder = self._data_dir or Path(tempfile.mkdtemp(prefix="kinformer-control-plane-"))
         try:
@@ -161,7 +161,7 @@ class ControlPlane:
         except BaseException as error:
             self._kill()
             if self._data_dir is None and not isinstance(error, Exception):
-                shutil.rmtree(self._folder)  # cancelled: there is nothing to find out
+                shutil.rmtree(self._folder)  # cancelled, so there is no failure to analyse
             else:
                 log.warning("the control plane did not start; its files are in %s", self._folder, reason="not_started")
             raise
@@ -172,7 +172,7 @@ class ControlPlane:
     ) -> None:
         dead = [child for child in (self._etcd, self._api_server) if child and self._died(child)]
         try:
-            if self._data_dir:  # only data that is wanted later is worth an orderly end
+            if self._data_dir:  # a graceful end is only worthwhile if the data is kept
                 await self.stop_api_server()
                 await self.stop_etcd()
         finally:
@@ -188,7 +188,10 @@ class ControlPlane:
         return not child.running and child not in self._stopped_on_purpose
 
     def _kill(self) -> None:
-        """Both processes have ended when this returns; it neither waits on the loop nor can be cancelled."""
+        """Kill both processes.
+
+        They have ended when this returns. It does not yield to the loop and cannot be cancelled.
+        """
         for child in (self._api_server, self._etcd):
             if child:
                 child.kill()
@@ -196,11 +199,11 @@ class ControlPlane:
     # -- stopping and starting its parts --------------------------------------------------------------------------
 
     async def stop_api_server(self, kill: bool = False) -> None:
-        """End the API server, and leave etcd and the port as they are; nothing to do if it does not run.
+        """Stop the API server, but not etcd, and keep the port. Does nothing if the API server is not running.
 
         Args:
-            kill: SIGKILL, as a crash would be: connections are cut in the middle. Otherwise SIGTERM, and SIGKILL
-                after 10 s, during which the server closes its watches and lets other requests finish.
+            kill: True sends SIGKILL, like a crash: connections are cut immediately. False sends SIGTERM, and SIGKILL
+                after 10 s. Meanwhile the server closes its watches and finishes other requests.
         """
         await self._stop(self._api_server_process(), kill)
 
@@ -208,57 +211,60 @@ class ControlPlane:
         """Start the API server again, on the same port and data, and wait until it is ready.
 
         Raises:
-            RuntimeError: it runs.
-            ProcessError: it did not become ready within 60 s; it needs etcd for that.
+            RuntimeError: it is running.
+            ProcessError: it did not become ready within 60 s. It needs etcd to become ready.
         """
         await self._start_again(self._api_server_process(), self._api_server_is_ready)
 
     async def stop_etcd(self, kill: bool = False) -> None:
-        """End etcd under the API server, which stays and answers what it has to ask etcd for with errors.
+        """Stop etcd, but not the API server. Requests that need etcd then fail.
 
         Args:
-            kill: SIGKILL, as a crash would be. Otherwise SIGTERM, and SIGKILL after 10 s.
+            kill: True sends SIGKILL, like a crash. False sends SIGTERM, and SIGKILL after 10 s.
         """
         await self._stop(self._etcd_process(), kill)
 
     async def start_etcd(self) -> None:
         """Start etcd again, on the same port and data, and wait until it is ready.
 
-        The API server finds it by itself, some seconds later at the latest; watches resume or end.
+        The API server reconnects by itself within some seconds. Watches resume or end.
 
         Raises:
-            RuntimeError: it runs.
+            RuntimeError: it is running.
             ProcessError: it did not become ready within 60 s.
         """
         await self._start_again(self._etcd_process(), self._etcd_is_ready)
 
     async def ensure_running(self) -> None:
-        """Start whichever part was stopped or has died, and wait until it is ready; nothing to do if both run."""
+        """Start each part that was stopped or has died, and wait until it is ready.
+
+        Does nothing if both are running.
+        """
         if not self._etcd_process().running:
             await self.start_etcd()
         if not self._api_server_process().running:
             await self.start_api_server()
 
     async def restart(self, downtime: float = 0.0) -> None:
-        """Stop the API server, wait `downtime` seconds, start it.
+        """Stop the API server, wait `downtime` seconds, and start it again.
 
-        Its watch cache begins anew at the present revision: a watch from an older one is answered with 410
-        (apiserver, pkg/storage/cacher/watch_cache.go, getAllEventsSinceLocked).
+        Its watch cache restarts at the current revision, so a watch from an older one gets a 410 (apiserver,
+        pkg/storage/cacher/watch_cache.go, getAllEventsSinceLocked).
         """
         await self.stop_api_server()
         await asyncio.sleep(downtime)
         await self.start_api_server()
 
-    # -- what tests do to it --------------------------------------------------------------------------------------
+    # -- control by tests -----------------------------------------------------------------------------------------
 
     async def compact(self) -> int:
-        """Make etcd forget all history before the present revision, and return that revision.
+        """Compact etcd's history at the current revision, and return that revision.
 
-        The API server's watch cache still remembers some: a watch from an older revision gets its 410 at once with
-        `api_server_flags=["--watch-cache=false"]`, else after a `restart()`. A LIST that continues from an older
-        revision, or asks for it exactly, may be answered by the watch cache's snapshots too. Without a watch cache, a
-        watch from the very last revision before this one is answered with a 500 ("PrevKv=nil") instead: etcd still has
-        the change, but no longer what was before it.
+        The API server's watch cache keeps some history. So a watch from an older revision gets a 410 immediately only
+        with `api_server_flags=["--watch-cache=false"]`, and otherwise after a `restart()`. Snapshots in the watch
+        cache may still answer a LIST that continues from an older revision or asks for it exactly. Without a watch
+        cache, a watch from the last revision before this one gets a 500 ("PrevKv=nil") instead, because etcd still has
+        the change but no longer its previous value.
         """
         self._api_server_process()
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
@@ -266,17 +272,17 @@ class ControlPlane:
                 session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()}
             )
             if status != 200:
-                raise KinformerError(f"etcd does not tell its revision: {status} {answer}")
+                raise KinformerError(f"etcd does not report its revision: {status} {answer}")
             revision = int(answer["header"]["revision"])
             request = {"revision": str(revision), "physical": True}
             status, answer = await request_json(session, "POST", "/v3/kv/compaction", request)
-            # A second compaction at the same revision has nothing to do, and etcd calls that an error.
+            # etcd reports an error for a second compaction at the same revision.
             if status != 200 and "has been compacted" not in str(answer):
                 raise KinformerError(f"etcd does not compact at {revision}: {status} {answer}")
         return revision
 
     async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-        """Create, or replace, CustomResourceDefinitions, and wait until all their versions are served.
+        """Create or replace CustomResourceDefinitions, and wait until all their versions are served.
 
         Args:
             sources: Files, folders (see `read_crds`) or dicts.
@@ -284,13 +290,13 @@ class ControlPlane:
         Raises:
             ConfigError: a source cannot be read or holds no CustomResourceDefinition.
             APIError: the server refuses one.
-            TimeoutError: one is not served within 30 s; the text has its conditions.
+            TimeoutError: a definition is not served within 30 s. The message has its conditions.
         """
         crds = read_crds(*sources)
         async with self.client() as client:
             await install(client, crds, CRD_TIMEOUT)
 
-    # -- how it is done -------------------------------------------------------------------------------------------
+    # -- implementation -------------------------------------------------------------------------------------------
 
     def _api_server_process(self) -> ChildProcess:
         if self._api_server is None:
@@ -315,7 +321,7 @@ class ControlPlane:
         try:
             await self._wait_ready(child, is_ready)
         except BaseException:
-            self._stopped_on_purpose.add(child)  # reported here, not once more on leaving
+            self._stopped_on_purpose.add(child)  # reported here, not again on exit
             child.kill()
             raise
 
@@ -351,7 +357,7 @@ class ControlPlane:
             f"--listen-client-urls=http://{HOST}:{self._etcd_port}",
             f"--advertise-client-urls=http://{HOST}:{self._etcd_port}",
             f"--listen-peer-urls=http://{HOST}:{peer_port}",
-            "--unsafe-no-fsync",  # the data survives a kill -9, not a power cut
+            "--unsafe-no-fsync",  # the data survives a kill -9, but not a power cut
             "--log-level=error",
         ]
 
@@ -365,12 +371,12 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--allow-privileged=true",
             "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount",  # without a controller manager no Pod would get in
+            "--disable-admission-plugins=ServiceAccount",  # without a controller manager, every Pod would be refused
             f"--service-account-issuer=https://{HOST}:{self._port}/",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
-            "--shutdown-watch-termination-grace-period=2s",  # with none, open watches hold up a SIGTERM for a minute
+            "--shutdown-watch-termination-grace-period=2s",  # without it, open watches delay a SIGTERM by a minute
             "--endpoint-reconciler-type=none",  # the Service `kubernetes` is not used
         ]
 
@@ -402,9 +408,9 @@ class ControlPlane:
         try:
             session = self._session()
         except (FileNotFoundError, ssl.SSLError):
-            return False  # it has not written its certificate, or only half of it
+            return False  # its certificate is not completely written yet
         async with session:
-            # The namespace is made by a controller inside the API server, which /readyz does not wait for.
+            # A controller inside the API server creates the namespace, and /readyz does not wait for it.
             return await is_ok(session, "/readyz") and await is_ok(session, "/api/v1/namespaces/default")
 
 

@@ -1,4 +1,4 @@
-"""Installing CustomResourceDefinitions on a server, and waiting until they are served; plain questions over HTTP."""
+"""Installs CustomResourceDefinitions on a server and waits until they are served, with plain HTTP requests."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kinformer.exceptions import AlreadyExistsError, NotFoundError, ServerError,
 __all__ = ["install", "is_ok", "request_json"]
 
 COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-POLL = 0.05  # seconds between two questions whether it is served
+POLL = 0.05  # seconds between two checks
 
 
 async def request_json(
     session: aiohttp.ClientSession, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> tuple[int, Any]:
-    """The status and the JSON body of one request."""
+    """Send a request, and return the status and the JSON body."""
     async with session.request(method, path, json=body) as response:
         return response.status, await response.json()
 
 
 async def is_ok(session: aiohttp.ClientSession, path: str) -> bool:
-    """True if a GET is answered with 200; False, too, if the connection fails."""
+    """Return True if a GET returns 200. A failed connection returns False too."""
     with suppress(aiohttp.ClientConnectionError, ConnectionError):
         async with session.get(path) as response:
             return response.status == 200
@@ -36,16 +36,16 @@ async def is_ok(session: aiohttp.ClientSession, path: str) -> bool:
 
 
 async def install(client: Client, crds: Sequence[dict[str, Any]], timeout: float) -> None:
-    """Create or replace each, then wait until all are established and answer in every version that they serve.
+    """Create or replace each definition, then wait until all are established and serve all their versions.
 
     Args:
-        client: Entered, with the rights that this needs.
+        client: An entered client with the rights to manage definitions.
         crds: Whole CustomResourceDefinitions.
-        timeout: Seconds for all of them together.
+        timeout: Seconds for all definitions together.
 
     Raises:
         APIError: the server refuses one.
-        TimeoutError: the text has the conditions of the one that was waited for.
+        TimeoutError: a definition is not served in time. The message has its conditions.
     """
     for crd in crds:
         await _create_or_replace(client, crd)
@@ -64,7 +64,7 @@ async def _create_or_replace(client: Client, crd: dict[str, Any]) -> None:
 
 
 async def _wait_served(client: Client, crd: dict[str, Any], deadline: float) -> None:
-    # Established alone comes too early: the handler for the new path follows a moment later.
+    # The condition Established is not sufficient: the handler for the new path follows a moment later.
     spec, name = crd["spec"], crd["metadata"]["name"]
     paths = [
         f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
@@ -80,13 +80,13 @@ async def _wait_served(client: Client, crd: dict[str, Any], deadline: float) -> 
             if not paths:
                 return
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"{name} is not served in time: conditions {conditions}, no answer from {paths}")
+            raise TimeoutError(f"{name} was not served in time: conditions {conditions}, no answer from {paths}")
         await asyncio.sleep(POLL)
 
 
 async def _is_served(client: Client, path: str) -> bool:
     try:
         await client.request("GET", path, params={"limit": "1"})
-    except (NotFoundError, ServerError, TooManyRequestsError):  # not yet, or its watch cache is being filled
+    except (NotFoundError, ServerError, TooManyRequestsError):  # not served yet, or its watch cache is still filling
         return False
     return True

@@ -1,4 +1,4 @@
-"""A cluster that is there already, by its kubeconfig, in the place of a server that tests start themselves."""
+"""An existing cluster, given by its kubeconfig, instead of a server that tests start themselves."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ExistingCluster"]
 
-CRD_TIMEOUT = 60.0  # seconds; it may be far away, and busy
+CRD_TIMEOUT = 60.0  # seconds. The cluster may be remote and busy
 FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 class ExistingCluster:
     """`async with ExistingCluster() as cluster`: the cluster of a kubeconfig's context, as a `ClusterServer`.
 
-    The cluster is not the test's own, so it is neither compacted nor restarted, and has no users for tests.
+    The cluster does not belong to the test, so it cannot be compacted or restarted, and has no test users.
 
     Args:
-        kubeconfig: The file, by default the one that KUBECONFIG names, else `~/.kube/config`.
-        context: Its name; by default the file's current one.
+        kubeconfig: The file, by default the file in KUBECONFIG, or else `~/.kube/config`.
+        context: The name of the context, by default the file's current one.
 
     Raises:
-        ConfigError: (at once) the file or the context cannot be read, or KUBECONFIG names several files.
+        ConfigError: (in the constructor) the file or the context cannot be read, or KUBECONFIG names several files.
     """
 
     def __init__(self, kubeconfig: str | os.PathLike[str] | None = None, *, context: str | None = None) -> None:
@@ -52,16 +52,16 @@ class ExistingCluster:
 
     @property
     def ca_file(self) -> Path | None:
-        """The PEM file of the kubeconfig's authority; None if it has none and relies on the system's."""
+        """The PEM file of the kubeconfig's authority, or None if it relies on the system's authorities."""
         authority = self._connection.tls.ca
         if authority is None or self._folder is None:
             return None
         return self._folder / "ca.crt"
 
     def token(self, user: str | None = None) -> str | None:
-        """Raises `ConfigError`: the kubeconfig decides about the login. Use `client()` or `kubeconfig()`."""
+        """Raise `ConfigError`, because the kubeconfig defines the login. Use `client()` or `kubeconfig()`."""
         raise ConfigError(
-            f"{self._file}: tokens of an existing cluster are not handed out; use client() or kubeconfig()"
+            f"{self._file}: tokens of an existing cluster are not available; use client() or kubeconfig()"
         )
 
     def client(self, user: str | None = None) -> Client:
@@ -80,7 +80,7 @@ class ExistingCluster:
             for entry in config.get(section) or ():
                 for name in FILES:
                     if value := (entry.get(inner) or {}).get(name):
-                        entry[inner][name] = str(self._file.parent / value)  # relative to the file, not to the copy
+                        entry[inner][name] = str(self._file.parent / value)  # relative to the original file
         target = Path(path)
         write_secret(target, yaml.safe_dump(config, sort_keys=False).encode())
         return target
@@ -99,7 +99,7 @@ class ExistingCluster:
         self._refuse("restarted")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise RuntimeError(f"{self.url} is an existing cluster, and not to be {what} by a test")
+        raise RuntimeError(f"{self.url} is an existing cluster, which must not be {what} by a test")
 
     def _no_users(self, user: str | None) -> None:
         if user is not None:

@@ -1,8 +1,8 @@
 """Child processes that never outlive the process that started them.
 
-Three nets, from the best to the last: `ChildProcess.kill` in the owner's cleanup; an `atexit` hook, for owners
-that were never cleaned up; and on Linux the kernel, which kills the child when the thread that started it is
-gone, however it went. Without Linux a SIGKILL of the parent leaves its children running.
+There are three safeguards. `ChildProcess.kill` in the owner's cleanup is the first. An `atexit` hook covers owners
+that were never cleaned up. On Linux, the kernel kills the child when the thread that started it ends for any reason.
+On other systems, a SIGKILL of the parent leaves its children running.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kinformer.exceptions import KinformerError
 
 __all__ = ["ChildProcess", "ProcessError", "free_ports"]
 
-POLL = 0.01  # seconds between two looks at a child that should end; a look is one waitpid
-REAP_TIMEOUT = 5.0  # seconds that the kernel has to deliver a SIGKILL, which takes milliseconds
+POLL = 0.01  # seconds between two checks of a child that should end, each one waitpid call
+REAP_TIMEOUT = 5.0  # seconds for the kernel to deliver a SIGKILL, which takes milliseconds
 
-# The kernel sends `argv[2]` to what this becomes once its parent's thread is gone: prctl(PR_SET_PDEATHSIG), which
-# outlives execve. A parent that died before the call is seen by getppid. This is a program and no `preexec_fn`, since
-# that runs Python between fork and exec, which is unsafe (and a DeprecationWarning) in a process with threads.
+# Runs a program to which the kernel sends signal `argv[2]` when the parent's thread ends: prctl(PR_SET_PDEATHSIG),
+# which survives execve. getppid detects a parent that died before the call. A `preexec_fn` would run Python between
+# fork and exec, which is unsafe (and a DeprecationWarning) in a process with threads.
 _TIED_TO_PARENT = """
 import ctypes, os, sys
 parent, number = int(sys.argv[1]), int(sys.argv[2])
@@ -41,18 +41,18 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class ProcessError(KinformerError):
-    """A child process did not start, did not become ready, or ended by itself; the text has the end of its log."""
+    """A child process did not start, did not become ready, or ended by itself. The message has the end of its log."""
 
 
 class ChildProcess:
-    """One program, its arguments, and the file that takes what it prints.
+    """A program, its arguments, and a log file for its output.
 
-    Starting and killing are plain calls that do not need an event loop; only waiting is asynchronous.
+    Starting and killing are synchronous and need no event loop. Only waiting is asynchronous.
 
     Args:
         name: The name for messages.
         argv: The program (an absolute path) and its arguments.
-        log: The file for its stdout and stderr; a later start appends.
+        log: The file for its stdout and stderr. A later start appends.
     """
 
     def __init__(self, name: str, argv: Sequence[str | os.PathLike[str]], log: Path) -> None:
@@ -73,14 +73,16 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """As `subprocess.Popen.returncode`: None while it runs, negative for a signal."""
+        """The `subprocess.Popen.returncode`: None while it runs, and negative for a signal."""
         return self._process.poll() if self._process else None
 
     def start(self) -> None:
-        """Start it, in a session of its own: a Ctrl-C in the terminal reaches its owner, which then ends it in order.
+        """Start the process in its own session, so that Ctrl-C in a terminal reaches only the owner.
+
+        It then ends the process.
 
         Raises:
-            RuntimeError: it runs already.
+            RuntimeError: it is already running.
             ProcessError: the program cannot be executed.
         """
         if self.running:
@@ -99,9 +101,9 @@ class ChildProcess:
         _children.watch(self)
 
     async def stop(self, timeout: float) -> bool:
-        """SIGTERM, and SIGKILL if it still runs `timeout` seconds later; False if it came to that.
+        """Send SIGTERM, and SIGKILL if it still runs `timeout` seconds later. Return False if SIGKILL was needed.
 
-        It has ended when this returns, and also when it is cancelled: then it is killed at once.
+        The process has ended when this returns. If this is cancelled, the process is killed immediately.
         """
         if self._process is None:
             return True
@@ -118,7 +120,7 @@ class ChildProcess:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it has ended; nothing to do if it has. Blocks for some milliseconds."""
+        """Send SIGKILL and wait until the process has ended. Does nothing if it has. Blocks for some milliseconds."""
         process = self._process
         if process is None:
             return
@@ -128,13 +130,13 @@ class ChildProcess:
         _children.forget(self)
 
     def failure(self, what: str) -> ProcessError:
-        """An error with the event, the exit if it has ended, and the last lines that it printed."""
+        """Return an error with the event, the exit status if it has ended, and the last lines of its output."""
         code = self.returncode
         end = "" if code is None else f" (it ended with status {code})"
         return ProcessError(f"{self.name} {what}{end}. The end of {self.log}:\n{self.tail()}")
 
     def tail(self, lines: int = 30) -> str:
-        """The last lines of its log, each indented; of a long log only the last 64 KiB are read."""
+        """Return the last lines of its log, indented. Only the last 64 KiB of the log are read."""
         if not self.log.exists():
             return "  (no log)"
         with self.log.open("rb") as log:
@@ -144,7 +146,7 @@ class ChildProcess:
 
 
 class _Children:
-    """The children that run, for the `atexit` hook, which is set when the first one starts."""
+    """The running children, for the `atexit` hook, which is installed when the first child starts."""
 
     def __init__(self) -> None:
         self._running: set[ChildProcess] = set()
@@ -152,7 +154,7 @@ class _Children:
 
     def watch(self, child: ChildProcess) -> None:
         if self._hooked_in != os.getpid():
-            # A fork inherits this set and the hook, but the children are not its own to kill.
+            # A forked process inherits this set and the hook, but must not kill its parent's children.
             self._running = set()
             self._hooked_in = os.getpid()
             atexit.register(self._kill_all)
@@ -185,6 +187,6 @@ def _reserved(host: str) -> Iterator[int]:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """That many different TCP ports that were free a moment ago; another process may take one before it is used."""
+    """Return different TCP ports that were free just now. Another process may take one before it is used."""
     with ExitStack() as stack:
         return [stack.enter_context(_reserved(host)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Emptying a namespace of a server that has no controller for it."""
+"""Empties a namespace on a server without a namespace controller."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kinformer.objects.meta import GroupVersionResource
 
 __all__ = ["remove_namespace"]
 
-AT_ONCE = 8  # collections that are emptied at a time
-ATTEMPTS = 5  # an object may be written to by the program under test while it is taken away
+AT_ONCE = 8  # collections emptied concurrently
+ATTEMPTS = 5  # the program under test may write to an object while it is being removed
 
 
 async def remove_namespace(client: Client, name: str) -> None:
-    """Delete a namespace with all that is in it, finalizers or not, as a cluster's namespace controller would.
+    """Delete a namespace with its contents, as a cluster's namespace controller would. Finalizers are ignored.
 
-    A control plane without controllers leaves a deleted namespace Terminating for ever, and its objects in every list
-    over all namespaces. Other objects of the cluster are not touched.
+    A control plane without controllers leaves a deleted namespace Terminating forever, and its objects in every list
+    of all namespaces. Other objects of the cluster are not changed.
 
     Raises:
         APIError: the server refuses.
@@ -42,14 +42,14 @@ async def remove_namespace(client: Client, name: str) -> None:
         body = {**dict(namespace), "spec": {"finalizers": []}}
         await client.request("PUT", f"{path}/finalize", body=body)
     except NotFoundError:
-        return  # the test has removed it, or the server has done so itself
+        return  # the test or the server has removed it
 
 
 async def _empty(client: Client, collection: str) -> None:
     try:
         listed = await client.request("GET", collection)
     except APIError:
-        return  # served by an aggregated API that is away, or a definition that has just been deleted
+        return  # served by an aggregated API that is down, or by a definition that was just deleted
     items: list[dict[str, Any]] = listed["items"]
     for item in items:
         await _remove(client, f"{collection}/{item['metadata']['name']}")

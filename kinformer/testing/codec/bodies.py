@@ -1,4 +1,4 @@
-"""Reading the bodies of requests: JSON and YAML, patches, and their limit."""
+"""Reads request bodies: JSON, YAML and patches, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ Object = dict[str, Any]
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """The body. A 413 `StatusError` above 3 MiB."""
+    """Read the body. Raises a 413 `StatusError` above 3 MiB."""
     parts: list[bytes] = []
     size = 0
     async for part in request.content.iter_any():
         size += len(part)
         if size <= MAX_BODY:
             parts.append(part)
-    if size > MAX_BODY:  # read to its end, so that the client is there for the answer
+    if size > MAX_BODY:  # read to the end, so that the client is ready for the response
         raise failure(413, f"Request entity too large: limit is {MAX_BODY}")
     return b"".join(parts)
 
 
 def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] | None = None) -> Object:
-    """JSON or YAML to a dict; `duplicates` gets the fields that it has twice. A 400 or 415 `StatusError`."""
+    """Parse JSON or YAML. Duplicate fields are added to `duplicates`. Raises a 400 or 415 `StatusError`."""
     media = content_type.partition(";")[0].strip().lower()
     if media == PROTOBUF:
         return _parse_protobuf(body, kind)
-    if media not in ("", "application/json", "application/yaml"):  # protobuf, above all
+    if media not in ("", "application/json", "application/yaml"):  # above all, protobuf
         raise failure(
             415,
             "the body of the request was in an unknown format - accepted media types include: application/json,"
@@ -72,7 +72,7 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
 
 
 def go_kind(value: Any) -> str:
-    """The name that Go's errors have for a value of JSON."""
+    """Return the name of a JSON value's type in Go's errors."""
     return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
@@ -99,7 +99,7 @@ def _unrecognized(kind: str, error: str, shown: str) -> StatusError:
 
 
 class _Pairs:
-    """An object of JSON as it was written, keys that came twice included."""
+    """The members of a JSON object as written, including duplicate keys."""
 
     __slots__ = ("pairs",)
 
@@ -108,13 +108,13 @@ class _Pairs:
 
 
 def find_duplicates(body: bytes) -> list[str]:
-    """The paths of fields that stand twice in their object, in the order of the text."""
+    """Return the paths of duplicate fields, in document order."""
     start = 'duplicate field "'
     return [text[len(start) : -1] for text in complaint_places(body) if text.startswith(start)]
 
 
 def complaint_places(body: bytes) -> dict[str, int]:
-    """Where in a text of JSON each field would be complained of: at once if unknown, at its second time if twice."""
+    """Map each field to the position where Go reports it: the first if unknown, the second if a duplicate."""
     places: dict[str, int] = {}
 
     def walk(value: Any, path: str) -> None:
@@ -134,12 +134,12 @@ def complaint_places(body: bytes) -> dict[str, int]:
 
 
 def json_error(body: bytes) -> str:
-    """Go's message about bytes that are not JSON."""
+    """Return Go's message about bytes that are not JSON."""
     text = body.decode("utf-8", "replace")
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        # From Python 3.13 on a comma before the end is named at the comma; Go looks at what comes after it.
+        # Since Python 3.13 the position of a trailing comma is the comma itself. Go reports the next character.
         at = error.pos + 1 if "trailing comma" in error.msg else error.pos
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
@@ -174,7 +174,7 @@ def json_error(body: bytes) -> str:
 
 @cache
 def _loader() -> Any:
-    """A safe one to which dates and all keys are text, as they are to Kubernetes; it knows which keys came twice."""
+    """Return a safe loader that reads dates and all keys as strings, like Kubernetes, and records duplicate keys."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -183,7 +183,7 @@ def _loader() -> Any:
             self.twice: list[str] = []
 
         def scan_to_next_token(self) -> None:
-            """As go-yaml: a tab is white space too within brackets, and where no key can begin."""
+            """Like go-yaml, accept tabs as white space within brackets and where no key can begin."""
             if self.index == 0 and self.peek() == "\ufeff":
                 self.forward()
             while True:
@@ -215,7 +215,7 @@ def _loader() -> Any:
 
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
-    """Parses YAML, and so JSON; `duplicates` gets the messages about keys that came twice."""
+    """Parse YAML, which includes JSON. Messages about duplicate keys are added to `duplicates`."""
     import yaml
 
     try:
@@ -231,7 +231,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
 
 
 def parse_patch(raw: bytes, duplicates: list[str] | None = None) -> Any:
-    """The JSON of a patch; `duplicates` gets the fields that it has twice. A 400 `StatusError`."""
+    """Parse the JSON of a patch. Duplicate fields are added to `duplicates`. Raises a 400 `StatusError`."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):

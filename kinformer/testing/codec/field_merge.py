@@ -1,8 +1,8 @@
-"""Merges and compares documents of one type: which fields a document sets, and which differ between two.
+"""Merges and compares documents of one type, and finds the fields that a document sets.
 
-A port of structured-merge-diff (typed/merge.go, compare.go, remove.go, tofieldset.go), so that empty maps, empty lists
-and nulls count as they do there: a null or an empty map is a field that is set, an empty list of items is none, and
-neither takes anything from the document that it is merged into.
+A port of structured-merge-diff (typed/merge.go, compare.go, remove.go, tofieldset.go). Empty maps, empty lists and
+nulls are handled as there: a null or an empty map counts as a set field, and an empty list of items does not. Neither
+removes anything from the document that it is merged into.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Comparison", "compare", "merge", "remove", "set_fields", "with_named
 
 Object = dict[str, Any]
 
-ABSENT: Final = object()  # unlike a null, which is a value
+ABSENT: Final = object()  # unlike null, which is a value
 
 
 class Comparison:
-    """The paths that differ between two documents. No path is in two of the sets."""
+    """The paths that differ between two documents. Each path is in at most one of the sets."""
 
     def __init__(self) -> None:
         self.removed: set[Path] = set()
@@ -30,12 +30,12 @@ class Comparison:
 
     @property
     def written(self) -> set[Path]:
-        """The paths whose value is another one now."""
+        """Return the paths that were added or modified."""
         return self.modified | self.added
 
 
 def _kind(node: Node, value: Any) -> str:
-    """The form in which a value is looked at: `map`, `list`, `scalar`, or `""` if the type leaves that to the value."""
+    """Return the form of a value: `map`, `list`, `scalar`, or `""` if the type leaves it to the value."""
     if node.kind != "any":
         return {"struct": "map", "map": "map", "list": "list"}.get(node.kind, "scalar")
     if isinstance(value, dict):
@@ -46,7 +46,7 @@ def _kind(node: Node, value: Any) -> str:
 
 
 def _forms(node: Node, left: Any, right: Any) -> list[str]:
-    """The forms in which two values are looked at, one after the other; the last one decides."""
+    """Return the forms in which to treat two values, in order. The last one decides."""
     if right is ABSENT:
         return [_kind(node, left) or "map"]
     form = _kind(node, right)
@@ -55,7 +55,7 @@ def _forms(node: Node, left: Any, right: Any) -> list[str]:
 
 
 def _items(node: Node, values: list[Any]) -> list[str] | None:
-    """The path elements of the items of a list; None for a list that is one value."""
+    """Return the path elements of a list's items, or None for a list that is a single value."""
     if node.kind != "list":
         return None
     if node.keys_of(values):
@@ -69,7 +69,7 @@ def _items(node: Node, values: list[Any]) -> list[str] | None:
 
 
 def set_fields(node: Node, value: Any) -> set[Path]:
-    """The paths that a document sets, which an applied configuration owns."""
+    """Return the paths that a document sets, which an applied configuration owns."""
     found: set[Path] = set()
     _collect(node, value, (), found)
     return found
@@ -101,7 +101,7 @@ def _collect(node: Node, value: Any, path: Path, found: set[Path]) -> None:
 
 
 def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
-    """The paths, and the fields of a struct that lead to them, which have no owner of their own."""
+    """Return the paths, with the struct fields leading to them, which have no separate owner."""
     found = set(paths)
     for path in list(found):
         at: Node | None = node
@@ -118,11 +118,11 @@ def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
     return found
 
 
-# -- what two documents make together ---------------------------------------------------------------------------------
+# -- merging ----------------------------------------------------------------------------------------------------------
 
 
 def merge(node: Node, live: Any, applied: Any) -> Any:
-    """The live document with what is applied in it; may share parts with both."""
+    """Merge the applied document into the live one. The result may share parts with both."""
     merged = _merge(node, live, applied)
     return {} if merged is ABSENT else merged
 
@@ -147,9 +147,9 @@ def _merge(node: Node, left: Any, right: Any) -> Any:
 
 
 def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list[str]) -> list[Any]:
-    """The items of both lists; common items have the order of the applied list."""
+    """Merge the items of two lists. Common items are in the order of the applied list."""
     lefts, rights = elements[: len(before)], elements[len(before) :]
-    # Items that are in the live list twice are not merged with the applied one, which takes their place.
+    # Duplicate items of the live list are not merged. The applied item replaces them.
     left_values = {one: None if lefts.count(one) > 1 else value for one, value in zip(lefts, before, strict=True)}
     right_values = dict(zip(rights, after, strict=True))
     shared = [one for one in rights if one in left_values]
@@ -175,7 +175,7 @@ def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list
                 at_left, at_right, shared = at_left + 1, at_right + 1, shared[1:]
                 continue
             if left in right_values and shared and shared[0] != left:
-                at_left += 1  # its turn comes with the applied list
+                at_left += 1  # it follows with the applied list
                 continue
         if left is not None:
             if left not in right_values:
@@ -193,7 +193,7 @@ def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list
     return merged
 
 
-# -- what a document is without some fields ---------------------------------------------------------------------------
+# -- removing fields --------------------------------------------------------------------------------------------------
 
 
 class _Branch:
@@ -207,7 +207,7 @@ class _Branch:
 
 
 def remove(node: Node, value: Any, paths: Iterable[Path]) -> Any:
-    """The document without these fields and items; a map or list that loses its last one becomes a null."""
+    """Return the document without these fields and items. A map or list that becomes empty turns into null."""
     root = _Branch()
     for path in paths:
         branch = root
@@ -248,7 +248,7 @@ def _remove(node: Node, value: Any, branch: _Branch) -> Any:
 
 
 def compare(node: Node, old: Any, new: Any) -> Comparison:
-    """The paths that a change from `old` to `new` removes, modifies and adds."""
+    """Return the paths that a change from `old` to `new` removes, modifies and adds."""
     found = Comparison()
     _compare(node, old, new, (), found)
     return found
@@ -274,7 +274,7 @@ def _compare(node: Node, left: Any, right: Any, path: Path, found: Comparison) -
 
 
 def _compare_maps(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
-    """Compares field by field; False if the two are one value each."""
+    """Compare field by field. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
     if node.atomic or not (lefts or rights):
         return False
@@ -285,7 +285,7 @@ def _compare_maps(node: Node, left: Any, right: Any, path: Path, found: Comparis
 
 
 def _compare_lists(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
-    """Compares item by item; False if the two are one value each."""
+    """Compare item by item. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, list) else [] for value in (left, right))
     elements = _items(node, [*lefts, *rights])
     if elements is None or not (lefts or rights):

@@ -1,7 +1,7 @@
-"""Sets of fields: the paths of a document that can be owned, and FieldsV1, in which they are written.
+"""Sets of fields: the ownable paths of a document, and their encoding as FieldsV1.
 
-A path is a tuple of elements as they are written in FieldsV1: `f:name` for a field, `k:{"name":"c"}` for an item of a
-keyed list, `v:"x"` for a member of a set (structured-merge-diff, fieldpath).
+A path is a tuple of FieldsV1 elements: `f:name` for a field, `k:{"name":"c"}` for an item of a keyed list, and `v:"x"`
+for a member of a set (structured-merge-diff, fieldpath).
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ UNOWNED_METADATA = {
     "managedFields",
 }
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_ZERO: tuple[Any, ...] = (None, {}, "", 0)  # the values that Go writes for fields that were never set
+_ZERO: tuple[Any, ...] = (None, {}, "", 0)  # Go's zero values, written for unset fields
 
 
 def item_element(node: Node, item: Object) -> str:
-    """The element of an item of a keyed list."""
-    # structured-merge-diff writes the keys of an item in order of the alphabet
+    """Return the path element of an item of a keyed list."""
+    # structured-merge-diff writes the keys of an item in alphabetical order
     pairs = sorted(zip(node.keys, node.key_of(item), strict=True))
     return "k:" + _compact(dict(pairs))
 
 
 def member_element(value: Any) -> str:
-    """The element of a member of a set."""
+    """Return the path element of a member of a set."""
     return "v:" + json.dumps(value, ensure_ascii=False)
 
 
 def new_fields(node: Node, obj: Object) -> Object:
-    """FieldsV1 of a new object, all of which belongs to its creator."""
+    """Return the FieldsV1 of a new object. Its creator owns all of it."""
     fields: Object = {}
     for name, value in obj.items():
         if name == "metadata":
@@ -74,7 +74,7 @@ def new_fields(node: Node, obj: Object) -> Object:
 
 
 def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
-    """None if there is nothing to own."""
+    """Return the fields of a new value, or None if there is nothing to own."""
     if isinstance(value, dict) and value and not node.atomic:
         if node.kind == "map" and node.item is not None and node.item.kind == "string":
             owned_keys: Object = {f"f:{name}": {} for name in sorted(value)}
@@ -109,7 +109,7 @@ def _new_list(node: Node, value: list[Any], *, fresh: bool) -> Object:
 
 
 def to_fields(paths: set[Path]) -> Object:
-    """FieldsV1. A path that others go through is written as "." below itself."""
+    """Encode paths as FieldsV1. A path that is a prefix of others is written as "." below itself."""
     root: Object = {}
     for path in sorted(paths):
         node = root
@@ -126,7 +126,7 @@ def _without_lone_dots(node: Object) -> Object:
 
 
 def from_fields(fields: Object, path: Path = ()) -> Iterator[Path]:
-    """The paths of FieldsV1."""
+    """Yield the paths of FieldsV1."""
     for name, inner in fields.items():
         if name == ".":
             yield path
@@ -137,7 +137,7 @@ def from_fields(fields: Object, path: Path = ()) -> Iterator[Path]:
 
 
 def owns(fields: Object, path: Path) -> bool:
-    """True if FieldsV1 has this path."""
+    """Return True if FieldsV1 contains this path."""
     node = fields
     for element in path:
         if element not in node:
@@ -147,7 +147,7 @@ def owns(fields: Object, path: Path) -> bool:
 
 
 def ownable_part(obj: Object) -> Object:
-    """The document without the metadata that cannot be owned."""
+    """Return the document without metadata that cannot be owned."""
     return {name: value if name != "metadata" else _owned_metadata(value) for name, value in obj.items()}
 
 

@@ -1,8 +1,8 @@
 """Patches: RFC 6902 JSON patch, RFC 7386 merge patch, and strategic merge patch.
 
-All of them give a new document and leave what they were given alone. Strategic merge follows
-apimachinery/pkg/util/strategicpatch: merge keys, `$patch`, `$deleteFromPrimitiveList`, `$retainKeys`;
-`$setElementOrder` orders what is merged.
+All of them return a new document and do not change their arguments. Strategic merge follows
+apimachinery/pkg/util/strategicpatch: merge keys, `$patch`, `$deleteFromPrimitiveList`, `$retainKeys`, and
+`$setElementOrder` for the order of merged items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RETAIN = "$retainKeys"
 
 
 def patch_kind(content_type: str, resource: ResourceType, subresource: str = "") -> str:
-    """`json`, `merge`, `strategic` or `apply`. A 415 `StatusError` for what the kind does not take."""
+    """Return `json`, `merge`, `strategic` or `apply`. Raises a 415 `StatusError` if the kind does not support it."""
     kind = _PATCHES.get(content_type, "")
     strategic = resource.builtin or subresource == "scale"
     if kind and (strategic or kind != "strategic"):
@@ -46,7 +46,7 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
 
 
 def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The function that makes the new object of the old. A 400 `StatusError` for a body of another kind."""
+    """Return a function that patches an object. Raises a 400 `StatusError` for an invalid body."""
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
     if not isinstance(patch, dict):
@@ -58,12 +58,15 @@ def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any
 
 
 def rejected_patch() -> StatusError:
-    """kube-apiserver's message about a patch that does not fit the object."""
+    """Return kube-apiserver's error for a patch that does not match the object."""
     return failure(422, "the server rejected our request due to an error in our request", details={})
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386; nulls within a list go too if there was no object before (evanphx/json-patch, merge.go)."""
+    """Apply RFC 7386.
+
+    Nulls within a list are also removed if there was no object before (evanphx/json-patch, merge.go).
+    """
     if not isinstance(patch, dict):
         return copy.deepcopy(patch) if isinstance(target, dict) else _without_nulls(patch)
     if not isinstance(target, dict):
@@ -84,7 +87,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for a body that is not a patch."""
+    """Apply RFC 6902. Raises a 422 `StatusError` if an operation fails, or a 400 if the body is not a patch."""
     if not isinstance(operations, list):
         text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {text}")
@@ -106,7 +109,7 @@ def json_patch(target: Any, operations: Any) -> Any:
 
 
 def _check_operation(operation: Any) -> None:
-    """The types of an operation. A 400 `StatusError`; null passes, although it cannot be performed."""
+    """Check the types of an operation. Raises a 400 `StatusError`. Null passes, although it cannot be performed."""
     wrong = ""
     if not isinstance(operation, dict):
         wrong = "" if operation is None else f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"
@@ -135,7 +138,7 @@ def _apply_operation(document: Any, operation: dict[str, Any]) -> Any:
         return _remove(document, path)
     value = copy.deepcopy(operation["value"])
     if kind == "replace":
-        _get(document, path[:-1])  # the last field of an object may be missing, as evanphx/json-patch has it
+        _get(document, path[:-1])  # the last field of an object may be missing, as in evanphx/json-patch
         return _replace(document, path, value)
     if kind == "add":
         return _add(document, path, value)
@@ -190,7 +193,7 @@ def _remove(document: Any, path: list[str]) -> Any:
 
 
 def strategic_patch(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
-    """A strategic merge patch of a built-in object."""
+    """Apply a strategic merge patch to a built-in object."""
     merged = _strategic_map(target, patch, node)
     assert isinstance(merged, dict)
     return merged
@@ -214,7 +217,7 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
         elif value is None:
             merged.pop(name, None)
         elif isinstance(value, dict) and "$patch" in value and name not in merged:
-            continue  # a directive about what is not there
+            continue  # a directive for an absent value
         elif isinstance(value, dict):
             merged[name] = _strategic_map(merged.get(name), value, node.child(name))
         elif isinstance(value, list):
@@ -226,7 +229,7 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
 
 
 def _check_retained(patch: dict[str, Any]) -> None:
-    """A 400 `StatusError` where `$retainKeys` is not a list, or the patch sets what that does not name."""
+    """Raise a 400 `StatusError` if `$retainKeys` is not a list, or if the patch sets keys missing from it."""
     kept = patch[_RETAIN]
     named = {name for name, value in patch.items() if value is not None and not name.startswith("$")}
     if not isinstance(kept, list) or any(name not in kept for name in named):
@@ -256,16 +259,16 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list
 
 
 def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
-    """Patched items in the order wanted; the others keep their places."""
+    """Put patched items in the wanted order. The others keep their positions."""
     rank = {name: index for index, name in enumerate(wanted)}
     names = sorted(items, key=lambda name: rank.get(name, len(rank)))
     return _in_order(target, [items[name] for name in names], [one.get(key) for one in target], names)
 
 
 def _in_order(target: list[Any], patched: list[Any], before: list[Any], names: list[Any]) -> list[Any]:
-    """Patched values in their order; the others of the target keep their places (strategicpatch, mergeSortedSlice).
+    """Put patched values in their order. The others keep their positions (strategicpatch, mergeSortedSlice).
 
-    `before` and `names` are what identifies the values of the target and of the patch.
+    `before` and `names` identify the values of the target and of the patch.
     """
     rest = [(name, one) for name, one in zip(before, target, strict=True) if name not in names]
     fresh = list(dict(zip(names, patched, strict=True)).items())

@@ -1,6 +1,6 @@
-"""Bodies in protobuf, which kubectl and Go's clients send: decoded into the dict that the same body as JSON gives.
+"""Decodes protobuf bodies, which kubectl and Go clients send, to the same dicts as their JSON form.
 
-The numbers of fields are those of the recorded types (`generated.proto` of k8s.io/api).
+Field numbers are from the recorded types (`generated.proto` of k8s.io/api).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Object = dict[str, Any]
 
 
 class ProtobufError(ValueError):
-    """Bytes that are not protobuf of the kind that they name."""
+    """The bytes are not valid protobuf of the kind that they name."""
 
 
 def decode_protobuf(body: bytes) -> Object:
-    """The object in a body. Raises `ProtobufError`; `LookupError` for a kind that is not built in."""
+    """Decode the object in a body. Raises `ProtobufError`, or `LookupError` for a kind that is not built in."""
     if not body.startswith(PREFIX):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -38,7 +38,7 @@ def decode_protobuf(body: bytes) -> Object:
 
 
 def _unknown(data: bytes) -> Object:
-    """runtime.Unknown: the kind, and the bytes of the object."""
+    """Decode a runtime.Unknown: the kind, and the bytes of the object."""
     api_version, kind, raw = "", "", b""
     for number, value in _fields(data):
         if number == 1:
@@ -64,7 +64,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of a message: integers, or the bytes of what has a length or a fixed size."""
+    """Yield (number, value) of a message. Values are integers, or bytes for length-delimited and fixed-size fields."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -110,8 +110,8 @@ def _message(node: Node, data: bytes) -> Object:
 
 
 def field_table(node: Node) -> dict[int, Any]:
-    """The fields of a type by number: name and node, or a table of those of an inlined struct."""
-    key = id(node.fields)  # shared by all references to a type, which live as long as the program
+    """Return the fields of a type by number: name and node, or a table for an inlined struct."""
+    key = id(node.fields)  # shared by all references to a type, and alive as long as the program
     table = _by_fields.get(key)
     if table is None:
         table = _by_fields[key] = _table({name: inner.number for name, inner in node.fields.items()}, node)
@@ -168,7 +168,7 @@ def _int_or_string(value: bytes, node: Node) -> int | str:
 
 
 def _any(value: bytes, node: Node) -> Any:
-    """A value that is JSON inside, or one of the unions in the schema of a definition."""
+    """Decode a value that contains JSON, or a union in the schema of a definition."""
     parts = list(_fields(value))
     if node.go.endswith("JSONSchemaPropsOrArray"):
         many = [_schema(inner) for number, inner in parts if number == 2]
@@ -184,7 +184,7 @@ def _any(value: bytes, node: Node) -> Any:
 
 
 def _schema(data: bytes) -> Object:
-    """A schema within a union, without the zero values that Go puts into a message and leaves out of JSON."""
+    """Decode a schema within a union, without zero values, which Go writes to a message but not to JSON."""
     node = builtin_node("apiextensions.v1.JSONSchemaProps")
     return conform(node, _message(node, data))[0]
 

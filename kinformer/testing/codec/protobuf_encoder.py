@@ -1,7 +1,7 @@
-"""Answers in protobuf: objects, lists, metadata and events of a watch, made of their JSON.
+"""Encodes responses as protobuf: objects, lists, metadata and watch events, from their JSON.
 
-The numbers of fields are those of the recorded types; the messages that all kinds share are in the tables here
-(`generated.proto` of apimachinery). It is meant for metadata, and for clients that take nothing else: JSON is stored.
+Field numbers are from the recorded types. Messages shared by all kinds are in the tables here (`generated.proto` of
+apimachinery). It is for metadata, and for clients that accept nothing else, because objects are stored as JSON.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Object = Mapping[str, Any]
 
 
 def encode_protobuf(body: bytes) -> bytes:
-    """Encode a JSON document: an object, a list, a Status, PartialObjectMetadata or a list of that."""
+    """Encode a JSON document: an object, a list, a Status, PartialObjectMetadata or PartialObjectMetadataList."""
     return _envelope(msgspec.json.decode(body))
 
 
 def encode_lines(data: bytes) -> bytes:
-    """Encode the lines of a watch: each becomes a frame, which begins with its length."""
+    """Encode the lines of a watch as frames, each preceded by its length."""
     return b"".join(_frame(line) for line in data.splitlines() if line)
 
 
@@ -44,7 +44,7 @@ def _frame(line: bytes) -> bytes:
 
 
 def _envelope(document: Object) -> bytes:
-    """runtime.Unknown: the kind, and the bytes of the object."""
+    """Encode a runtime.Unknown: the kind, and the bytes of the object."""
     api_version, kind = document.get("apiVersion", "v1"), document.get("kind", "Status")
     type_meta = text_field(1, api_version) + text_field(2, kind)
     raw = _object(document, api_version, kind)
@@ -93,7 +93,7 @@ def _message(node: Node, value: Object) -> bytes:
 
 def _fields(table: Mapping[int, Any], value: Object) -> Iterator[bytes]:
     for number, entry in table.items():
-        if isinstance(entry, dict):  # a struct that JSON has inlined
+        if isinstance(entry, dict):  # a struct that is inlined in JSON
             inlined = b"".join(_fields(entry, value))
             if inlined:
                 yield field(number, inlined)
@@ -132,7 +132,7 @@ def _int_or_string(number: int, value: int | str, node: Node) -> bytes:
 
 
 def _any(number: int, value: Any, node: Node) -> bytes:
-    """A value that is JSON inside, or one of the unions in the schema of a definition."""
+    """Encode a value that contains JSON, or a union in the schema of a definition."""
     schema = builtin_node("apiextensions.v1.JSONSchemaProps")
     if node.go.endswith("JSONSchemaPropsOrArray"):
         many = isinstance(value, list)

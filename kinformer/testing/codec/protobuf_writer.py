@@ -1,4 +1,4 @@
-"""The wire format of protobuf, as it is written: tags, integers, and fields with a length."""
+"""Writes protobuf's wire format: tags, integers, and length-delimited fields."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def _varint(value: int) -> bytes:
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A message, or bytes."""
+    """Encode a message or bytes."""
     return _varint(number << 3 | _LENGTH) + _varint(len(data)) + data
 
 
 def text_field(number: int, text: str) -> bytes:
-    """A string."""
+    """Encode a string."""
     return field(number, text.encode())
 
 
 def texts_field(number: int, texts: Iterable[str]) -> bytes:
-    """A repeated string."""
+    """Encode a repeated string."""
     return b"".join(text_field(number, text) for text in texts)
 
 
 def integer_field(number: int, value: int) -> bytes:
-    """An integer, or a boolean."""
+    """Encode an integer or a boolean."""
     return _varint(number << 3) + _varint(value)
 
 
 def double_field(number: int, value: float) -> bytes:
-    """A floating-point number."""
+    """Encode a floating-point number."""
     return _varint(number << 3 | 1) + struct.pack("<d", value)

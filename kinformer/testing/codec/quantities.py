@@ -1,4 +1,4 @@
-"""Quantities as kube-apiserver writes them: with the largest suffix that leaves a whole number (api/resource)."""
+"""Quantities in kube-apiserver's canonical form, with the largest suffix that leaves an integer (api/resource)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SMALL = {"n": -9, "u": -6, "m": -3}
 
 
 def amount(text: str) -> Decimal:
-    """A quantity as a number; 0 for what is none."""
+    """Return a quantity as a number, or 0 if it is invalid."""
     return quantity_value(text) or Decimal(0)
 
 
 def quantity_value(text: str) -> Decimal | None:
-    """A quantity as a number; None for what is none."""
+    """Return a quantity as a number, or None if it is invalid."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
@@ -36,10 +36,10 @@ def quantity_value(text: str) -> Decimal | None:
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """The canonical form: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`."""
+    """Return the canonical form: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`."""
     match = _QUANTITY.fullmatch(text)
     if match is None or match[3] is not None:
-        return text  # exponents stay as they are
+        return text  # exponents are kept
     value = amount(text)
     if (match[2] or "").endswith("i") and value == value.to_integral_value():
         return _reduced(int(value), 1024, _BINARY)

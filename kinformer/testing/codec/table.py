@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` shows, for built-in kinds and by the additionalPrinterColumns of CRDs."""
+"""Tables as shown by `kubectl get`, for built-in kinds and from the additionalPrinterColumns of CRDs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Table:
             self._row = lambda obj: [obj["metadata"]["name"], since(obj["metadata"].get("creationTimestamp"))]
 
     def body(self, sources: Sequence[tuple[Object, bytes]], metadata: Object) -> Object:
-        """The Table of a list."""
+        """Return the Table of a list."""
         return {
             "kind": "Table",
             "apiVersion": self._api_version,
@@ -69,7 +69,7 @@ class Table:
         }
 
     def event(self, source: tuple[Object, bytes], *, columns: bool) -> Object:
-        """The Table of one event; its columns stand only in the first of a stream."""
+        """Return the Table of one event. Only the first one in a stream has columns."""
         return {
             "kind": "Table",
             "apiVersion": self._api_version,
@@ -103,7 +103,7 @@ def _custom_cell(column: Mapping[str, Any]) -> Callable[[Object], Any]:
 
     def cell(obj: Object) -> Any:
         found = _find([obj], steps)
-        # Of several values the first is shown (apiextensions, tableconvertor.go).
+        # If there are several values, the first is shown (apiextensions, tableconvertor.go).
         return None if not found or found[0] is None else show(found[0])
 
     return cell

@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 
 
 def pod_row(pod: Object) -> list[Any]:
-    """The cells of a pod."""
+    """Return the cells of a pod."""
     found = PodState.of(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     restarts = str(found.restarts)

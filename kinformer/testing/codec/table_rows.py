@@ -1,6 +1,6 @@
 """The rows of tables for built-in kinds, as `kubectl get` shows them (pkg/printers/internalversion/printers.go).
 
-A row has the cells of all columns, those of `-o wide` too.
+A row has the cells of all columns, including the columns of `-o wide`.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def _pod_template(obj: Object) -> list[Any]:
 
 
 def _plain_row(*names: str) -> Callable[[Object], list[Any]]:
-    """Rows of a name, some fields as they are, and the age."""
+    """Return a function that makes rows of the name, some unchanged fields, and the age."""
     return lambda obj: [_name(obj), *(obj.get(name, "") for name in names), age(obj)]
 
 
@@ -394,7 +394,7 @@ ROWS: Mapping[str, Callable[[Object], list[Any]]] = {
 
 
 def default_row(columns: list[Mapping[str, Any]]) -> Callable[[Object], list[Any]]:
-    """The row of a kind without one of its own: name, age and creation time, `<unknown>` for the rest."""
+    """Return the default row function: name, age and creation time, and `<unknown>` for the rest."""
     made: dict[str, Callable[[Object], Any]] = {
         "Name": _name,
         "Age": age,

@@ -1,4 +1,4 @@
-"""The small words of tables: ages, selectors, lists cut short (apimachinery/pkg/util/duration, printers.go)."""
+"""Formats cells of tables: ages, selectors, shortened lists (apimachinery/pkg/util/duration, printers.go)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 
 
 def human_duration(seconds: int) -> str:
-    """`90s`, `2m5s`, `3h`, `2d`: shorter, the longer it is."""
+    """Format a duration as `90s`, `2m5s`, `3h` or `2d`. Longer durations get fewer digits."""
     if seconds < 0:
         return "0s" if seconds >= -1 else "<invalid>"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
@@ -42,41 +42,41 @@ def _two(large: int, unit: str, small: int, lesser: str) -> str:
 
 
 def since(moment: str | None, unknown: str = "<unknown>") -> str:
-    """The time since a timestamp."""
+    """Format the time since a timestamp."""
     if not moment:
         return unknown
     return human_duration(int((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))
 
 
 def age(obj: Object) -> str:
-    """The age of an object."""
+    """Format the age of an object."""
     return since(obj["metadata"].get("creationTimestamp"))
 
 
 def or_none(value: Any) -> Any:
-    """The value, or `<none>`."""
+    """Return the value, or `<none>`."""
     return value if value not in (None, "") else "<none>"
 
 
 def containers(template: Object) -> tuple[str, str]:
-    """Names and images of a template's containers."""
+    """Return the names and images of a template's containers."""
     found = (template.get("spec") or {}).get("containers") or []
     return ",".join(one.get("name", "") for one in found), ",".join(one.get("image", "") for one in found)
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
-    """`a=b,c=d`."""
+    """Format labels as `a=b,c=d`."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
 
 
 def label_selector(selector: Object | None) -> str:
-    """A LabelSelector in one line."""
+    """Format a LabelSelector as one line."""
     requirements = LabelSelector.from_object(selector or {}).requirements
     return ",".join(str(one) for one in sorted(requirements, key=lambda one: one.key)) or "<none>"
 
 
 def listed(values: Sequence[str], most: int = 3, *, separator: str = ",") -> str:
-    """The first few, and how many more there are."""
+    """Return the first `most` values, and the number of others."""
     if not values:
         return "<none>" if most == 2 else "<unset>"
     text = separator.join(values[:most])

@@ -1,7 +1,7 @@
-"""Decodes objects into Go's types, as kube-apiserver does when it reads and writes built-in objects.
+"""Decodes objects into Go's types, as kube-apiserver does for built-in objects.
 
-Fields that the type does not have are left out and named, values of the wrong type are refused in Go's words, and
-values that Go does not write (empty ones, except pointers) are dropped (sigs.k8s.io/json, encoding/json).
+Fields unknown to the type are dropped and reported. Values of the wrong type are refused with Go's message. Values
+that Go does not write (empty ones, except pointers) are dropped (sigs.k8s.io/json, encoding/json).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 class DecodeError(Exception):
-    """A value that Go cannot decode; the text is Go's."""
+    """Go cannot decode a value. The message is Go's."""
 
 
 class _Reading:
-    """One pass over a document: its place, and its findings."""
+    """One pass over a document: the current position, and the findings."""
 
     __slots__ = ("names", "unknown", "where")
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
-        self.names: list[str] = []  # fields alone, as Go's errors name them
-        self.where: list[str] = []  # with positions, as warnings name them
+        self.names: list[str] = []  # only fields, as in Go's errors
+        self.where: list[str] = []  # with indices, as in warnings
 
     def mismatch(self, value: Any, go: str, struct: str) -> DecodeError:
-        """`json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container`."""
+        """Return `json: cannot unmarshal string into Go struct field PodSpec.spec.x of type []v1.Container`."""
         what = _json_kind(value)
         place = f"Go struct field {struct}.{'.'.join(self.names)}" if self.names else "Go value"
         return DecodeError(f"json: cannot unmarshal {what} into {place} of type {go}")
@@ -57,7 +57,7 @@ def _json_kind(value: Any) -> str:
 
 
 def zero(node: Node) -> Any:
-    """The value that Go writes for a field of this type that was never set."""
+    """Return the value that Go writes for an unset field of this type."""
     if node.pointer:
         return None
     if node.kind == "struct":
@@ -67,10 +67,7 @@ def zero(node: Node) -> Any:
 
 
 def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A fresh document of the type of `node`, and the paths of what the type does not know.
-
-    Raises `DecodeError`.
-    """
+    """Decode a document to the type of `node`. Returns it with the paths of unknown fields. Raises `DecodeError`."""
     reading = _Reading()
     decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
     unknown = reading.unknown
@@ -78,7 +75,7 @@ def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[
 
 
 def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
-    """The unknown paths in the order in which they stand in the document."""
+    """Return the unknown paths in document order."""
     found: list[str] = []
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -105,7 +102,7 @@ def _struct(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
                 decoded[name] = zero(field)
             continue
         kind = field.kind
-        # The two most frequent kinds of value, without a detour.
+        # A fast path for the two most frequent kinds.
         if kind == "string" and type(inner) is str:
             if inner or field.always or field.pointer:
                 decoded[name] = inner
@@ -146,7 +143,7 @@ def _map(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
         raise reading.mismatch(value, node.go, owner)
     item = node.item
     assert item is not None
-    names = value if len(value) < 2 else sorted(value)  # Go writes maps in order
+    names = value if len(value) < 2 else sorted(value)  # Go writes sorted maps
     if item.kind == "string" and all(type(one) is str for one in value.values()):
         return {name: value[name] for name in names}
     read, decoded = _READ[item.kind], {}
@@ -196,7 +193,7 @@ def _bytes(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
 
 
 def _first_bad_byte(text: str) -> int:
-    """Where Go's decoder stops: the first byte that is none of the alphabet, else the end of the last whole group."""
+    """Return where Go's decoder stops: at the first invalid byte, or else the end of the last whole group."""
     bad = re.search(r"[^A-Za-z0-9+/=\r\n]", text)
     return bad.start() if bad else len(text) // 4 * 4
 
@@ -209,7 +206,7 @@ def _time(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
         raise DecodeError(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
     if node.kind == "microtime":
         fraction = re.search(r"(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", value)
-        if fraction is not None and len(fraction[1] or "") != 7:  # Go's layout wants six digits, neither more nor fewer
+        if fraction is not None and len(fraction[1] or "") != 7:  # Go's layout requires exactly six digits
             raise DecodeError(f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{fraction[0]}" as ".000000"')
         return value
     return re.sub(r"\.\d+", "", value) if "." in value else value

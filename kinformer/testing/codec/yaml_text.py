@@ -1,4 +1,4 @@
-"""YAML as sigs.k8s.io/yaml writes it: keys in alphabetical order, double quotes where some are needed, no wrapping."""
+"""Writes YAML like sigs.k8s.io/yaml: keys in alphabetical order, double quotes if needed, no wrapping."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ _Dumper.add_representer(str, _string)
 
 
 def to_yaml(value: Any) -> bytes:
-    """A document of JSON as YAML."""
+    """Encode a JSON document as YAML."""
     text: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1 << 20)
     return text.encode()

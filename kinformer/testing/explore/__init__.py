@@ -1,4 +1,4 @@
-"""Explores an operator under every order of events: faults, restarts, stale caches, in virtual time.
+"""Explores an operator under many orders of events, with faults, restarts and stale caches, in virtual time.
 
 ::
 
@@ -72,7 +72,7 @@ __all__ = [
 
 
 class _Door(ModuleType):
-    """A package that may be called: `from kinformer.testing import explore` gives the decorator too."""
+    """A callable package: `from kinformer.testing import explore` can be used as the decorator."""
 
     __slots__ = ()
     __call__ = staticmethod(explore)

@@ -1,4 +1,4 @@
-"""The director of one history: counts the points that the replicas come to, and has the faults strike there."""
+"""The director of one history: counts the points that replicas reach, and applies the faults there."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kinformer.testing.kinds.status import conflict, failure
 __all__ = ["PLACE_HEADER", "Director"]
 
 PLACE_HEADER = "X-Explored-Place"
-_SPREAD = 0.001  # seconds over which requests of the same instant arrive
-_SILENCE = 120.0  # seconds without an answer: longer than any client waits
-_BEHIND = 3  # revisions that the cache lacks which a killed replica finds when it comes back
-_ACTING = 0.005  # seconds that a replica has to act on an event before it is killed
+_SPREAD = 0.001  # seconds over which simultaneous requests arrive
+_SILENCE = 120.0  # seconds without a response, longer than any client waits
+_BEHIND = 3  # revisions by which the cache lags when a killed replica restarts
+_ACTING = 0.005  # seconds in which a replica can act on an event before it is killed
 _FOREIGN = "kinformer.dev/another-client"
 
 
@@ -52,11 +52,11 @@ class Director:
 
     Args:
         schedule: The faults.
-        trace: Where it writes what happens.
+        trace: The trace to record what happens.
         now: The virtual time.
-        disturbed: Is called with the time until which a fault lasts.
-        delete_definition: Deletes the definition of a resource, and makes it again after so many seconds.
-        delete_namespace: Deletes a namespace, and makes it again after so many seconds.
+        disturbed: Called with the time until which a fault lasts.
+        delete_definition: Deletes the definition of a resource, and creates it again after a number of seconds.
+        delete_namespace: Deletes a namespace, and creates it again after a number of seconds.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Director:
     async def _strike_request(self, strike: Strike, replica: Replica, call: Call, where: str) -> None:
         fault, variant, seconds = strike.fault, strike.variant, strike.seconds
         self._strike(strike, replica, where)
-        if fault == "LostAnswer":  # and what would tell the replica that it was done comes late
+        if fault == "LostAnswer":  # and the events that would show the write to the replica are delayed
             replica.late_until[_base(call)] = self._now() + seconds
             call.response.before_head = self._lose_answer(strike, replica, call, where)
         elif fault == "Stale":
@@ -179,7 +179,7 @@ class Director:
         await call.response.close()
 
     async def _be_silent(self) -> None:
-        self._disturbed(self._now() + _SILENCE)  # a program that waits for the answer is not at rest
+        self._disturbed(self._now() + _SILENCE)  # a program that waits for the response is not at rest
         await asyncio.sleep(_SILENCE)
 
     async def _hold(self, strike: Strike, call: Call) -> None:
@@ -268,10 +268,10 @@ class Director:
                     key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
                     for strike in strikes:
                         await self._strike_event(strike, replica, call, f"{event.type} {resource} {key}", line)
-                    text = f"is told {event.type} {resource} {key} at {version}"
+                    text = f"receives {event.type} {resource} {key} at {version}"
                     self._trace.add(self._now(), replica.name, "event", text, (f"{resource} {key}",))
                 elif call.behind:
-                    call.behind = 0  # the initial state has been told; what follows is late
+                    call.behind = 0  # the initial state has been sent, and later events are delayed
                 if version.isdigit():
                     replica.seen[resource] = int(version)
                 ready.append(line)
@@ -306,7 +306,7 @@ class Director:
 
 
 def _takes_cached(call: Call) -> bool:
-    """True for a read that takes what a cache has."""
+    """True for a read that accepts cached data."""
     return call.info.verb in ("list", "watch") and call.params.get("resourceVersion") == "0"
 
 

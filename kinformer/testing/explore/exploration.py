@@ -1,4 +1,4 @@
-"""The decorator: explores the histories of a program, and tells the shortest one that goes wrong."""
+"""The decorator that explores the histories of a program, and reports the shortest failing one."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ __all__ = ["ExplorationError", "explore", "quietly", "reproduce"]
 Test = Callable[..., Coroutine[Any, Any, None]]
 _REPRODUCED = "__kinformer_reproduced__"
 _RULES = frozenset({"errors", "rest", "lead", "finalizers", "leftovers", "fields"})
-_SHARE = 0.5  # of the schedules with one fault each, tried in order, before hypothesis combines them
-_COLLECTED = 8  # histories after which their garbage is collected, of a few megabytes each
-_EXAMPLES = 10  # of a strategy for the script, of which the longest is the one for single faults
+_SHARE = 0.5  # share of schedules with a single fault, tried in order, before hypothesis combines faults
+_COLLECTED = 8  # histories between garbage collections. Each leaves a few megabytes
+_EXAMPLES = 10  # examples drawn from a script's strategy. The longest one is used for single faults
 
 
 class ExplorationError(AssertionError):
-    """A history in which a check failed, or a rule was broken; its text is the story.
+    """A check failed or a rule was broken in a history. The message is the story.
 
     Attributes:
-        finding: What was wrong.
-        schedule: By which it happens.
+        finding: The failed check or broken rule.
+        schedule: The schedule that reproduces it.
         tried: The number of histories until it was found.
     """
 
@@ -61,16 +61,16 @@ def explore(
     ignore: Iterable[str] = (),
     seed: int | None = None,
 ) -> Callable[[Test], Callable[..., None]]:
-    """Make a test of an operator under every order of events: ``async def test(world)`` declares, and this explores.
+    """Test an operator under many orders of events. ``async def test(world)`` declares, and this decorator explores.
 
-    The first history has no fault. Then come those with one fault each, at each point that the first one came to, and
-    then combinations, which hypothesis chooses and shrinks.
+    The first history has no fault. Then come histories with one fault each, at every point that the first one reached,
+    and then combinations of faults, which hypothesis chooses and shrinks.
 
     Args:
-        schedules: How many histories to try.
+        schedules: The number of histories to try.
         faults: The faults to choose from.
-        ignore: Rules that are not checked: "errors", "rest", "lead", "finalizers", "leftovers", "fields".
-        seed: For hypothesis; None: another one in each run.
+        ignore: Rules to skip: "errors", "rest", "lead", "finalizers", "leftovers", "fields".
+        seed: The seed for hypothesis, or None for a random one in each run.
 
     Raises:
         ConfigError: A rule does not exist, or `schedules` is below 1.
@@ -78,7 +78,7 @@ def explore(
     chosen, ignored = tuple(faults), frozenset(ignore)
     if unknown := ignored - _RULES:
         raise ConfigError(
-            f"explore(ignore=...): no such rule: {', '.join(sorted(unknown))}; there are {sorted(_RULES)}"
+            f"explore(ignore=...): unknown rule: {', '.join(sorted(unknown))}; there are {sorted(_RULES)}"
         )
     if schedules < 1:
         raise ConfigError(f"explore: invalid schedules={schedules!r}: expected 1 or more")
@@ -106,7 +106,7 @@ def explore(
 
 
 def reproduce(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Have a test of `explore` play the one history of this text, which a story ends with."""
+    """Make a test of `explore` play only the history encoded in `text`, which the story of a failure ends with."""
     decode_schedule(text)
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,14 +154,14 @@ class _Exploration:
             if "no running event loop" not in str(error):
                 raise
         declaring.close()
-        raise ConfigError("a test of `explore` declares, and awaits nothing; what awaits belongs into the programs")
+        raise ConfigError("a test of `explore` only declares and must not await: move awaiting code into programs")
 
     def _play(self, schedule: Schedule, draw: Callable[[Any], Any]) -> History:
         return self._history(self._world(draw), schedule)
 
     def _history(self, world: World, schedule: Schedule) -> History:
         if self._tried % _COLLECTED == 0:
-            gc.collect()  # those before
+            gc.collect()  # earlier histories
         self._tried += 1
         history = History(world.plan, schedule, self._ignored)
         history.play()
@@ -180,7 +180,7 @@ class _Exploration:
             history = self._play(schedule, lambda _: next(drawn))
         finding = history.finding
         if finding is None:
-            raise RuntimeError("the history that failed does not fail again: the program does not act alike each time")
+            raise RuntimeError("the failed history does not fail when repeated: the program is not deterministic")
         story = tell(finding, schedule, history.trace, f"found {where}, after {tried} histories")
         raise ExplorationError(story, finding, schedule, tried) from finding.error
 
@@ -255,7 +255,7 @@ def _longest(strategy: Any) -> list[Step]:
 
 @contextmanager
 def _collecting_by_hand() -> Iterator[None]:
-    """Collect garbage between histories and at no other time: a third of their time otherwise."""
+    """Collect garbage only between histories. It would otherwise take a third of their time."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.freeze()
@@ -270,7 +270,7 @@ def _collecting_by_hand() -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Log nothing below CRITICAL: programs under faults log much."""
+    """Log nothing below CRITICAL, because programs under faults log a lot."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

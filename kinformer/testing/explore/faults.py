@@ -1,4 +1,4 @@
-"""The faults that an exploration chooses from; a test may name some: ``faults={Stale, LostAnswer, Restart}``."""
+"""The faults that an exploration chooses from. A test may select some: ``faults={Stale, LostAnswer, Restart}``."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Fault:
     """A kind of fault.
 
     Attributes:
-        name: Its name, in stories and texts.
-        verbs: The requests that it strikes, as in RBAC, "event" for an event of a watch, "cached" for a read that
-            takes what a cache has.
-        text: The words of a story.
-        variants: Its forms.
-        seconds: How long it may last; the first is the simplest.
-        alone: How many of `seconds` are tried as a single fault.
-        first: Where it is in the order in which single faults are tried; smaller is earlier.
+        name: Its name, in stories and encoded schedules.
+        verbs: The requests that it strikes, as in RBAC. "event" is an event of a watch, and "cached" is a read that
+            accepts cached data.
+        text: Its description in a story.
+        variants: Its variants.
+        seconds: Possible durations in seconds. The first is the simplest.
+        alone: The number of `seconds` tried as a single fault.
+        first: Its position in the order in which single faults are tried. Smaller is earlier.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Fault:
     first: int = 0
 
     def strikes_at(self, verb: str, resource: str) -> bool:
-        """True if it may strike this request."""
+        """Return True if the fault may strike this request."""
         if self.name in ("NamespaceDeleted", "ForeignChange") and resource.startswith(_LEASES):
             return False
         return verb in self.verbs
 
     def rank(self, verb: str) -> int:
-        """Return when it is tried alone: writes come first."""
+        """Return the sort key for trying it alone. Writes come first."""
         return self.first + (0 if verb in _WRITES else 2)
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ LostRequest = Fault("LostRequest", _WRITES | _READS, "lost before it arrives", (
 Pause = Fault("Pause", _WRITES | _READS | _EVENT, "the replica is stopped", seconds=(20.0, 2.0, 60.0), first=1)
 Folded = Fault("Folded", _EVENT, "the watch is cut, and history compacted", seconds=(8.0, 1.0, 30.0), first=1)
 CutWatch = Fault("CutWatch", _EVENT, "the watch is cut", ("end", "line", "410"), seconds=(0.0,), first=4)
-Stop = Fault("Stop", _WRITES, "the replica is told to stop", seconds=(1.0, 20.0), first=3)
+Stop = Fault("Stop", _WRITES, "the replica is asked to stop", seconds=(1.0, 20.0), first=3)
 ClockJump = Fault("ClockJump", _WRITES, "the replica's clock jumps", ("+", "-"), seconds=(60.0, 7200.0), first=5)
 NamespaceDeleted = Fault(
     "NamespaceDeleted", _WRITES, "the namespace is deleted, and made again", seconds=(20.0,), first=5
@@ -121,6 +121,6 @@ ALL: tuple[Fault, ...] = (
     NamespaceDeleted,
     DefinitionDeleted,
 )
-"""All of them, the most telling ones first."""
+"""All faults, the most revealing ones first."""
 
 BY_NAME = {fault.name: fault for fault in ALL}

@@ -1,4 +1,4 @@
-"""What is found without being asked: rules that every operator has to keep."""
+"""Built-in rules that every operator must follow, checked in each history."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["Finding", "Rules", "is_bookkeeping"]
 Object = dict[str, Any]
 _LEASES = "coordination.k8s.io/v1/leases"
 _BOOKKEEPING = (_LEASES, "v1/events", "events.k8s.io/v1/events")
-_UNDER_WAY = 0.001  # seconds that a request takes to the server
-_STORM = 400  # writes after the last disturbance; an operator that comes to rest makes a few
+_UNDER_WAY = 0.001  # seconds for a request to reach the server
+_STORM = 400  # writes after the last disturbance. An operator that comes to rest makes only a few
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Finding:
     """A rule that was broken.
 
     Attributes:
-        rule: Its name, which `explore(ignore=...)` takes.
+        rule: Its name, as used in `explore(ignore=...)`.
         text: What happened.
         objects: The objects concerned, as "resource namespace/name".
-        error: The exception that it was, if it was one.
+        error: The exception, if any.
     """
 
     rule: str
@@ -37,7 +37,7 @@ class Finding:
 
 
 def is_bookkeeping(resource: str) -> bool:
-    """True for Leases and Events, which are written at all times."""
+    """Return True for Leases and Events, which are written continually."""
     return resource in _BOOKKEEPING
 
 
@@ -49,29 +49,29 @@ class _Foreign:
 
 
 class Rules:
-    """Looks at each write of one history, and at its end.
+    """Checks each write of one history, and its final state.
 
     Args:
-        server: Whose state it reads.
-        replicas: By name.
-        ignored: The names of rules that it does not check.
+        server: The server whose state it reads.
+        replicas: The replicas by name.
+        ignored: The names of rules to skip.
     """
 
     def __init__(self, server: ExploredServer, replicas: dict[str, Replica], ignored: frozenset[str]) -> None:
         self._server = server
         self._replicas = replicas
         self._ignored = ignored
-        self._holders: dict[str, str] = {}  # lease: the replica that has it
-        self._taken: dict[str, tuple[str, str, float]] = {}  # replica: the lease that was taken from it, by which, when
-        self._foreign: dict[tuple[str, str], _Foreign] = {}  # the last change of an object by others
-        self._made: dict[tuple[str, str], tuple[str, Object]] = {}  # by replicas: who made it, as it was
-        self._removed: dict[tuple[str, str], Object] = {}  # by people: as it was
-        self.writes = 0  # of replicas since the last disturbance, without bookkeeping
+        self._holders: dict[str, str] = {}  # lease -> the replica that holds it
+        self._taken: dict[str, tuple[str, str, float]] = {}  # replica -> lost lease, new holder, time
+        self._foreign: dict[tuple[str, str], _Foreign] = {}  # object -> its last change by others
+        self._made: dict[tuple[str, str], tuple[str, Object]] = {}  # created by replicas: object -> creator and content
+        self._removed: dict[tuple[str, str], Object] = {}  # removed by people: object -> content
+        self.writes = 0  # writes by replicas since the last disturbance, without bookkeeping
 
     def note(
         self, resource: ResourceType, old: Object | None, new: Object | None, actor: str, now: float, arrived: float
     ) -> Iterator[Finding]:
-        """Yield what a write breaks that is made `now`, by a request that came at `arrived`."""
+        """Yield the rules broken by a write at `now`, from a request that arrived at `arrived`."""
         obj = new or old
         assert obj is not None, "a write has an object"
         key = (resource.name, _key(obj))
@@ -118,7 +118,7 @@ class Rules:
         if lost is not None and "lead" not in self._ignored:
             lease, other, at = lost
             if arrived <= at + _UNDER_WAY:
-                return  # no client can call a request back
+                return  # a client cannot recall a request
             text = f"{actor} wrote {key[0]} {key[1]} after {other} had taken the Lease {lease} from it"
             yield Finding("lead", text, (" ".join(key), f"{_LEASES} {lease}"))
 
@@ -130,7 +130,7 @@ class Rules:
             return
         base = key[0]
         if self._replicas[actor].seen.get(base, 0) >= foreign.revision:
-            return  # it knew of it, and may have meant to put it back
+            return  # it had seen the change, and may have reverted it on purpose
         lost = [
             path
             for path in _changed(foreign.before, foreign.after)
@@ -147,13 +147,13 @@ class Rules:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def storm(self) -> Finding | None:
-        """Return the finding that replicas write without end, if they do."""
+        """Return a finding if the replicas never stop writing."""
         if self.writes < _STORM or "rest" in self._ignored:
             return None
         return Finding("rest", f"the program never comes to rest: {self.writes} writes after the last change by others")
 
     def at_rest(self) -> Iterator[Finding]:
-        """Yield what is wrong with a state in which nothing happens any more."""
+        """Yield the faults of a state in which nothing happens any more."""
         kinds = [one for one in self._server.resources() if not is_bookkeeping(one.name)]
         objects = {(one.name, _key(obj)): obj for one in kinds for obj in self._server.list(one.name)}
         if "finalizers" not in self._ignored:
@@ -186,7 +186,7 @@ def _key(obj: Object) -> str:
 
 
 def _is_named_after(obj: Object, owner: Object) -> bool:
-    """True if it has the owner's name: as its own, before a dash, or as a label."""
+    """Return True if the object has the owner's name: as its own name, before a dash, or as a label."""
     name, metadata = owner["metadata"]["name"], obj["metadata"]
     if owner["metadata"].get("namespace", metadata.get("namespace")) != metadata.get("namespace"):
         return False

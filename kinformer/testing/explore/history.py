@@ -1,4 +1,4 @@
-"""One history: a cluster, the replicas of some programs, and people, from the first start until all is at rest."""
+"""One history: a cluster, the replicas of some programs, and people, from the first start until all are at rest."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kinformer.testing.simulation.sealed import sealed
 
 __all__ = ["Goal", "History", "Plan", "Program"]
 
-_START = 2.0  # seconds until people begin
-_SLICE = 2.0  # seconds between two looks at whether it is over
-_REST = 12.0  # seconds without a write after which a history is over; more than most retries take
-_AGAIN = 1.0  # seconds between two looks at whether a deleted namespace or definition is gone
+_START = 2.0  # seconds until the script begins
+_SLICE = 2.0  # seconds between two checks for the end
+_REST = 12.0  # seconds without a write after which a history is over, longer than most retries
+_AGAIN = 1.0  # seconds between two checks whether a deleted namespace or definition is gone
 _NAMESPACES = "v1/namespaces"
 _DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 Check = Callable[[ClusterState], object]
@@ -48,7 +48,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Goal:
-    """A check that has to hold in the end, and by when."""
+    """A check that must hold in the end, and its deadline."""
 
     check: Check
     within: float
@@ -56,7 +56,7 @@ class Goal:
 
 @dataclass
 class Plan:
-    """What a test declares."""
+    """The declarations of a test."""
 
     objects: list[Object] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
@@ -66,12 +66,12 @@ class Plan:
 
 
 class History:
-    """Plays a plan by a schedule.
+    """Plays a plan with a schedule.
 
     Attributes:
-        trace: What happened.
-        finding: What was wrong; None: nothing.
-        points: How often the replicas came to each point.
+        trace: The trace of events.
+        finding: The failure, or None.
+        points: How often the replicas reached each point.
     """
 
     def __init__(self, plan: Plan, schedule: Schedule, ignored: Iterable[str] = ()) -> None:
@@ -101,7 +101,7 @@ class History:
 
     @property
     def points(self) -> dict[Point, int]:
-        """The points of the replicas that faults may strike, with how often they came there."""
+        """The points that faults may strike, with how often the replicas reached each one."""
         return {
             Point(replica.index, verb, resource): count
             for replica in self._director.replicas.values()
@@ -110,7 +110,7 @@ class History:
         }
 
     def play(self) -> Finding | None:
-        """Play it, and return what was wrong."""
+        """Play the history, and return the failure, if any."""
         simulation = self._simulation
         with sealed(self._schedule.seed, EPOCH) as move:
             simulation.before_each_turn = move
@@ -199,13 +199,13 @@ class History:
         self._disturbed(self._simulation.now + seconds)
 
     def _make_namespace(self, name: str) -> None:
-        if self._server.get(_NAMESPACES, None, name) is not None:  # what is in it has finalizers still
+        if self._server.get(_NAMESPACES, None, name) is not None:  # its contents still have finalizers
             self._simulation.later(_AGAIN, lambda: self._make_namespace(name))
             return
         self._disturbed(self._simulation.now)
         self._make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
     def _trace(self, actor: str, kind: str, text: str, objects: tuple[str, ...] = ()) -> None:
         self.trace.add(self._simulation.now, actor, kind, text, objects)
@@ -242,7 +242,7 @@ class History:
                     self._found(Finding("always", f"{_name(check)} does not hold"))
 
     def _holds(self, check: Check) -> bool:
-        """Ask a check. The clocks that it reads are simulated, also between the turns of the processes."""
+        """Evaluate a check, under simulated clocks even between the steps of the processes."""
         with self._process.loop.as_running():
             return check(self._state) is not False
 
@@ -321,7 +321,7 @@ class History:
     def _look_for_lost_errors(self) -> None:
         processes = [one.process for one in self._director.replicas.values() if one.process is not None]
         if any(process.loop.has_unseen_errors for process in processes):
-            gc.collect(0)  # a task that nothing refers to tells its loop when it goes
+            gc.collect(0)  # an unreferenced task notifies its loop when it is collected
         for replica in self._director.replicas.values():
             for context in replica.process.loop.errors if replica.process is not None else ():
                 error = context.get("exception")

@@ -1,4 +1,4 @@
-"""A replica of a program: its processes, one after the other, and what it has been told."""
+"""A replica of a program: its successive processes, and the events that it has received."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Main", "Replica"]
 
 Main = Callable[[Client], Awaitable[object]]
-_STOPPING = 30.0  # seconds that an orderly end may take, as the kubelet gives a pod
-_AGAIN = 1.0  # seconds until a program that ended by an error that it may end by is started again
+_STOPPING = 30.0  # grace period in seconds, as the kubelet gives a pod
+_AGAIN = 1.0  # seconds until a program that ended with a permitted error is restarted
 
 
 class Replica:
@@ -27,11 +27,11 @@ class Replica:
 
     Args:
         index: Its number among all replicas, from 1.
-        name: In stories.
+        name: Its name in stories.
         main: The program.
-        faulty: True if faults strike it.
-        may_raise: The errors by which the program may end: it is started again then, as by its Deployment.
-        fail: Is told of an error by which it must not end.
+        faulty: True if faults may strike it.
+        may_raise: Errors with which the program may end. It is then restarted, as by a Deployment.
+        fail: Called with any other error that ends the program.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Replica:
         self.name = name
         self.faulty = faulty
         self.counts: Counter[tuple[str, str]] = Counter()  # requests and events so far, by verb and resource
-        self.seen: dict[str, int] = {}  # the newest revision that it was told of, by resource
-        self.late_until: dict[str, float] = {}  # until when events of a resource are held up
-        self.behind = 0  # revisions that the cache lacks from which its next process lists
+        self.seen: dict[str, int] = {}  # the newest revision that it has seen, by resource
+        self.late_until: dict[str, float] = {}  # resource -> time until which its events are delayed
+        self.behind = 0  # revisions by which the cache lags when its next process lists
         self.process: Process | None = None
         self._simulation = simulation
         self._trace = trace
@@ -70,7 +70,7 @@ class Replica:
 
     @property
     def is_running(self) -> bool:
-        """True unless it is dead, stopped or has ended."""
+        """True unless it was killed, was stopped or has ended."""
         process = self.process
         return process is not None and not process.dead and process.stopped_until <= self._simulation.now
 
@@ -98,7 +98,7 @@ class Replica:
             self.kill(_AGAIN, told=False)
 
     def kill(self, away: float, *, told: bool = True) -> None:
-        """End its process at once, as SIGKILL does, and start another one after so many seconds."""
+        """End its process immediately, as SIGKILL does, and start another one after `away` seconds."""
         process = self.process
         if process is None or process.dead:
             return
@@ -110,11 +110,11 @@ class Replica:
         self._simulation.later(away, self.start)
 
     def stop(self, away: float) -> None:
-        """Ask it to end, by SIGTERM; start another one after."""
+        """Ask its process to end, with SIGTERM, and start another one afterwards."""
         process = self.process
         if process is None or process.dead or self._stopping:
             return
-        self._note("is told to stop (SIGTERM)")
+        self._note("is asked to stop (SIGTERM)")
         self._stopping = True
         if not process.loop.send_signal(signal.SIGTERM) and self._task is not None:
             process.loop.call_soon(self._task.cancel)
@@ -122,7 +122,7 @@ class Replica:
         self._simulation.later(_STOPPING + away, lambda: self.kill(away) if self.owner == owner else None)
 
     def pause(self, seconds: float) -> None:
-        """Execute nothing for so long, while time goes on."""
+        """Execute nothing for this long, while time goes on."""
         if self.process is not None and not self.process.dead:
             self._note(f"executes nothing for {seconds:g} s")
             self.process.stop(seconds)

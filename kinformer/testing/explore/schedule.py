@@ -1,4 +1,4 @@
-"""The schedule: which faults strike at which points of a program, and everything else that is chosen."""
+"""The schedule: which faults strike at which points of a program, and all other random choices."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Point", "Schedule", "Strike", "decode_schedule", "draw_schedule", "encode_schedule", "single_strikes"]
 
-PACES = (5.0, 0.0, 0.05, 0.7, 30.0)  # seconds before a step of the script; the first is the simplest
+PACES = (5.0, 0.0, 0.05, 0.7, 30.0)  # seconds before a step of the script. The first is the simplest
 _MOST_STRIKES = 5
-_BEYOND = 2  # a fault may make a program ask more often than it did without
+_BEYOND = 2  # a fault may cause more requests than without it
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a program's talk with the server, which is the same in each run: its n-th such request, or event."""
+    """A reproducible point in a program's communication with the server: its n-th request or event of a kind."""
 
     replica: int
-    verb: str  # as in RBAC; "event" for one of a watch, "cached" for a read that takes what a cache has
+    verb: str  # as in RBAC. "event" is an event of a watch, "cached" a read that accepts cached data
     resource: str
     number: int = 0
 
@@ -42,13 +42,13 @@ class Strike(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, array_like=True):
-    """One history, up to what the program does.
+    """All choices of one history, except the program's own behaviour.
 
     Attributes:
-        seed: Of random numbers, names and the order of what arrives at the same time.
+        seed: The seed of random numbers, names and the order of simultaneous arrivals.
         strikes: The faults.
-        paces: Seconds before each step of the script; 5 for those that it does not name.
-        steps: The steps, if a strategy made them.
+        paces: Seconds before each step of the script. Steps beyond its end get 5.
+        steps: The steps, if a strategy generated them.
     """
 
     seed: int = 0
@@ -58,20 +58,20 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_schedule(schedule: Schedule) -> str:
-    """Return a schedule as a text for `reproduce`."""
+    """Encode a schedule as a string for `reproduce`."""
     return base64.urlsafe_b64encode(zlib.compress(msgspec.json.encode(schedule), 9)).decode()
 
 
 def decode_schedule(text: str) -> Schedule:
-    """Return the schedule of a text.
+    """Return the schedule encoded in a string.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The string is not an encoded schedule.
     """
     try:
         return msgspec.json.decode(zlib.decompress(base64.urlsafe_b64decode(text)), type=Schedule)
     except (ValueError, zlib.error, msgspec.DecodeError) as error:
-        raise ConfigError(f"reproduce: {text!r} is not the text of a schedule: {error}") from None
+        raise ConfigError(f"reproduce: {text!r} is not an encoded schedule: {error}") from None
 
 
 def _chosen(faults: Iterable[Fault]) -> list[Fault]:
@@ -80,7 +80,7 @@ def _chosen(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator[tuple[Fault, str, Point, int]]:
-    """Yield what may strike where, with the number of such points: of the likeliest faults first, writes first."""
+    """Yield each possible fault and point, with the number of such points. Likely faults and writes come first."""
     cached = {point.replica for point in points if point.verb == "cached"}
     for fault in _chosen(faults):
         for point, variant in product(points, fault.variants):
@@ -90,7 +90,7 @@ def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator
 
 
 def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int) -> Iterator[Schedule]:
-    """Yield the schedules of one fault each, at most so many: for each first the points of writes."""
+    """Yield at most `most` schedules with one fault each. For each fault, the points of writes come first."""
     found = [
         (
             fault.rank(point.verb) + number + 2 * later,
@@ -108,7 +108,7 @@ def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int)
 
 
 def draw_schedule(draw: DrawFn, faults: Iterable[Fault], points: dict[Point, int], steps: int) -> Schedule:
-    """Draw a schedule by hypothesis."""
+    """Draw a schedule with hypothesis."""
     from hypothesis import strategies as st
 
     combinations = list(_combinations(faults, points))

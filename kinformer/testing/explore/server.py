@@ -1,4 +1,4 @@
-"""The API server of an exploration: the embedded one, whose requests pass a director, with a garbage collector."""
+"""The API server of an exploration: the embedded server with a garbage collector, whose requests pass a director."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PORT = 443
 URL = f"http://{API_SERVER}:{PORT}"
 COLLECTOR = "garbage collector"
 ACTOR: ContextVar[str] = ContextVar("ACTOR", default="cluster")
-"""Who makes the write that is under way."""
+"""The actor of the current write."""
 ARRIVED: ContextVar[float] = ContextVar("ARRIVED", default=0.0)
-"""When the request came that makes this write."""
+"""The time at which the current write's request arrived."""
 
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 Object = dict[str, Any]
@@ -35,8 +35,8 @@ class ExploredServer(APIServer):
 
     Args:
         clock: The clocks of its process.
-        serve: Answers each request; it gets the call, and what would answer it.
-        later: Calls a function after so many seconds.
+        serve: Answers each request. It is called with the call and its default handler.
+        later: Calls a function after a number of seconds.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class ExploredServer(APIServer):
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         super().__init__(host=API_SERVER, port=PORT, clock=clock)
-        self.lost: set[str] = set()  # resources whose definition a fault has deleted
+        self.lost: set[str] = set()  # resources whose definition was deleted by a fault
         self._serve_by = serve
         self._collector = _GarbageCollector(self, later)
         self._ledger.on_change.append(self._collector.note)
 
     @property
     def storage(self) -> Storage:
-        """The state, for reads."""
+        """The server's storage, for reads."""
         return self._storage
 
     def on_change(self, listener: Callable[[ResourceType, Object | None, Object | None], None]) -> None:
@@ -69,7 +69,7 @@ class ExploredServer(APIServer):
         return self._ledger.collection(resource).revision
 
     def resources(self) -> list[ResourceType]:
-        """Return those that have objects."""
+        """Return the resources that have objects."""
         return [one for one in self._registry if one.is_storage and self._ledger.collection(one).objects]
 
     async def _serve(self, call: Call) -> None:
@@ -77,7 +77,7 @@ class ExploredServer(APIServer):
 
 
 class _GarbageCollector:
-    """Deletes objects whose owners are gone, as kube-controller-manager does it (pkg/controller/garbagecollector)."""
+    """Deletes objects whose owners are gone, like kube-controller-manager (pkg/controller/garbagecollector)."""
 
     def __init__(self, server: ExploredServer, later: Callable[[float, Callable[[], None]], None]) -> None:
         self._server = server
@@ -86,7 +86,7 @@ class _GarbageCollector:
         self._living: set[str] = set()
 
     def note(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
-        """Take note of a write."""
+        """Record a write."""
         obj = new or old
         assert obj is not None, "a write has an object"
         metadata = obj["metadata"]
@@ -108,7 +108,7 @@ class _GarbageCollector:
             return
         self._living.add(uid)
         if old is None and now and not self._living.intersection(now):
-            for owner in now:  # of an owner that is gone already
+            for owner in now:  # whose owner is already gone
                 self._later(1.0, partial(self._collect, owner))
         marks = metadata.get("finalizers") or () if metadata.get("deletionTimestamp") else ()
         if _FOREGROUND in marks or _ORPHAN in marks:
@@ -163,7 +163,7 @@ class _GarbageCollector:
         try:
             self._server.delete(resource.name, namespace, name)
         except NotFoundError:
-            pass  # it went with its own deletion
+            pass  # it was deleted directly
         finally:
             ACTOR.reset(token)
 

@@ -1,4 +1,4 @@
-"""The place in a program where a request is made, for stories."""
+"""Finds the place in a program that makes a request, for stories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _place() -> str:
 
 @contextmanager
 def places_noted() -> Iterator[None]:
-    """Have each request name the place in the program that makes it: for a history that is told, as it costs time."""
+    """Record for each request the place in the program that makes it. This costs time, so it is only for stories."""
     request = aiohttp.ClientSession._request
 
     async def noted(self: Any, *args: Any, **options: Any) -> Any:

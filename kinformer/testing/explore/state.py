@@ -1,4 +1,4 @@
-"""What a check sees: the objects in the API server."""
+"""The state passed to checks: the objects in the API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 class ClusterState:
-    """The state of the cluster at one moment. The dicts that it returns are shared, and are not to be changed."""
+    """The state of the cluster at one moment. The returned dicts are shared and must not be changed."""
 
     def __init__(self, server: ExploredServer) -> None:
         self._server = server
@@ -29,7 +29,7 @@ class ClusterState:
         return known[1]
 
     def get(self, resource: str, key: str) -> Object | None:
-        """Return the object of a key, ``"namespace/name"`` or ``"name"``, or None."""
+        """Return the object with a key, ``"namespace/name"`` or ``"name"``, or None."""
         if resource in self._server.lost:
             return None
         namespace, _, name = key.rpartition("/")

@@ -1,4 +1,4 @@
-"""What people do meanwhile: the steps of a script."""
+"""The steps of a script, which people do while the program runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Step(msgspec.Struct, frozen=True):
 
     Attributes:
         verb: "create", "patch" or "delete".
-        resource: Such as "v1/configmaps"; "" for a create.
-        key: "namespace/name" or "name"; "" for a create.
+        resource: For example "v1/configmaps", or "" for a create.
+        key: "namespace/name" or "name", or "" for a create.
         body: The object, or the patch.
     """
 
@@ -32,7 +32,7 @@ class Step(msgspec.Struct, frozen=True):
     body: dict[str, Any] | None = None
 
     def do(self, server: ExploredServer) -> None:
-        """Do it. Raises the `APIError` that a client would get."""
+        """Perform the step. Raises the `APIError` that a client would get."""
         try:
             self._do(server)
         except LookupError as error:  # not served
@@ -53,7 +53,7 @@ class Step(msgspec.Struct, frozen=True):
             server.update(_merged(found, self.body))
 
     def text(self) -> str:
-        """Return it in words."""
+        """Describe the step."""
         if self.verb == "create":
             body = self.body or {}
             return f"create {body.get('kind')} {body.get('metadata', {}).get('name')}"

@@ -1,4 +1,4 @@
-"""The story of a history that went wrong: what was decisive, in a dozen lines, and how to see it again."""
+"""The story of a failed history: the decisive events in about a dozen lines, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def tell(finding: Finding, schedule: Schedule, trace: Trace, after: str) -> str:
     """Return the story.
 
     Args:
-        finding: What was wrong.
-        schedule: By which it was found.
-        trace: All that happened.
-        after: How it was found, in words.
+        finding: The failure.
+        schedule: The schedule that produced it.
+        trace: The trace of the history.
+        after: A description of how it was found.
     """
     concerned = set(finding.objects) or _written_last(trace)
     lines = [entry.line() for entry in _decisive(trace, concerned)]
@@ -34,7 +34,7 @@ def _written_last(trace: Trace) -> set[str]:
 
 
 def _decisive(trace: Trace, concerned: set[str]) -> list[Entry]:
-    """Choose lines: faults, lives and writes always; requests and events only of the objects concerned."""
+    """Choose all faults, writes, starts and ends, but only the requests and events of the objects concerned."""
     resources = {name.partition(" ")[0] for name in concerned}
     chosen: list[tuple[int, int, Entry]] = []
     for number, entry in enumerate(trace):

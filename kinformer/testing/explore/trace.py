@@ -1,4 +1,4 @@
-"""The trace of one history: everything that was sent, done and told, with its virtual time."""
+"""The trace of one history: all requests, writes and events, with their virtual time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["Entry", "Trace"]
 
 
 class Entry(NamedTuple):
-    """One thing that happened.
+    """An entry of the trace.
 
     Attributes:
         at: Virtual seconds since the beginning.
         actor: A replica, "people", or another part of the cluster.
         kind: "request", "write", "event", "fault" or "life".
-        text: What happened.
+        text: A description.
         objects: The objects concerned, as "resource namespace/name".
         place: The place in the program, if it is known.
     """
@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     place: str = ""
 
     def line(self) -> str:
-        """Return it as a line."""
+        """Format the entry as a line."""
         place = f"   <- {self.place}" if self.place else ""
         return f"{self.at:10.3f}  {self.actor:<10} {self.text}{place}"
 
@@ -43,7 +43,7 @@ class Trace:
         self.entries.append(Entry(at, actor, kind, text, objects, place))
 
     def text(self) -> str:
-        """Return all lines: equal for equal schedules, byte for byte."""
+        """Return all lines. They are identical for equal schedules, byte for byte."""
         return "\n".join(entry.line() for entry in self.entries)
 
     def __len__(self) -> int:

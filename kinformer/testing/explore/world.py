@@ -1,4 +1,4 @@
-"""The world of a test: what it declares of the cluster, the programs, the people and the checks."""
+"""The world of a test: declares the cluster, the programs, the script and the checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WITHIN = 600.0  # virtual seconds: longer than the backoff of a controller that
 
 
 class World:
-    """What a test of `explore` gets: it declares here, and the exploration runs when the test has returned.
+    """The argument of an `explore` test, for its declarations. The exploration runs when the test has returned.
 
     Args:
         draw: Draws a value of a hypothesis strategy.
@@ -33,11 +33,11 @@ class World:
 
     def __init__(self, draw: Callable[[Any], Any]) -> None:
         self.plan = Plan()
-        self.drawn: list[Step] = []  # those of strategies
+        self.drawn: list[Step] = []  # steps drawn from strategies
         self._draw = draw
 
     def apply(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-        """Have these objects in the cluster from the beginning: dicts, YAML files, or folders of them.
+        """Add objects to the initial state of the cluster: dicts, YAML files, or folders of such files.
 
         Raises:
             ConfigError: A source cannot be read.
@@ -57,15 +57,15 @@ class World:
         faults: bool = True,
         may_raise: type[BaseException] | tuple[type[BaseException], ...] = (),
     ) -> None:
-        """Run a program: ``async def main(client)``, in so many processes, each with a client of its own.
+        """Run a program, ``async def main(client)``, in `replicas` processes, each with its own client.
 
         Args:
             main: The program. It runs until it is cancelled or gets a SIGTERM, as it would in a pod.
-            replicas: How many processes of it.
-            name: In stories; default: "replica", and for further programs the name of `main`.
-            faults: False for a part of the cluster that works well, such as one that makes Deployments ready.
-            may_raise: Errors by which it may end, such as `LeadershipLostError`; it is started again then. Every other
-                error is found.
+            replicas: The number of processes.
+            name: Its name in stories. By default "replica", and for further programs the name of `main`.
+            faults: False for a reliable part of the cluster, such as a program that makes Deployments ready.
+            may_raise: Errors with which it may end, such as `LeadershipLostError`. It is then restarted. Any other
+                error is a failure.
         """
         if replicas < 1:
             raise ConfigError(f"world.run: invalid replicas={replicas!r}: expected 1 or more")
@@ -74,22 +74,22 @@ class World:
         self.plan.programs.append(Program(main, replicas, name or usual, faults, errors))
 
     def create(self, obj: Mapping[str, Any]) -> Step:
-        """Return the step in which people create an object."""
+        """Return a step in which people create an object."""
         return Step("create", body=dict(obj))
 
     def patch(self, resource: str, key: str, patch: Mapping[str, Any]) -> Step:
-        """Return the step in which people change an object, by a merge patch; `key` is "namespace/name" or "name"."""
+        """Return a step in which people change an object with a merge patch. `key` is "namespace/name" or "name"."""
         return Step("patch", resource, key, dict(patch))
 
     def delete(self, resource: str, key: str) -> Step:
-        """Return the step in which people delete an object."""
+        """Return a step in which people delete an object."""
         return Step("delete", resource, key)
 
     def script(self, *steps: Step | SearchStrategy[list[Step]]) -> None:
-        """Have people do this meanwhile, in this order; when each step comes is explored.
+        """Have people do these steps in this order while the programs run. The time of each step is explored.
 
         Args:
-            steps: Steps, or a hypothesis strategy that makes a list of them.
+            steps: Steps, or a hypothesis strategy that generates a list of them.
         """
         for step in steps:
             if isinstance(step, Step):
@@ -100,15 +100,15 @@ class World:
                 self.plan.steps += drawn
 
     def always(self, check: Check) -> None:
-        """Call ``check(state)`` after every write; it fails by an AssertionError or by returning False."""
+        """Call ``check(state)`` after every write. It fails by raising AssertionError or by returning False."""
         self.plan.always.append(check)
 
     def eventually(self, check: Check, within: float = _WITHIN) -> None:
-        """Have ``check(state)`` hold when all is at rest, at most so many virtual seconds after the last fault."""
+        """Require ``check(state)`` to hold at rest, at most `within` virtual seconds after the last fault."""
         self.plan.goals.append(Goal(check, within))
 
 
 @lru_cache(maxsize=64)
 def _documents(path: str) -> bytes:
-    # As JSON, so that each history gets dicts of its own, faster than by YAML.
+    # JSON gives each history its own dicts, faster than YAML.
     return msgspec.json.encode(read_documents(path))

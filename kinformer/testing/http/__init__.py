@@ -1,4 +1,4 @@
-"""From a request to its answer: routing, authentication, content negotiation, streaming and deliberate failures.
+"""HTTP layer of the embedded server: routing, authentication, content negotiation, streaming and faults.
 
 May import: `api` and below, `kinformer.testing.faults`.
 """

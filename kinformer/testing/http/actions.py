@@ -1,4 +1,4 @@
-"""Actions on paths that keep no object: scale, binding, eviction, tokens, reviews."""
+"""Actions on paths that store no object: scale, binding, eviction, tokens, reviews."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 class Actions:
-    """All such paths of one server."""
+    """The actions of one server."""
 
     def __init__(self, writer: Writer, deleter: Deleter, access: AccessControl) -> None:
         self._ledger = writer.ledger
@@ -46,7 +46,7 @@ class Actions:
         }
 
     async def review(self, call: Call, resource: ResourceType) -> None:
-        """POST of a review."""
+        """Answer the POST of a review."""
         if call.info.method != "POST":
             raise method_not_allowed()
         options = call.write_options()
@@ -56,7 +56,7 @@ class Actions:
         await call.send_object(answer, status=201)
 
     async def binding(self, call: Call, resource: ResourceType) -> None:
-        """POST to the collection of bindings: the old way to assign a pod."""
+        """Answer a POST to the collection of bindings, the old way to assign a pod."""
         if call.info.method != "POST" or call.info.name:
             raise method_not_allowed()
         options = call.write_options()
@@ -84,7 +84,7 @@ class Actions:
         def change(obj: Object) -> Object:
             return with_scale(resource, obj, apply(scale_of(resource, obj)), info.name)
 
-        # The scale's own fields have an entry without a time (scale/strategy, managedFields of the parent).
+        # The scale's own fields get an entry without a time (scale/strategy, managedFields of the parent).
         options.manager = FieldManager(options.manager.name, options.manager.operation, "scale", timed=False)
         written = self._writer.patch(resource, namespace, info.name, change, options, subresource="scale")
         await call.send_object(scale_of(resource, decode_stored(resource, written.stored)))
@@ -122,7 +122,7 @@ class Actions:
         await call.send_object(answer, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
-        """The answer to requests that the real server passes on to a kubelet, as there is none."""
+        """Answer a request that a real server would forward to a kubelet: there is none."""
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj = decode_stored(resource, stored)
         node = (obj.get("spec") or {}).get("nodeName")
@@ -138,7 +138,7 @@ class Actions:
 
 
 def _service_account(metadata: Object, token: str, audiences: list[str]) -> User:
-    """The user that a service account is, with one of its tokens."""
+    """Return the user of a service account that authenticates with one of its tokens."""
     namespace = metadata["namespace"]
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     extra = {"authentication.kubernetes.io/credential-id": [f"JTI={token_id(token)}"]}
@@ -147,5 +147,5 @@ def _service_account(metadata: Object, token: str, audiences: list[str]) -> User
 
 
 def _replaced_by(body: Object) -> Callable[[Object], Object]:
-    """The change that a PUT makes."""
+    """Return a function that makes a PUT's change."""
     return lambda _: body

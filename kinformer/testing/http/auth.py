@@ -1,4 +1,4 @@
-"""Authentication by bearer tokens and authorization by a list of rules, answered as kube-apiserver answers."""
+"""Authentication by bearer tokens and authorization by a list of rules, with kube-apiserver's responses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ANONYMOUS = "system:anonymous"
 ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
-# RBAC's defaults: the public paths for every user, discovery for every user that is known.
+# RBAC's defaults: every user may read the public paths, and every authenticated user may read discovery.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY = ("/api", "/apis", "/openapi")
 
-# ... and the rights of the ClusterRole system:basic-user.
+# The rights of the ClusterRole system:basic-user.
 _ABOUT_ONESELF = (
     "authentication.k8s.io/v1/selfsubjectreviews",
     "authorization.k8s.io/v1/selfsubjectaccessreviews",
@@ -37,16 +37,16 @@ def _under(path: str, roots: tuple[str, ...]) -> bool:
 
 
 class User(NamedTuple):
-    """A user as authentication found it: UserInfo of authentication.k8s.io."""
+    """An authenticated user: the UserInfo of authentication.k8s.io."""
 
     name: str
     groups: tuple[str, ...]
     uid: str = ""
     extra: Mapping[str, list[str]] = {}
-    audiences: tuple[str, ...] = (ISSUER,)  # for which its token is good
+    audiences: tuple[str, ...] = (ISSUER,)  # the audiences of its token
 
     def info(self) -> dict[str, Any]:
-        """The UserInfo of a review."""
+        """Return the UserInfo of a review."""
         found: dict[str, Any] = {"username": self.name}
         if self.uid:
             found["uid"] = self.uid
@@ -55,7 +55,7 @@ class User(NamedTuple):
 
     @property
     def is_admin(self) -> bool:
-        """True for a user that may do everything, whatever the rules say."""
+        """True if the user has all rights, regardless of the rules."""
         return self.name == ADMIN or MASTERS in self.groups
 
 
@@ -63,11 +63,12 @@ _NO_USER = User(ANONYMOUS, ("system:unauthenticated",))
 
 
 class AccessControl:
-    """Authentication by `users`, authorization by `rules`; None allows all.
+    """Authenticates with `users` and authorizes with `rules`. None allows everything.
 
-    `users` is token -> name, or names alone; a rule is (name, verb, resource). A resource is `"v1/pods"`, a
-    subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of its own. A client without a
-    user sends `admin_token` if tokens are asked for, or if `named` is True, which means that all clients are known.
+    `users` is a mapping of token to name, or only names. A rule is (name, verb, resource). A resource is `"v1/pods"`,
+    a subresource is `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a separate verb. A client without
+    a user sends `admin_token` if tokens are checked, or if `named` is True, which means that every client is
+    authenticated.
     """
 
     def __init__(
@@ -87,11 +88,11 @@ class AccessControl:
 
     @property
     def enforced(self) -> bool:
-        """True where tokens are looked at."""
+        """True if tokens are checked."""
         return self.users is not None or self.rules is not None
 
     def token(self, user: str | None) -> str | None:
-        """The token of a user, None for the anonymous. Raises `ConfigError` for a user that is not there."""
+        """Return the token of a user, or None for the anonymous user. Raises `ConfigError` for an unknown user."""
         if user == ANONYMOUS:
             return None
         if user is None:
@@ -103,9 +104,9 @@ class AccessControl:
         raise ConfigError(f"users: there is no user {user!r}; known: {known}")
 
     def authenticate(self, headers: Mapping[str, str], identity: Identity | None = None) -> User:
-        """Find the user of a request: by its client certificate, else by its token.
+        """Return the user of a request, identified by its client certificate or else by its token.
 
-        Without `users` and `rules` a token that is not known is ignored. Raises a 401 `StatusError` for one otherwise.
+        An unknown token is ignored if there are neither `users` nor `rules`. Otherwise it raises a 401 `StatusError`.
         """
         if identity is not None:
             extra = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={identity.fingerprint}"]}
@@ -119,14 +120,14 @@ class AccessControl:
         return user or _NO_USER
 
     def is_allowed(self, user: User, verb: str, resource: str) -> bool:
-        """True if a rule says so; `resource` as in the rules."""
+        """Return True if a rule allows it. `resource` is written as in the rules."""
         rules = self.rules
         if rules is None or user.is_admin:
             return True
         return any((user.name, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
 
     def rules_of(self, user: User) -> list[tuple[str, str]]:
-        """(verb, resource) of a user's rules, in order."""
+        """Return the (verb, resource) pairs of a user's rules, in order."""
         if self.rules is None or user.is_admin:
             return [("*", "*")]
         return sorted((verb, resource) for name, verb, resource in self.rules if name == user.name)
@@ -139,11 +140,11 @@ class AccessControl:
         return self._issued.get(token) if name is None else User(name, (AUTHENTICATED,), name)
 
     def add_token(self, token: str, user: User) -> None:
-        """Let a token be used by a user."""
+        """Add a token for a user."""
         self._issued[token] = user
 
     def authorize(self, user: User, info: RequestInfo) -> None:
-        """A 403 `StatusError` for what the rules do not list."""
+        """Raise a 403 `StatusError` unless the rules allow the request."""
         if self.rules is None or user.is_admin:
             return
         if not info.plural:

@@ -1,4 +1,4 @@
-"""One request on its way through the server: its target, its body, and the answer in the form that it wants."""
+"""A request being handled: its target, its body, and its response in the requested form."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kinformer.testing.store.ledger import WriteResult
 
 __all__ = ["Call"]
 
-MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
+MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes). Direct calls may store more
 _POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
-_DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's name of the type, for the error
+_DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's type name, for the error
     "gracePeriodSeconds": (int, "int64"),
     "preconditions": (dict, "v1.Preconditions"),
     "orphanDependents": (bool, "bool"),
@@ -55,7 +55,7 @@ def _sorted(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Call:
-    """A request, what was read of its path, and where its answer goes."""
+    """A request, the parsed parts of its path, and the writer of its response."""
 
     request: web.BaseRequest
     params: Mapping[str, str]
@@ -63,27 +63,30 @@ class Call:
     response: ResponseWriter
     user: User
     features: Features = _USUAL
-    behind: int = 0  # revisions that a cache lacks: for reads that take what it has
+    behind: int = 0  # revisions by which a cache lags, for reads that accept cached data
 
     @property
     def content_type(self) -> str:
-        """The media type of the body, without parameters."""
+        """Return the media type of the body, without parameters."""
         return self.request.headers.get("Content-Type", "").partition(";")[0].strip()
 
     def namespace(self, resource: ResourceType) -> str:
-        """The namespace that the path names; "" for a kind without."""
+        """Return the namespace in the path, or "" for a cluster-scoped kind."""
         return self.info.namespace if resource.namespaced else ""
 
     def write_options(self, *, patch: str = "") -> WriteOptions:
-        """The query of a write. A 422 `StatusError`."""
+        """Parse the query of a write. Raises a 422 `StatusError`."""
         agent = self.request.headers.get("User-Agent", "")
         options = read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
-        options.warnings = self.response.warnings  # a failure is warned of too
+        options.warnings = self.response.warnings  # failures carry warnings too
         options.user = self.user.info()
         return options
 
     async def read_object(self, kind: str, options: WriteOptions | None = None) -> Object:
-        """The object that was sent; its duplicate fields go to the options. A 400, 413, 415 or 500 `StatusError`."""
+        """Return the sent object.
+
+        Its duplicate fields go to the options. Raises a 400, 413, 415 or 500 `StatusError`.
+        """
         body = await read_body(self.request)
         if len(body) > MAX_STORED:
             raise internal("etcdserver: request is too large")
@@ -93,11 +96,11 @@ class Call:
         if duplicates:
             assert options is not None, "fields are looked for that come twice"
             options.places = complaint_places(body)
-        # YAML becomes JSON by way of a map of Go, whose keys come in order.
+        # YAML becomes JSON through a Go map, whose keys are sorted.
         return _sorted(found) if "yaml" in self.content_type else found
 
     async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
-        """JSON that is encoded already, as it was asked for."""
+        """Send encoded JSON in the requested form."""
         if wanted.yaml:
             await self.response.send_encoded_yaml(body, status=status)
         elif wanted.protobuf:
@@ -106,18 +109,18 @@ class Call:
             await self.response.send_encoded_json(body, status=status)
 
     async def send_done(self, written: WriteResult) -> None:
-        """The Status that answers a binding or an eviction."""
+        """Send the Status returned for a binding or an eviction."""
         status = success(code=201)
         if self.features.delete_versions:
             status["metadata"] = {"resourceVersion": str(written.stored.revision)}
         await self.response.send_json(status, status=201)
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
-        """An object that is not a stored one."""
+        """Send an object that is not stored."""
         await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
-        """The object after a write."""
+        """Send the object after a write."""
         wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
         view = View(resource, wanted.form, wanted.version, drop=wanted.drop)
         if view.form == "table":
@@ -127,7 +130,7 @@ class Call:
         await self.send(body, wanted, 201 if written.created else 200)
 
     async def read_delete_options(self) -> DeleteOptions:
-        """Body and query of a DELETE. A 400 or 422 `StatusError`."""
+        """Parse the body and query of a DELETE. Raises a 400 or 422 `StatusError`."""
         raw = await read_body(self.request)
         body = parse_body(raw, "DeleteOptions", self.content_type) if raw.strip() else {}
         if body.get("kind", "DeleteOptions") != "DeleteOptions":
@@ -141,7 +144,7 @@ class Call:
         return self.parse_delete_options(body)
 
     def parse_delete_options(self, body: Object) -> DeleteOptions:
-        """DeleteOptions, the body's or (only without a body) the query's."""
+        """Parse DeleteOptions from the body or, only if there is no body, from the query."""
         _check_types(_DELETE_FIELDS, body, "DeleteOptions")
         conditions = body.get("preconditions") or {}
         _check_types(_PRECONDITIONS, conditions, "Preconditions.preconditions")

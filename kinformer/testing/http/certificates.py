@@ -1,4 +1,4 @@
-"""The certificates of one server: an authority of its own, what it signs, and the TLS context that serves with it."""
+"""The certificates of one server: its own authority, the certificates it signs, and the TLS contexts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Authority", "CertificatePair", "Identity", "identity_of"]
 
 _LIFE = datetime.timedelta(days=2)
 _CLOCK_SKEW = datetime.timedelta(hours=1)
-_EVERYWHERE = ("0.0.0.0", "::", "")  # addresses to listen on that no client connects to
+_EVERYWHERE = ("0.0.0.0", "::", "")  # listening addresses that no client connects to
 
 
 class CertificatePair(NamedTuple):
@@ -33,7 +33,7 @@ class CertificatePair(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """The user that a client certificate names: its common name, and its organizations as groups."""
+    """The user named by a client certificate: the common name, with the organizations as groups."""
 
     name: str
     groups: tuple[str, ...]
@@ -41,10 +41,10 @@ class Identity(NamedTuple):
 
 
 class Authority:
-    """A certificate authority, its server certificate, and the folder that holds both; the folder goes with `close`.
+    """A certificate authority and its server certificate, in a folder that `close` removes.
 
     Args:
-        host: The address that the server listens on; 127.0.0.1, ::1 and localhost are always in its certificate.
+        host: The address that the server listens on. The certificate always includes 127.0.0.1, ::1 and localhost.
 
     Raises:
         ConfigError: The package `cryptography` is not installed.
@@ -66,28 +66,31 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """Its own certificate, in PEM."""
+        """The authority's own certificate, in PEM."""
         from cryptography.hazmat.primitives.serialization import Encoding
 
         return self._certificate.public_bytes(Encoding.PEM)
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove the authority's files."""
         self._folder.cleanup()
 
     def server_context(self) -> ssl.SSLContext:
-        """Return the context of the server: it asks clients for a certificate of this authority, and needs none."""
+        """Return the server's context.
+
+        It requests a client certificate from this authority, but does not require one.
+        """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.file)
         context.load_cert_chain(self._server)
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """Return a context that trusts this authority alone."""
+        """Return a context that trusts only this authority."""
         return ssl.create_default_context(cafile=self.file)
 
     def issue_client(self, name: str, groups: Sequence[str] = ()) -> CertificatePair:
-        """Sign a certificate for a user: the name is its common name, each group an organization."""
+        """Sign a certificate for a user, with the name as the common name and each group as an organization."""
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         names = [(NameOID.ORGANIZATION_NAME, group) for group in groups]
@@ -134,7 +137,7 @@ class Authority:
 
 
 def identity_of(connection: Any) -> Identity | None:
-    """Return the user of a connection's client certificate; None if it showed none.
+    """Return the user of a connection's client certificate, or None if it has none.
 
     Args:
         connection: The transport of a request. TLS has verified the certificate.

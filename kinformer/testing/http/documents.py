@@ -1,4 +1,4 @@
-"""The paths that name no resource: health, version, discovery and OpenAPI."""
+"""Paths that name no resource: health, version, discovery and OpenAPI."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Documents:
     Args:
         registry: The kinds that are served.
         address: Returns host and port of the server.
-        metrics: Returns its metrics as text.
+        metrics: Returns the server's metrics as a string.
     """
 
     def __init__(self, registry: Registry, address: Callable[[], str], metrics: Callable[[], str]) -> None:
@@ -56,7 +56,7 @@ class Documents:
         await route(call, path)
 
     async def _health(self, call: Call, path: str) -> None:
-        """Answer for the server as a whole, or for one check of it."""
+        """Report the health of the whole server, or of one check."""
         name, _, check = path.strip("/").partition("/")
         if not check:
             headers = {"X-Content-Type-Options": "nosniff"}
@@ -88,7 +88,7 @@ class Documents:
 
     async def _openapi(self, call: Call, path: str) -> None:
         accept = call.request.headers.get("Accept", "")
-        if path == "/openapi/v3":  # the list of documents comes as JSON to all
+        if path == "/openapi/v3":  # the list of documents is always JSON
             await self._send(call, openapi_v3(self._registry, path), head=True)
             return
         form = _openapi_form(accept, protobuf=path == "/openapi/v2")
@@ -121,7 +121,7 @@ class Documents:
 
 
 def _openapi_form(accept: str, *, protobuf: bool) -> str:
-    """The form of an OpenAPI document by the first clause that names one: "json", "protobuf", or "" for none."""
+    """Return the form named by the first matching clause: "json", "protobuf", or "" if none matches."""
     for clause in accept.split(","):
         media = clause.partition(";")[0].strip()
         if media in ("", "*/*", "application/*", "application/json"):

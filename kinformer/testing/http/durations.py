@@ -1,4 +1,4 @@
-"""Durations as Go writes them, `1m30s`, and the timeout of a request, which is one."""
+"""Durations in Go's syntax, such as `1m30s`, and request timeouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
 
 
 def check_duration(text: str) -> str:
-    """Return what Go's time.ParseDuration says of a text; "" if it is a duration."""
+    """Return the error of Go's time.ParseDuration for a string, or "" if it is a duration."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return ""
@@ -35,7 +35,7 @@ def check_duration(text: str) -> str:
 
 
 def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
-    """Refuse a `timeout` that is not a duration, except of requests that take long anyway (request_deadline.go)."""
+    """Refuse a `timeout` that is not a duration, except for long-running requests (request_deadline.go)."""
     text = params.get("timeout", "")
     if not text or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
         return

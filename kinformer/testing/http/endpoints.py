@@ -1,4 +1,4 @@
-"""The endpoints of a resource: reads, watches and writes, from path and body to the answer."""
+"""Endpoints of resources: reads, watches and writes, from path and body to the response."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _DEPRECATED = {
 
 
 def _streams_a_list(options: Options) -> bool:
-    """True if a watch begins with all objects and a bookmark, asked for or by promotion."""
+    """Return True if a watch begins with all objects and a bookmark, by request or by promotion."""
     initial = options.initial_events or (options.initial_events is None and not options.revision)
     return bool(initial and options.bookmarks)
 
 
 class ResourceEndpoints:
-    """All resources of one server."""
+    """The endpoints of all resources of one server."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ResourceEndpoints:
         self._features = features
 
     async def handle(self, call: Call) -> None:
-        """Answers a request. A `StatusError` comes out for what fails."""
+        """Answer a request. Raises a `StatusError` if it fails."""
         info = call.info
         call.features = self._features
         resource = self._registry.at_path(info.group, info.version, info.plural)
@@ -96,7 +96,7 @@ class ResourceEndpoints:
         if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
             raise method_not_allowed() if resource.builtin else page_not_found()  # writes name their namespace
         if info.method == "HEAD" and resource.builtin:
-            raise method_not_allowed()  # of custom resources alone it is a GET
+            raise method_not_allowed()  # only custom resources allow a GET
         if info.subresource:
             await self._subresource(call, resource)
         elif info.method in ("GET", "HEAD"):
@@ -120,7 +120,7 @@ class ResourceEndpoints:
     def _check_scope(self, resource: ResourceType, info: RequestInfo) -> None:
         if (info.inside and not resource.namespaced) or (info.name and resource.namespaced and not info.inside):
             if info.verb in ("list", "watch") and resource.namespaced:
-                return  # a name in a field selector
+                return  # the name is in a field selector
             if resource.builtin:
                 raise missing_resource()
             raise page_not_found()

@@ -1,4 +1,4 @@
-"""The probes of the server: `/healthz`, `/livez` and `/readyz`, as a whole or check by check."""
+"""The server's probes `/healthz`, `/livez` and `/readyz`, as a whole or for each check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 __all__ = ["checks_of", "report"]
 
-# The names of a v1.36. An embedded server has no parts that fail on their own, so each check says ok.
+# The names of a v1.36. No part of an embedded server fails on its own, so each check is ok.
 _HOOKS = tuple(
     f"poststarthook/{name}"
     for name in (
@@ -45,12 +45,12 @@ _READY = ("ping", "log", "etcd", "etcd-readiness", "informer-sync", *_ALIVE[4:],
 
 
 def checks_of(probe: str) -> Sequence[str]:
-    """The names of a probe's checks, in the order in which it tells of them."""
+    """Return the names of a probe's checks, in the order in which it reports them."""
     return _READY if probe == "readyz" else _ALIVE
 
 
 def report(probe: str, excluded: Sequence[str]) -> str:
-    """A probe's answer to `?verbose` (server/healthz/healthz.go)."""
+    """Return a probe's response to `?verbose` (server/healthz/healthz.go)."""
     checks = checks_of(probe)
     lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in checks]
     unknown = ",".join(f'"{name}"' for name in excluded if name not in checks)

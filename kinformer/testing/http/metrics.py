@@ -1,4 +1,4 @@
-"""The metrics of the server: the requests that it answered, its open watches, and its objects, under the real names."""
+"""The server's metrics, under kube-apiserver's names: answered requests, open watches, and objects."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class RequestMetrics:
         self._open: Counter[Labels] = Counter()
 
     def count(self, info: RequestInfo, params: Mapping[str, str], content_type: str, status: int) -> None:
-        """Count a request whose answer begins."""
+        """Count a request when its response begins."""
         verb = _verb(info, content_type)
         dry_run = params.get("dryRun", "")
         self._total[("code", str(status)), ("component", "apiserver"), ("dry_run", dry_run), *_place(info, verb)] += 1
 
     @contextmanager
     def in_progress(self, info: RequestInfo) -> Iterator[None]:
-        """Count a watch as open while the block runs; other requests are soon over."""
+        """Count a watch as open while the block runs. Other requests are short and not counted."""
         if info.verb != "watch":
             yield
             return
@@ -100,7 +100,7 @@ def _verb(info: RequestInfo, content_type: str) -> str:
 
 
 def _place(info: RequestInfo, verb: str) -> Labels:
-    """The labels of what a request is for, in the order of the alphabet (endpoints/metrics, CleanScope)."""
+    """Return the labels of a request's target, in alphabetical order (endpoints/metrics, CleanScope)."""
     scope = ""
     if info.name or info.verb == "create":
         scope = "resource"

@@ -1,4 +1,4 @@
-"""In which form an answer is wanted (apiserver/pkg/endpoints/handlers/negotiation)."""
+"""Content negotiation of responses (apiserver/pkg/endpoints/handlers/negotiation)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`form` as in `View`, `kind` as asked for, `yaml` and `protobuf` True for these, `drop` for no managedFields.
+    """The requested form of a response: `form` as in `View`, and `drop` for objects without managedFields.
 
-    Metadata comes as protobuf if that is named first; whole objects, which are kept as JSON, to those alone who take
-    nothing else.
+    Metadata is sent as protobuf if that is named first. Whole objects are kept as JSON, so they are sent as protobuf
+    only to clients that accept nothing else.
     """
 
     form: str = ""
@@ -42,7 +42,7 @@ _MEDIA = {"application/json", "application/yaml", "application/vnd.kubernetes.pr
 
 
 def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
-    """True for clients that ask with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
+    """Return True for requests with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
     pretty = params.get("pretty")
     if pretty is not None:
         return pretty.lower() not in ("0", "false")
@@ -70,14 +70,14 @@ def negotiate(
     tables: bool = True,
     drops: bool = False,
 ) -> Wanted:
-    """Find the first acceptable clause of `Accept`. Raises a 406 `StatusError` if there is none.
+    """Return the first acceptable clause of `Accept`. Raises a 406 `StatusError` if there is none.
 
     Args:
-        headers: Those of the request.
-        watch: The answer is a stream.
-        builtin: The kind is built in.
-        tables: The answer can be a table, or metadata alone; a review cannot.
-        drops: `drop=metadata.managedFields` is understood; otherwise it is ignored, as unknown parameters are.
+        headers: The headers of the request.
+        watch: True if the response is a stream.
+        builtin: True for a built-in kind.
+        tables: True if the response can be a table or only metadata, as a review cannot.
+        drops: True to support `drop=metadata.managedFields`. Otherwise it is ignored, like any unknown parameter.
     """
     accept = headers.get("Accept", "")
     if accept in ("", "*/*", "application/json"):
@@ -102,7 +102,7 @@ def negotiate(
     if last is not None:
         return last
     if builtin and not any(media in _MEDIA for media, _ in clauses):
-        # The router before the handlers knows the media types of built-in kinds (go-restful).
+        # go-restful, which routes to the handlers, knows the media types of built-in kinds.
         listed = f"{_ACCEPTED}, {_STREAMED}" if watch else _ACCEPTED
         raise failure(406, f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
     listed = _STREAMED if watch else _ACCEPTED
@@ -114,7 +114,7 @@ def _takes_whole(clauses: list[tuple[str, dict[str, str]]], media: str) -> bool:
 
 
 def check_kind(wanted: Wanted, *, collection: bool, watch: bool, builtin: bool, list_kind: str) -> None:
-    """PartialObjectMetadata is for objects and events, PartialObjectMetadataList for lists. A 406 for the wrong one."""
+    """Raise a 406 for PartialObjectMetadata of a list, or for PartialObjectMetadataList of an object or event."""
     if wanted.form != "partial":
         return
     go_list = f"*{list_kind}" if builtin else "*unstructured.UnstructuredList"

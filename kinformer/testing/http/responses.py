@@ -1,4 +1,4 @@
-"""Writing answers: bodies, their framing and compression, and the ways in which a connection can go wrong."""
+"""Writes responses: bodies, framing and compression, and deliberate connection failures."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["JSON", "ConnectionCut", "ResponseWriter"]
 
 GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
-# Go's net/http gives a Content-Length to what fits its buffer when the handler returns, and chunks the rest.
+# Go's net/http sets a Content-Length if the body fits its buffer when the handler returns, and otherwise chunks it.
 UNCHUNKED = 2048
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 
 class ConnectionCut(Exception):
-    """The connection is gone, on purpose; there is nothing left to answer."""
+    """The connection was deliberately cut, so no response can follow."""
 
 
 class ResponseWriter:
-    """The answer to one request; every byte passes the gate, which a paused server keeps closed."""
+    """Writes the response to one request. Every byte passes the gate, which is closed while the server is paused."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class ResponseWriter:
         self._on_head = on_head
         self.pretty = pretty
         self.status = 0
-        self.garble = False  # the body comes out as no JSON
-        self.cut_body = False  # the connection closes within the body
-        self.before_head: Callable[[int], Awaitable[None]] | None = None  # once: is told the status; may raise
-        self.before_data: Callable[[bytes], Awaitable[bytes]] | None = None  # returns what is sent of it
+        self.garble = False  # make the body invalid JSON
+        self.cut_body = False  # close the connection within the body
+        self.before_head: Callable[[int], Awaitable[None]] | None = None  # called once with the status; may raise
+        self.before_data: Callable[[bytes], Awaitable[bytes]] | None = None  # returns the bytes to send
         self.warnings: list[str] = []
-        self._members = False  # every write is a gzip member of its own
+        self._members = False  # every write is a separate gzip member
         self._stream: web.StreamResponse | None = None
 
     @property
     def stream(self) -> web.StreamResponse | None:
-        """The part that has been begun."""
+        """The response, if its head has been sent."""
         return self._stream
 
     def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
@@ -74,7 +74,7 @@ class ResponseWriter:
     async def send(
         self, body: bytes, *, status: int = 200, content_type: str = JSON, headers: dict[str, str] | None = None
     ) -> web.StreamResponse:
-        """A whole body."""
+        """Send a whole body."""
 
         async def once() -> AsyncIterator[bytes]:
             yield body
@@ -82,27 +82,27 @@ class ResponseWriter:
         return await self._write(once(), len(body), status, content_type, headers or {})
 
     async def send_json(self, value: Any, *, status: int = 200, **more: Any) -> web.StreamResponse:
-        """A value as JSON, with the newline that the server's encoder writes; indented for clients that ask for it."""
+        """Send a value as JSON with a newline, as the server's encoder does. Indented if the client requests it."""
         return await self.send_encoded_json(dumps(value) + b"\n", status=status, **more)
 
     async def send_encoded_json(self, body: bytes, *, status: int = 200, **more: Any) -> web.StreamResponse:
-        """JSON that is encoded already."""
+        """Send encoded JSON."""
         if self.pretty:
             body = indent(body)
         return await self.send(body, status=status, **more)
 
     async def send_yaml(self, value: Any, *, status: int = 200) -> web.StreamResponse:
-        """A value as YAML."""
+        """Send a value as YAML."""
         return await self.send_encoded_yaml(dumps(value), status=status)
 
     async def send_encoded_yaml(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
-        """JSON turned into YAML (sigs.k8s.io/yaml: keys in order of the alphabet)."""
+        """Send encoded JSON as YAML (sigs.k8s.io/yaml: keys in alphabetical order)."""
         from kinformer.testing.codec.yaml_text import to_yaml
 
         return await self.send(to_yaml(msgspec.json.decode(body)), status=status, content_type="application/yaml")
 
     async def send_error(self, error: StatusError, *, yaml: bool = False) -> web.StreamResponse:
-        """A failure."""
+        """Send a failure."""
         if isinstance(error.body, str):
             headers = dict(error.headers)
             content_type = headers.pop("Content-Type", TEXT)
@@ -113,7 +113,7 @@ class ResponseWriter:
         return await self.send_json(error.body, status=error.code, headers=error.headers)
 
     async def send_chunks(self, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
-        """A JSON body in pieces: those of a LIST."""
+        """Send the JSON body of a LIST in pieces."""
         if self.pretty:
             whole = b"".join([piece async for piece in pieces])
             return await self.send_encoded_json(whole)
@@ -129,7 +129,7 @@ class ResponseWriter:
     ) -> web.StreamResponse:
         held: list[bytes] = []
         size = 0
-        async for piece in pieces:  # until it is known whether the body is large
+        async for piece in pieces:  # until the body is known to be large
             held.append(piece)
             size += len(piece)
             if size > GZIP_FROM:
@@ -161,7 +161,7 @@ class ResponseWriter:
         return response
 
     async def _empty(self, response: web.StreamResponse) -> web.StreamResponse:
-        """An answer without a body, nor a length: a cache would take the length for that of its own copy."""
+        """Drop the body and the length. A cache would mistake the length for the length of its own copy."""
         await self._gate.wait()
         self._stream = response
         self._on_head(response.status)
@@ -192,7 +192,10 @@ class ResponseWriter:
         await response.prepare(self._request)
 
     async def start_stream(self, *, compress: bool = False, content_type: str = JSON) -> web.StreamResponse:
-        """The head of a watch, sent at once. Compressed, each write is a gzip member, to clients that accept that."""
+        """Send the head of a watch immediately.
+
+        With `compress`, each write is a gzip member if the client accepts gzip.
+        """
         self._members = compress and "gzip" in self._request.headers.get("Accept-Encoding", "")
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if self._members else {}
         response = web.StreamResponse(status=200, headers=self._headers(content_type, headers))
@@ -200,7 +203,10 @@ class ResponseWriter:
         return response
 
     async def write(self, data: bytes) -> None:
-        """Sends some bytes of the body, unless it is a HEAD. Raises ConnectionError if the client has gone."""
+        """Send bytes of the body, unless the request is a HEAD.
+
+        Raises ConnectionError if the client has disconnected.
+        """
         if not data or self._request.method == "HEAD":
             return
         await self._gate.wait()
@@ -209,31 +215,31 @@ class ResponseWriter:
         await self.write_now(data)
 
     async def write_now(self, data: bytes) -> None:
-        """Sends some bytes of the body whatever `before_data` says of them."""
+        """Send bytes of the body without calling `before_data`."""
         assert self._stream is not None, "the head is written first"
         await self._stream.write(gzip.compress(data, GZIP_LEVEL) if self._members else data)
 
     async def finish(self) -> web.StreamResponse:
-        """The clean end."""
+        """End the response cleanly."""
         await self._gate.wait()
         assert self._stream is not None, "the head is written first"
         await self._stream.write_eof()
         return self._stream
 
     async def close(self) -> None:
-        """Closes the connection without the end of the body. Raises `ConnectionCut`."""
+        """Close the connection without ending the body. Raises `ConnectionCut`."""
         transport = self._request.transport
         if transport is not None:
             transport.close()
         raise ConnectionCut
 
     async def reset(self) -> None:
-        """Resets the connection. Raises `ConnectionCut`."""
+        """Reset the connection. Raises `ConnectionCut`."""
         reset_transport(self._request.transport)
         raise ConnectionCut
 
     async def cut_or_stall(self, fault: Fault) -> None:
-        """Applies a fault to a connection: cuts it or sends nothing more. Other faults are for the caller."""
+        """Apply a fault that cuts or stalls the connection. The caller handles other faults."""
         if fault.kind == "reset":
             await self.reset()
         elif fault.kind == "silent_close":
@@ -243,7 +249,7 @@ class ResponseWriter:
 
 
 class _Buffer:
-    """The buffer that the gzip writer writes to."""
+    """The output buffer of the gzip writer."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -253,7 +259,7 @@ class _Buffer:
         return len(data)
 
     def flush(self) -> None:
-        """Sends everything that was held back."""
+        """Send all held-back data."""
 
     def take(self) -> bytes:
         joined = b"".join(self._parts)
@@ -266,7 +272,7 @@ def _quoted(text: str) -> str:
 
 
 def indent(body: bytes) -> bytes:
-    """As Go's MarshalIndent writes it: two blanks, and no newline at the end."""
+    """Return indented JSON as Go's MarshalIndent writes it: two spaces, and no newline at the end."""
     text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
     for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(char, escape)
@@ -274,7 +280,7 @@ def indent(body: bytes) -> bytes:
 
 
 def reset_transport(transport: asyncio.BaseTransport | None) -> None:
-    """Makes the kernel send RST: it does so when a socket closes that lingers for no time."""
+    """Close a connection with a linger time of zero, so that the kernel sends RST."""
     if transport is None:
         return
     sock = transport.get_extra_info("socket")

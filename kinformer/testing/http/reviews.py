@@ -1,4 +1,4 @@
-"""Reviews: kinds that are only created, and never stored. They answer with a user's identity and rights."""
+"""Reviews: kinds that can be created but are never stored. They return a user's identity and rights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def is_review(resource: ResourceType) -> bool:
-    """True for a kind that is asked, not kept."""
+    """Return True for a kind that is answered and not stored."""
     return resource.builtin and resource.group in _GROUPS
 
 
@@ -31,7 +31,7 @@ def review(
     manager: FieldManager,
     now: str,
 ) -> Object:
-    """The answered review. A 422 `StatusError` for one that asks nothing."""
+    """Return the answered review. Raises a 422 `StatusError` for a review without a question."""
     kind = resource.kind
     head = {"kind": kind, "apiVersion": resource.api_version}
     if kind == "SelfSubjectReview":
@@ -86,7 +86,7 @@ def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
 
 
 def _rules(access: AccessControl, user: User) -> Object:
-    """The rights of a user, as rules of RBAC."""
+    """Return the rights of a user as RBAC rules."""
     found = []
     for verb, name in access.rules_of(user):
         group, _, resource = name.rpartition("/")

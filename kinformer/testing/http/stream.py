@@ -1,4 +1,4 @@
-"""Sending a watch: lines into a chunked body, and the faults that befall them."""
+"""Sends a watch as lines of a chunked body, and applies faults to them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WatchStream:
         self._ended = False
 
     async def run(self) -> None:
-        """Sends until the watch ends."""
+        """Send until the watch ends."""
         watcher = self._watcher
         content_type = PROTOBUF_STREAM if self._protobuf else JSON
         await self._response.start_stream(compress=self._compress, content_type=content_type)
@@ -121,7 +121,7 @@ class WatchStream:
         self._ended = True
 
     async def _struck_line(self, line: Line) -> list[bytes]:
-        """The bytes to send of a line."""
+        """Return the byte strings to send for a line, after faults."""
         data = [line.data]
         for handle in self._due_faults():
             kind = handle.fault.kind

@@ -1,4 +1,4 @@
-"""The types of the built-in kinds, as a kube-apiserver v1.36 knows them (recorded: `builtins.json`)."""
+"""The types of the built-in kinds of a kube-apiserver v1.36, recorded in `builtins.json`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["builtin_node", "object_meta", "object_meta_descriptions", "recorded"
 
 @cache
 def recorded() -> dict[str, Any]:
-    """The recording: `resources` as discovery lists them, `texts` of table columns, `types`."""
+    """Return the recording: `resources` as discovery lists them, `texts` of table columns, and `types`."""
     document: dict[str, Any] = msgspec.json.decode(
         files("kinformer.testing.kinds").joinpath("builtins.json").read_bytes()
     )
     return document
 
 
-# Kinds that are not resources, in whatever version they come.
+# Kinds that are not resources, in any version.
 _EXTRA = {
     "Scale": "autoscaling.v1.Scale",
     "Eviction": "policy.v1.Eviction",
@@ -33,14 +33,14 @@ _EXTRA = {
 
 @cache
 def builtin_node(name: str) -> Node:
-    """The node of a type such as `core.v1.Pod`. Raises KeyError for one that no built-in kind has."""
+    """Return the node of a type such as `core.v1.Pod`. Raises KeyError if no built-in kind uses it."""
     recorded()["types"][name]
     return _node(f"@{name}", f"v1.{name.rpartition('.')[2]}", {})
 
 
 @cache
 def type_of(api_version: str, kind: str) -> str:
-    """The type of a built-in kind; "" for another one."""
+    """Return the type of a built-in kind, or "" for another kind."""
     for row in recorded()["resources"]:
         own = f"{row['group']}/{row['version']}" if row["group"] else row["version"]
         if (own, row["kind"]) == (api_version, kind):
@@ -50,7 +50,7 @@ def type_of(api_version: str, kind: str) -> str:
 
 @cache
 def object_meta_descriptions() -> dict[str, str]:
-    """The description of each field of metadata, in the words of Kubernetes (recorded: `object_meta.json`)."""
+    """Return Kubernetes' description of each field of metadata (recorded in `object_meta.json`)."""
     texts: dict[str, str] = msgspec.json.decode(
         files("kinformer.testing.kinds").joinpath("object_meta.json").read_bytes()
     )
@@ -58,13 +58,13 @@ def object_meta_descriptions() -> dict[str, str]:
 
 
 def object_meta() -> Node:
-    """The node of metadata, which custom resources have too."""
+    """Return the node of metadata, which custom resources also have."""
     return builtin_node("meta.v1.ObjectMeta")
 
 
 @cache
 def _fields(name: str) -> dict[str, Node]:
-    # One dict for each type, however many refer to it: types refer to themselves and to each other.
+    # One dict for each type, because types refer to themselves and to each other.
     listed = recorded()["types"][name]["fields"]
     return {field: _node(kind, go, flags[0] if flags else {}) for field, kind, go, *flags in listed}
 

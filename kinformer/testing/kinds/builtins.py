@@ -1,4 +1,4 @@
-"""The built-in kinds of kube-apiserver v1.36, as its discovery lists them, with what its strategies make of them."""
+"""The built-in kinds of kube-apiserver v1.36, as its discovery lists them, with the behaviour of their strategies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def _paths(*labels: str) -> dict[str, FieldPaths]:
     return {label: (tuple(label.split(".")),) for label in labels}
 
 
-# Field labels beside metadata.name and metadata.namespace: those that pkg/apis/*/v*/conversion.go converts, with the
-# values of ToSelectableFields in pkg/registry. The others are unknown, even if a strategy has a value (ReplicaSet).
+# Field labels besides metadata.name and metadata.namespace. These are the ones that pkg/apis/*/v*/conversion.go
+# converts, with the values of ToSelectableFields in pkg/registry. Others are unknown, even if a strategy has a value
+# (ReplicaSet).
 _SELECTABLE: Mapping[str, Mapping[str, FieldPaths]] = {
     "pods": {"spec.host": (("spec", "nodeName"),), "status.podIPs": ()}
     | _paths(
@@ -40,7 +41,7 @@ _SELECTABLE: Mapping[str, Mapping[str, FieldPaths]] = {
         **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
         "source": (("source", "component"), ("reportingComponent",)),
     },
-    # Looked for in the stored form, which is that of v1.
+    # Paths in the stored form, which is v1.
     "events.k8s.io/events": {
         **{f"regarding.{one}": (("involvedObject", one),) for one in ("kind", "namespace", "name", "uid")},
         **{f"regarding.{one}": (("involvedObject", one),) for one in ("apiVersion", "resourceVersion", "fieldPath")},
@@ -85,7 +86,7 @@ _GENERATION = {
     "resource.k8s.io/deviceclasses",
     "resource.k8s.io/resourceslices",
 }
-# A PUT without a resourceVersion is refused (AllowUnconditionalUpdate of the strategies).
+# Kinds for which a PUT without a resourceVersion is refused (AllowUnconditionalUpdate of the strategies).
 _CONDITIONAL = {
     "apiextensions.k8s.io/customresourcedefinitions",
     "apiregistration.k8s.io/apiservices",
@@ -129,7 +130,7 @@ _RETURNS_DELETED = {
     "storage.k8s.io/volumeattachments",
     "storage.k8s.io/volumeattributesclasses",
 }
-# Versions that are stored as another one: the conversions, there and back.
+# Versions that are stored as another version, with the conversions in both directions.
 _STORED_AS: Mapping[str, Mapping[str, Any]] = {
     "events.k8s.io/v1/events": {
         "storage_name": "events",
@@ -180,6 +181,6 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
 
 
 def builtin_types() -> list[ResourceType]:
-    """A fresh list of the built-in kinds."""
+    """Return a new list of the built-in kinds."""
     texts = recorded()["texts"]
     return [_build(row, texts) for row in recorded()["resources"]]

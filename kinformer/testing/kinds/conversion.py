@@ -1,7 +1,7 @@
-"""Conversion between the versions of a kind that differ in more than their name.
+"""Conversion between versions of a kind that differ in more than their name.
 
-An Event has two faces, `v1` and `events.k8s.io/v1` (pkg/apis/events/v1/conversion.go); a HorizontalPodAutoscaler is
-kept in `autoscaling/v2` (pkg/apis/autoscaling/v1/conversion.go).
+An Event exists as `v1` and as `events.k8s.io/v1` (pkg/apis/events/v1/conversion.go). A HorizontalPodAutoscaler is
+stored as `autoscaling/v2` (pkg/apis/autoscaling/v1/conversion.go).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FROM_CORE = {core: new for new, core in _TO_CORE.items()}
 
 
 def core_event(event: dict[str, Any]) -> dict[str, Any]:
-    """An `events.k8s.io/v1` Event as a `v1` Event."""
+    """Convert an `events.k8s.io/v1` Event to `v1`."""
     renamed = {_TO_CORE.get(name, name): value for name, value in event.items()}
     renamed["apiVersion"] = "v1"
     renamed.setdefault("source", {})
@@ -36,7 +36,7 @@ def core_event(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def events_k8s_event(event: dict[str, Any]) -> dict[str, Any]:
-    """A `v1` Event as an `events.k8s.io/v1` Event."""
+    """Convert a `v1` Event to `events.k8s.io/v1`."""
     renamed = {_FROM_CORE.get(name, name): value for name, value in event.items()}
     renamed["apiVersion"] = "events.k8s.io/v1"
     renamed.setdefault("eventTime", None)
@@ -44,7 +44,7 @@ def events_k8s_event(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def hpa_v2(scaler: dict[str, Any]) -> dict[str, Any]:
-    """An `autoscaling/v1` HorizontalPodAutoscaler as one of `autoscaling/v2`."""
+    """Convert an `autoscaling/v1` HorizontalPodAutoscaler to `autoscaling/v2`."""
     spec, status = dict(scaler.get("spec") or {}), dict(scaler.get("status") or {})
     percentage = spec.pop("targetCPUUtilizationPercentage", None)
     metadata = dict(scaler["metadata"])
@@ -73,7 +73,10 @@ def hpa_v2(scaler: dict[str, Any]) -> dict[str, Any]:
 
 
 def hpa_v1(scaler: dict[str, Any]) -> dict[str, Any]:
-    """An `autoscaling/v2` HorizontalPodAutoscaler as one of `autoscaling/v1`; the rest is in annotations."""
+    """Convert an `autoscaling/v2` HorizontalPodAutoscaler to `autoscaling/v1`.
+
+    Fields unknown to v1 go into annotations.
+    """
     spec, status = dict(scaler.get("spec") or {}), dict(scaler.get("status") or {})
     metadata = dict(scaler["metadata"])
     kept = dict(metadata.get("annotations") or {})

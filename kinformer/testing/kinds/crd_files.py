@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions from files, folders and dicts."""
+"""Reads CustomResourceDefinitions from files, folders and dicts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions in all the sources, in order, as fresh dicts.
+    """Return the CustomResourceDefinitions in all sources, in order, as new dicts.
 
-    A file may hold several YAML documents, and Lists; documents of other kinds are passed over,
-    as kustomize folders mix them. Of a folder its `.yaml`, `.yml` and `.json` files are read, sorted by name,
-    without subfolders (controller-runtime, pkg/envtest/crd.go, does the same).
+    A file may contain several YAML documents, and Lists. Documents of other kinds are skipped, because kustomize
+    folders mix kinds. In a folder, the `.yaml`, `.yml` and `.json` files are read in the order of their names, without
+    subfolders, as in controller-runtime (pkg/envtest/crd.go).
 
     Raises:
-        ConfigError: a source is absent or unreadable, or holds no CustomResourceDefinition at all.
+        ConfigError: a source is missing or unreadable, or contains no CustomResourceDefinition.
     """
     found: list[dict[str, Any]] = []
     for source in sources:
@@ -42,7 +42,7 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """All objects in a file, or in the files of a folder, in order. Raises ConfigError if it cannot be read."""
+    """Return all objects in a file, or in the files of a folder, in order. Raises ConfigError if it cannot be read."""
     path = Path(path)
     if path.is_dir():
         files = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)

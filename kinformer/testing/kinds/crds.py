@@ -1,4 +1,4 @@
-"""From a CustomResourceDefinition to the kinds that it makes the server serve."""
+"""Converts a CustomResourceDefinition to the kinds that the server then serves."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Object = dict[str, Any]
 
 
 def types_of(crd: Mapping[str, Any]) -> list[ResourceType]:
-    """A `ResourceType` for each served version."""
+    """Return a `ResourceType` for each served version."""
     spec = crd["spec"]
     storage = next((one["name"] for one in spec["versions"] if one.get("storage")), spec["versions"][0]["name"])
     return [_type(spec, version, storage) for version in spec["versions"] if version.get("served", True)]
 
 
 def schemas_of(crd: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The schema of each version, served or not, by its apiVersion."""
+    """Return the schema of each version, served or not, by apiVersion."""
     spec = crd["spec"]
     return {
         f"{spec['group']}/{version['name']}": (version.get("schema") or {}).get("openAPIV3Schema") or {}
@@ -65,7 +65,7 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
 
 
 def established_status(crd: Mapping[str, Any], now: str) -> Object:
-    """The status of a CRD whose names are accepted and whose kinds are served."""
+    """Return the status of a CRD whose names are accepted and whose kinds are served."""
     spec = crd["spec"]
     names = dict(spec["names"])
     names.setdefault("singular", names["kind"].lower())

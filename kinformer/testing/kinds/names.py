@@ -1,4 +1,4 @@
-"""The syntax of names, labels and their keys, in the words of apimachinery (pkg/util/validation)."""
+"""The syntax of names, labels and their keys, with apimachinery's messages (pkg/util/validation)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 __all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # nearly all names
+_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # matches nearly all names
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
@@ -48,39 +48,39 @@ def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int, un
 
 
 def dns_label(text: str) -> list[str]:
-    """The errors of an RFC 1123 label; `[]` for a good one. The other functions here do the same."""
+    """Return the errors of an RFC 1123 label, or `[]` if it is valid. The other functions here are alike."""
     wrong = _checked(text, _LABEL, _LABEL_TEXT, 63, "characters")
-    # A name that would be a subdomain has too many dots, as the error about its length says already.
+    # If the name is a valid subdomain, its only fault is the dots.
     return ["must not contain dots" if one is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else one for one in wrong]
 
 
 def dns_label_1035(text: str) -> list[str]:
-    """A label that starts with a letter, as the name of a service."""
+    """Check a label that starts with a letter, such as the name of a service."""
     return _checked(text, _LABEL_1035, _LABEL_1035_TEXT, 63, "characters")
 
 
 def dns_subdomain(text: str) -> list[str]:
-    """An RFC 1123 subdomain: the name of most objects."""
+    """Check an RFC 1123 subdomain, the name of most objects."""
     if _PLAIN.fullmatch(text):
         return []
     return _checked(text, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "characters")
 
 
 def label_value(text: str) -> list[str]:
-    """The value of a label."""
+    """Check the value of a label."""
     return _checked(text, _VALUE, _VALUE_TEXT, 63)
 
 
 def path_segment(text: str) -> list[str]:
-    """The name of an RBAC object: whatever can stand in a path."""
+    """Check the name of an RBAC object, which can be any segment of a path."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
-@lru_cache(4096)  # the keys of labels are few, and each object repeats them
+@lru_cache(4096)  # there are few label keys, and objects repeat them
 def qualified_name(text: str) -> tuple[str, ...]:
-    """The key of a label or an annotation: a name, with or without a domain before it."""
+    """Check the key of a label or an annotation: a name with an optional domain prefix."""
     prefix, slash, name = text.rpartition("/")
     if slash and "/" in prefix:
         return (

@@ -1,4 +1,4 @@
-"""The kinds that a server serves: one `ResourceType` for each group, version and plural, and the registry of them."""
+"""The kinds that a server serves: a `ResourceType` for each group, version and plural, and their registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kinformer.testing.kinds.status import StatusError, missing_resource, not_fo
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name", "selected_name"]
 
-# The order in which discovery lists them (endpoints/installer.go sorts; CRDs keep the order of their own handler).
+# In the order of discovery (endpoints/installer.go sorts, but CRDs keep the order of their own handler).
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -21,7 +21,7 @@ Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A path below an object: `kind` is of the body, in another group where `group_version` says so."""
+    """A path below an object. `kind` is the kind of the body, in `group_version` if that is set."""
 
     name: str
     kind: str
@@ -30,16 +30,16 @@ class Subresource:
     version: str = ""
 
 
-# Paths of one value, of which the first that is not empty counts; without a path it is always empty.
+# Alternative paths of one value. The first non-empty one counts. Without a path the value is always empty.
 FieldPaths = tuple[tuple[str, ...], ...]
 
 
 @dataclass(slots=True, eq=False)
 class ResourceType:
-    """One served kind in one version.
+    """A served kind in one version.
 
-    Versions of one kind share a `storage_name`, under which objects are kept in the form of `storage_version`;
-    `to_storage` and `from_storage` convert (None: only the apiVersion differs).
+    All versions of a kind share a `storage_name`, under which objects are stored as `storage_version`. `to_storage`
+    and `from_storage` convert. None means that only the apiVersion differs.
     """
 
     group: str
@@ -54,22 +54,22 @@ class ResourceType:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     builtin: bool = True
-    generation: bool = False  # metadata.generation is kept, and grows with the spec
+    generation: bool = False  # metadata.generation is set, and grows with the spec
     create_on_update: bool = False  # a PUT of a missing object creates it
     unconditional_update: bool = True  # a PUT without a resourceVersion overwrites
-    returns_deleted: bool = False  # DELETE answers with the object, not with a Status
-    selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> where its value is
+    returns_deleted: bool = False  # DELETE returns the object instead of a Status
+    selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> paths of its value
     selects_namespace: bool = True  # `metadata.namespace` is a field label
     node: Node = ANY  # the shape of its objects
-    columns: tuple[Mapping[str, Any], ...] = ()  # of its tables; for a CRD its additionalPrinterColumns
-    scale: Mapping[str, str] | None = None  # paths of the scale subresource, of a CRD
+    columns: tuple[Mapping[str, Any], ...] = ()  # of its tables. For a CRD, its additionalPrinterColumns
+    scale: Mapping[str, str] | None = None  # paths of a CRD's scale subresource
     schema: Mapping[str, Any] | None = None
     storage_name: str = ""
     storage_version: str = ""
     to_storage: Convert | None = None
     from_storage: Convert | None = None
-    terminating: bool = False  # its definition is being deleted: nothing new is made
-    initializing_until: float = 0.0  # the loop's time; reads of collections are told to wait until then
+    terminating: bool = False  # its definition is being deleted, so nothing can be created
+    initializing_until: float = 0.0  # loop time until which reads of collections get a 429
 
     def __post_init__(self) -> None:
         self.singular = self.singular or self.kind.lower()
@@ -79,39 +79,39 @@ class ResourceType:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `apps/v1`."""
+        """The apiVersion: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def name(self) -> str:
-        """`v1/pods`, `apps/v1/deployments`."""
+        """The resource with its version: `v1/pods`, `apps/v1/deployments`."""
         return f"{self.api_version}/{self.plural}"
 
     @property
     def is_storage(self) -> bool:
-        """True where this version is the one in which objects are kept."""
+        """True if objects are stored in this version."""
         return self.api_version == self.storage_version
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource of this name, or None."""
+        """Return the subresource with this name, or None."""
         return next((one for one in self.subresources if one.name == name), None)
 
     @property
     def has_status(self) -> bool:
-        """True where `/status` is written apart from the rest."""
+        """True if `/status` is a subresource."""
         return self.subresource("status") is not None
 
     def key(self, namespace: str, name: str) -> str:
-        """The key in the collection: `namespace/name`, or the name."""
+        """Return the key in the collection: `namespace/name`, or the name."""
         return f"{namespace}/{name}" if self.namespaced else name
 
     def not_found(self, name: str) -> StatusError:
-        """404 for one object of this kind."""
+        """Return a 404 for one object of this kind."""
         return not_found(self.group, self.plural, name)
 
 
 def resource_name(resource: Any) -> str:
-    """`"apps/v1/deployments"` from that string, or from a GroupVersionResource."""
+    """Return `"apps/v1/deployments"` for that string or for a GroupVersionResource."""
     if isinstance(resource, str):
         return resource
     group, version, plural = resource.group, resource.version, resource.resource
@@ -119,7 +119,7 @@ def resource_name(resource: Any) -> str:
 
 
 def selected_name(resource: Any) -> str:
-    """`resource_name` of what selects requests: one, or `"*"`. Raises ValueError for what no request has."""
+    """Return the `resource_name` of a request selector, or `"*"`. Raises ValueError if no request can have it."""
     name = resource_name(resource)
     if "/" not in name and name != "*":
         raise ValueError(
@@ -129,7 +129,7 @@ def selected_name(resource: Any) -> str:
 
 
 class Registry:
-    """All kinds served at the moment, by path and by kind."""
+    """All currently served kinds, by path and by kind."""
 
     def __init__(self, types: Iterable[ResourceType] = ()) -> None:
         self._by_name: dict[str, ResourceType] = {}
@@ -141,25 +141,25 @@ class Registry:
         return iter(self._by_name.values())
 
     def add_type(self, resource: ResourceType) -> None:
-        """Serves it from now on, in place of one of the same name."""
+        """Serve a type from now on, replacing a type with the same name."""
         self._by_name[resource.name] = resource
         self._by_kind[resource.api_version, resource.kind] = resource
 
     def remove_type(self, resource: ResourceType) -> None:
-        """Serves it no more."""
+        """Stop serving a type."""
         self._by_name.pop(resource.name, None)
         self._by_kind.pop((resource.api_version, resource.kind), None)
 
     def get(self, api_version: str, plural: str) -> ResourceType | None:
-        """Find a resource by group/version and plural; None if there is none."""
+        """Return the resource with this group/version and plural, or None."""
         return self._by_name.get(f"{api_version}/{plural}")
 
     def of_kind(self, api_version: str, kind: str) -> ResourceType | None:
-        """Find a resource by apiVersion and kind of an object; None if there is none."""
+        """Return the resource with an object's apiVersion and kind, or None."""
         return self._by_kind.get((api_version, kind))
 
     def find(self, resource: Any) -> ResourceType:
-        """Finds a resource by `"v1/pods"` or a GroupVersionResource. Raises LookupError if it is not served."""
+        """Return a resource by `"v1/pods"` or a GroupVersionResource. Raises LookupError if it is not served."""
         name = resource_name(resource)
         found = self._by_name.get(name)
         if found is None:
@@ -167,7 +167,7 @@ class Registry:
         return found
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:
-        """The resource of a request path. Raises the server's 404 if there is none."""
+        """Return the resource at a request path. Raises the server's 404 if there is none."""
         api_version = f"{group}/{version}" if group else version
         found = self.get(api_version, plural)
         if found is not None:
@@ -175,12 +175,12 @@ class Registry:
         raise self.not_served(group)
 
     def not_served(self, group: str) -> StatusError:
-        """404 for what a group does not serve: as JSON for a built-in group, else in plain text."""
+        """Return the 404 for a resource that is not served: JSON for a built-in group, otherwise plain text."""
         builtin = any(one.builtin for one in self if one.group == group)
         return missing_resource() if builtin else page_not_found()
 
     def versions(self) -> dict[str, list[str]]:
-        """The versions of each group, in order of registration."""
+        """Return the versions of each group, in order of registration."""
         groups: dict[str, list[str]] = {}
         for one in self:
             versions = groups.setdefault(one.group, [])

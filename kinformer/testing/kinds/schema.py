@@ -1,7 +1,7 @@
-"""The shape of an object: one `Node` for each field, from Go's types or from the schema of a CRD.
+"""The shape of an object: a `Node` for each field, from Go's types or from the schema of a CRD.
 
-A node says how a value is encoded, which lists are maps in disguise, and what is owned and patched as one; decoding,
-field ownership, apply and strategic merge patches all read it.
+A node describes how a value is encoded, which lists are keyed like maps, and which values are owned and patched as a
+whole. Decoding, field ownership, apply and strategic merge patches use it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Node:
     """The shape of one value.
 
     `kind` is `struct`, `map`, `list`, `any`, or a scalar: `string`, `bool`, `int32`, `int64`, `float64`, `bytes`,
-    `time`, `microtime`, `quantity`, `intstr`. The fields of a struct are made when they are first asked for, because
-    types refer to themselves.
+    `time`, `microtime`, `quantity`, `intstr`. The fields of a struct are created on first use, because types refer to
+    themselves.
     """
 
     __slots__ = (
@@ -64,29 +64,29 @@ class Node:
         self.kind = kind
         self._fields: Mapping[str, Node] | None = fields if isinstance(fields, Mapping) else None
         self._make = fields if callable(fields) else None
-        self.item = item  # of a list or a map
+        self.item = item  # the values of a list or a map
         self.list_type = list_type  # atomic, map or set
-        self.keys = tuple(keys)  # that identify the items of a list of type map
-        self.atomic = atomic  # a map or struct that is owned as one
-        self.merge = merge  # the merge key of a strategic patch, True for a list of scalars that is merged
-        self.always = always  # Go writes it even when it is empty
-        self.pointer = pointer  # absent and empty are two things
+        self.keys = tuple(keys)  # fields that identify the items of a list of type map
+        self.atomic = atomic  # a map or struct that is owned as a whole
+        self.merge = merge  # the merge key of a strategic merge patch, or True for a merged list of scalars
+        self.always = always  # Go writes it even if it is empty
+        self.pointer = pointer  # absent and empty differ
         self.required = required
         self.enum = tuple(enum)
-        self.default = default  # of a custom resource's schema
+        self.default = default  # from a custom resource's schema
         self.go = go  # the name of its Go type
-        self.number = number  # in protobuf; below 1000 times the number of the message that holds it, where inlined
-        self.struct = struct  # the bare name of a struct
+        self.number = number  # in protobuf. An inlined field adds 1000 times the number of the message that contains it
+        self.struct = struct  # the unqualified name of a struct
 
     @property
     def fields(self) -> Mapping[str, Node]:
-        """Of a struct: its fields in the order of Go's; empty for everything else."""
+        """The fields of a struct in Go's order. Empty for other kinds."""
         if self._fields is None:
             self._fields = self._make() if self._make is not None else {}
         return self._fields
 
     def child(self, name: str) -> Node:
-        """The shape of a field or of a value of a map; `ANY` if it is not known."""
+        """Return the node of a field or of a map's value, or `ANY` if unknown."""
         fields = self._fields
         if fields is None:
             fields = self.fields
@@ -96,7 +96,7 @@ class Node:
         return self.item if self.kind == "map" and self.item is not None else ANY
 
     def keys_of(self, items: Sequence[Any]) -> tuple[str, ...]:
-        """The fields that identify the items of a list; `()` for a list that is one value."""
+        """Return the fields that identify the items of a list, or `()` for a list that is a single value."""
         keys = self.keys if self.list_type == "map" else ()
         if keys and all(
             isinstance(item, dict) and all(k in item or self._default(k) is not None for k in keys) for item in items
@@ -105,7 +105,7 @@ class Node:
         return ()
 
     def key_of(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The identity of an item of this list."""
+        """Return the identity of an item of this list."""
         return tuple(item[key] if key in item else self._default(key) for key in self.keys)
 
     def _default(self, key: str) -> Any:
@@ -129,7 +129,7 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
 
 
 def custom_node(schema: Mapping[str, Any], metadata: Node | None = None) -> Node:
-    """The shape that an `openAPIV3Schema` describes; `metadata` for the root of a kind."""
+    """Return the node that an `openAPIV3Schema` describes. Set `metadata` for the root of a kind."""
     default = schema.get("default")
     if schema.get("type") == "array":
         items = schema.get("items")

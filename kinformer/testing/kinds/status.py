@@ -1,6 +1,6 @@
-"""The Status bodies with which an API server says no, worded as kube-apiserver words them.
+"""The Status bodies of an API server's failures, worded as in kube-apiserver.
 
-Texts, reasons and key order follow apimachinery/pkg/api/errors/errors.go and were compared with the answers of a
+Messages, reasons and key order follow apimachinery/pkg/api/errors/errors.go and were compared with the responses of a
 v1.36 server.
 """
 
@@ -65,7 +65,7 @@ CHANGED = "the object has been modified; please apply your changes to the latest
 
 
 class StatusError(Exception):
-    """An answer that is a failure: `body` is a Status (a dict, sent as JSON) or text (sent as text/plain)."""
+    """A failure response. `body` is a Status (a dict, sent as JSON) or a string (sent as text/plain)."""
 
     def __init__(
         self, code: int, body: dict[str, Any] | str, *, headers: Mapping[str, str] | None = None, pretty: bool = False
@@ -74,13 +74,13 @@ class StatusError(Exception):
         self.code = code
         self.body = body
         self.headers = dict(headers or {})
-        self.pretty = pretty  # answers to failed content negotiation are indented for all clients
+        self.pretty = pretty  # a failed content negotiation is indented for all clients
 
     def __str__(self) -> str:
         return self.body if isinstance(self.body, str) else str(self.body.get("message", self.code))
 
     def to_api_error(self) -> APIError:
-        """The same failure as a client of kinformer would raise it."""
+        """Return the exception that a kinformer client raises for this failure."""
         if isinstance(self.body, str):
             return api_error(self.code, "", self.body)
         details = self.body.get("details") or {}
@@ -103,7 +103,7 @@ def failure(
     headers: Mapping[str, str] | None = None,
     pretty: bool = False,
 ) -> StatusError:
-    """A Failure; the reason is the usual one of its code unless given ("" leaves the key out)."""
+    """Return a Failure. The reason defaults to the code's usual one ("" omits the key)."""
     body: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -124,7 +124,7 @@ def failure(
 
 
 def success(*, details: Mapping[str, Any] | None = None, code: int | None = None) -> dict[str, Any]:
-    """A Status of status Success."""
+    """Return a Status with status Success."""
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         body["details"] = dict(details)
@@ -145,17 +145,17 @@ def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
 
 
 def qualified(group: str, resource: str) -> str:
-    """`pods` for the core group, `widgets.example.com` for others."""
+    """Return `pods` for the core group, and `widgets.example.com` for others."""
     return f"{resource}.{group}" if group else resource
 
 
 def cause(reason: str, message: str, field: str) -> dict[str, str]:
-    """One of the causes of an Invalid: `reason` such as FieldValueRequired."""
+    """Return a cause of an Invalid. `reason` is, for example, FieldValueRequired."""
     return {"reason": reason, "message": message, "field": field}
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    """422 with its causes; several of them are in brackets (validation/field ErrorList)."""
+    """Return a 422 with its causes. Several causes are put in brackets (validation/field ErrorList)."""
     texts = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name)
@@ -164,65 +164,65 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]
 
 
 def invalid_options(kind: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    """422 about query options: ListOptions, PatchOptions of group meta.k8s.io."""
+    """Return a 422 about query options: ListOptions, PatchOptions of group meta.k8s.io."""
     return invalid("meta.k8s.io", kind, "", causes)
 
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
-    """404 for one object."""
+    """Return a 404 for one object."""
     return failure(404, f'{qualified(group, resource)} "{name}" not found', details=_details(group, resource, name))
 
 
 def missing_resource() -> StatusError:
-    """404 as JSON: the group version is served, the resource is not."""
+    """Return a 404 as JSON: the group version is served, but the resource is not."""
     return failure(404, "the server could not find the requested resource", details={})
 
 
 def page_not_found() -> StatusError:
-    """404 in plain text, for a path that is not served."""
+    """Return a 404 in plain text, for a path that is not served."""
     return StatusError(404, "404 page not found\n", headers={"X-Content-Type-Options": "nosniff"})
 
 
 def already_exists(group: str, resource: str, name: str, *, terminating: bool = False) -> StatusError:
-    """409 on a create."""
+    """Return a 409 for a create."""
     prefix = "object is being deleted: " if terminating else ""
     message = f'{prefix}{qualified(group, resource)} "{name}" already exists'
     return failure(409, message, reason="AlreadyExists", details=_details(group, resource, name))
 
 
 def conflict(group: str, resource: str, name: str, message: str = CHANGED) -> StatusError:
-    """409 on an update or a precondition."""
+    """Return a 409 for an update or a precondition."""
     text = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {message}'
     return failure(409, text, details=_details(group, resource, name))
 
 
 def bad_request(message: str) -> StatusError:
-    """400."""
+    """Return a 400."""
     return failure(400, message)
 
 
 def internal(message: str, *, reason: str = "") -> StatusError:
-    """500; kube-apiserver gives no reason for an unclassified error."""
+    """Return a 500. kube-apiserver gives no reason for an unclassified error."""
     return failure(500, message, reason=reason)
 
 
 def method_not_allowed() -> StatusError:
-    """405."""
+    """Return a 405."""
     return failure(405, "the server does not allow this method on the requested resource", details={})
 
 
 def not_acceptable(message: str) -> StatusError:
-    """406; its body is indented."""
+    """Return a 406. Its body is indented."""
     return failure(406, message, pretty=True)
 
 
 def unauthorized() -> StatusError:
-    """401."""
+    """Return a 401."""
     return failure(401, "Unauthorized")
 
 
 def forbidden(group: str, resource: str, name: str, text: str) -> StatusError:
-    """403, `text` says who may not do what."""
+    """Return a 403. `text` states who may not do what."""
     subject = qualified(group, resource) + (f' "{name}"' if name else "")
     return failure(
         403,
@@ -233,12 +233,12 @@ def forbidden(group: str, resource: str, name: str, text: str) -> StatusError:
 
 
 def expired(message: str, *, token: str = "") -> StatusError:
-    """410; with a fresh continue token if a list can go on inconsistently."""
+    """Return a 410, with a fresh continue token if the list can continue inconsistently."""
     return failure(410, message, metadata={"continue": token} if token else None)
 
 
 def timeout_too_large(requested: int, current: int) -> StatusError:
-    """504 for a resourceVersion that this server has not reached (apiserver/pkg/storage/errors.go)."""
+    """Return a 504 for a resourceVersion that this server has not reached (apiserver/pkg/storage/errors.go)."""
     return failure(
         504,
         f"Timeout: Too large resource version: {requested}, current: {current}",

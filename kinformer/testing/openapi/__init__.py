@@ -1,4 +1,4 @@
-"""OpenAPI v3 and v2 of what is served, as JSON and as protobuf.
+"""OpenAPI v3 and v2 documents of the served kinds, as JSON and as protobuf.
 
 May import: `store`, `codec`, `kinds`.
 Reading order: document, v2_schema, protobuf.

@@ -1,7 +1,7 @@
-"""OpenAPI v3 and v2: the types of what is served, and which paths take PATCH with which parameters.
+"""OpenAPI v3 and v2 documents: the served types, and the paths that accept PATCH with their parameters.
 
-Descriptions of built-in kinds are left out, except those of metadata, so `kubectl explain` shows fields and types
-alone; validation is the server's (fieldValidation).
+Descriptions of built-in kinds are left out except for metadata, so `kubectl explain` shows only fields and types.
+Validation is left to the server (fieldValidation).
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _METADATA = f"Standard object's metadata. {_CONVENTIONS}#metadata"
 
 
 def definition_name(name: str) -> str:
-    """`core.v1.Pod` -> `io.k8s.api.core.v1.Pod`."""
+    """Return the full name of a definition: `core.v1.Pod` -> `io.k8s.api.core.v1.Pod`."""
     package, _, rest = name.partition(".")
     return f"{_PACKAGES.get(package, f'io.k8s.api.{package}')}.{rest}"
 
 
 def _type_name(node: Node) -> str:
-    """The recorded name of a struct's type."""
+    """Return the recorded name of a struct's type."""
     found = _names.get(id(node.fields))
     if found is None:
         for name in recorded()["types"]:
@@ -71,11 +71,11 @@ def _type_name(node: Node) -> str:
     return found
 
 
-_names: dict[int, str] = {}  # types are made once, and live as long as the program
+_names: dict[int, str] = {}  # types are created once, and live as long as the program
 
 
 class _Document:
-    """Collects the types that are reached; `root` is where references point to."""
+    """Collects all referenced types. `root` is the prefix of references."""
 
     def __init__(self, root: str, *, v2: bool = False) -> None:
         self._root = root
@@ -83,7 +83,7 @@ class _Document:
         self.types: Object = {}
 
     def add_type(self, name: str) -> Object:
-        """A reference to a built-in type."""
+        """Add a built-in type, and return a reference to it."""
         full = definition_name(name)
         if full not in self.types:
             entry: Object = {"type": "object", "description": ""}
@@ -101,7 +101,7 @@ class _Document:
         return {**schema, "required": required} if required else schema
 
     def field_schema(self, node: Node) -> Object:
-        """The schema of a field."""
+        """Return the schema of a field."""
         schema: Object = {"description": ""}
         if node.kind == "struct":
             reference = self.add_type(_type_name(node))
@@ -126,7 +126,7 @@ class _Document:
         return schema
 
     def add_kind(self, resource: ResourceType) -> str:
-        """The definition of a kind that is served."""
+        """Add a served kind, and return the name of its definition."""
         mark = [{"group": resource.group, "version": resource.version, "kind": resource.kind}]
         if resource.builtin:
             name = _type_name(resource.node)
@@ -139,15 +139,15 @@ class _Document:
         return full
 
     def _custom_schema(self, resource: ResourceType) -> Object:
-        """The schema of a custom kind, with the fields that every object has (controller/openapi/builder)."""
+        """Return the schema of a custom kind with the fields common to all objects (controller/openapi/builder)."""
         schema = dict(resource.schema or _ANYTHING)
         if self._v2:
             if schema.get("x-kubernetes-preserve-unknown-fields"):
-                return {"type": "object"}  # kubectl takes a list of properties for all that are allowed
+                return {"type": "object"}  # kubectl rejects any property missing from a list of properties
             schema = schema_for_v2(schema)
         metadata = self.add_type(_OBJECT_META)
         own: Object = {name: {"type": "string", "description": text} for name, text in _TYPE_META.items()}
-        # v2 has the reference bare, as kubectl follows no allOf there.
+        # v2 has the bare reference, because kubectl does not follow allOf there.
         own["metadata"] = {"description": _METADATA, **(metadata if self._v2 else {"allOf": [metadata]})}
         return {**schema, "properties": {**own, **(schema.get("properties") or {}), **own}}
 
@@ -194,7 +194,7 @@ def _document(types: list[ResourceType]) -> Object:
 
 
 def openapi_v3(registry: Registry, path: str) -> Object | None:
-    """The document under a path, or None: `/openapi/v3` lists those of the group versions."""
+    """Return the document at a path, or None. `/openapi/v3` lists the documents of the group versions."""
     by_path: dict[str, list[ResourceType]] = {}
     for resource in registry:
         by_path.setdefault(_root_path(resource), []).append(resource)
@@ -209,13 +209,13 @@ def openapi_v3(registry: Registry, path: str) -> Object | None:
 
 
 def _hash(types: list[ResourceType]) -> str:
-    """Changes with what is served; the types of built-in kinds never do."""
+    """Return a hash that changes with the served kinds. The types of built-in kinds never change."""
     parts = [[one.name, one.kind, None if one.builtin else one.schema] for one in types]
     return hashlib.sha512(dumps(parts)).hexdigest().upper()
 
 
 def openapi_v2(registry: Registry) -> Object:
-    """The one document of Swagger 2.0."""
+    """Return the Swagger 2.0 document."""
     document = _Document("#/definitions/", v2=True)
     types = list(registry)
     for resource in types:

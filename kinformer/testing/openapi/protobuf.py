@@ -29,7 +29,7 @@ _SCHEMA_EXTENSION = 31
 
 
 def encode_openapi_v2(document: Object) -> bytes:
-    """Encode a whole document."""
+    """Encode a document."""
     info = document["info"]
     paths = b"".join(_named(2, path, _path(item)) for path, item in document["paths"].items())
     definitions = b"".join(_named(1, name, _schema(one)) for name, one in document["definitions"].items())
@@ -48,7 +48,7 @@ def _named(number: int, name: str, value: bytes) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """A value of any kind, as YAML, which JSON is."""
+    """Encode any value as YAML, of which JSON is a subset."""
     return text_field(2, f"{json.dumps(value)}\n")
 
 
@@ -70,7 +70,7 @@ def _operation(operation: Object) -> bytes:
 
 
 def _parameter(one: Object) -> bytes:
-    """A parameter of the query: Parameter, NonBodyParameter, QueryParameterSubSchema."""
+    """Encode a query parameter: Parameter, NonBodyParameter, QueryParameterSubSchema."""
     query = text_field(2, one["in"]) + text_field(4, one["name"]) + text_field(6, one["type"])
     return field(1, field(2, field(3, query + integer_field(20, bool(one.get("uniqueItems"))))))
 
@@ -91,7 +91,7 @@ def _schema(schema: Object) -> bytes:
 
 
 def _nested(schema: Object) -> Iterable[bytes]:
-    """The schemas within a schema."""
+    """Yield the encoded schemas within a schema."""
     more = schema.get("additionalProperties")
     if isinstance(more, dict):
         yield field(21, field(1, _schema(more)))

@@ -1,4 +1,4 @@
-"""The schema of a custom kind as OpenAPI v2 can say it (apiextensions-apiserver, openapi/v2/conversion.go)."""
+"""Converts the schema of a custom kind to OpenAPI v2 (apiextensions-apiserver, openapi/v2/conversion.go)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _JUNCTORS = ("allOf", "oneOf", "anyOf", "not", "nullable")
 
 
 def schema_for_v2(schema: Mapping[str, Any]) -> Object:
-    """Return a copy without what v2 does not know, and without what kubectl misunderstands in it."""
+    """Return a copy without the keywords that v2 lacks or that kubectl misinterprets."""
     found = {name: value for name, value in schema.items() if name not in _JUNCTORS}
     keeps = bool(schema.get(_KEEP))
     if schema.get("nullable"):

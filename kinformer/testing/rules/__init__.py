@@ -1,4 +1,4 @@
-"""The rules of the server for written objects: defaults, admission and validation.
+"""The server's rules for written objects: defaults, admission and validation.
 
 May import: `store`, `cel`, `codec`, `kinds`.
 """

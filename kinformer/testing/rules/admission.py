@@ -1,8 +1,8 @@
-"""Fields that admission plugins and strategies add to an object after its defaults; they have no owner.
+"""Fields that admission plugins and strategies add to an object after its defaults. They have no owner.
 
-The plugins are those that kube-apiserver has on by default, as far as a client sees their work without a controller:
-DefaultTolerationSeconds, Priority, TaintNodesByCondition, StorageObjectInUseProtection, NamespaceLifecycle; the
-strategies those of jobs (pkg/registry/batch/job) and services (pkg/registry/core/service/storage/alloc.go).
+The plugins are enabled in kube-apiserver by default and have effects that are visible without a controller:
+DefaultTolerationSeconds, Priority, TaintNodesByCondition, StorageObjectInUseProtection and NamespaceLifecycle. The
+strategies are for jobs (pkg/registry/batch/job) and services (pkg/registry/core/service/storage/alloc.go).
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ _NODE_PORTS = range(30_000, 32_768)
 
 
 class Admission:
-    """The additions of one server; it hands out the addresses and node ports of services."""
+    """The additions of one server. Allocates addresses and node ports for services."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._given = 0  # addresses
+        self._given = 0  # number of allocated addresses
 
     def create(self, resource: ResourceType, obj: Object, *, admin: bool) -> None:
-        """Adds to a new object, in place; an object that a test creates itself is neither tainted nor protected."""
+        """Add fields to a new object, in place.
+
+        An object created directly by a test is neither tainted nor protected.
+        """
         if not resource.builtin:
             return
         kind = resource.kind
@@ -62,7 +65,7 @@ class Admission:
             self._allocate(obj)
 
     def update(self, resource: ResourceType, obj: Object, old: Object) -> None:
-        """Adds to an object that is written anew, in place."""
+        """Add fields to an updated object, in place."""
         if not resource.builtin:
             return
         if resource.kind == "Node":
@@ -82,7 +85,7 @@ class Admission:
             self._allocate(obj)
 
     def check_delete(self, resource: ResourceType, name: str) -> None:
-        """A 403 `StatusError` for a namespace that every cluster has."""
+        """Raise a 403 `StatusError` for a namespace that every cluster has."""
         if resource.builtin and resource.kind == "Namespace" and name in IMMORTAL:
             text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
             raise failure(403, text, details={"name": name, "kind": "namespaces"})
@@ -118,7 +121,7 @@ class Admission:
 
 
 def _count_template(obj: Object, old: Object) -> None:
-    """The generation of a DaemonSet's template, which an annotation keeps (extensions/v1beta1 had a field for it)."""
+    """Count the generation of a DaemonSet's template, kept in an annotation (extensions/v1beta1 had a field for it)."""
     before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
     if (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template") and before.isdigit():
         before = str(int(before) + 1)
@@ -126,7 +129,7 @@ def _count_template(obj: Object, old: Object) -> None:
 
 
 def _label_job(obj: Object) -> None:
-    """The labels by which a job finds its pods."""
+    """Set the labels by which a job finds its pods."""
     spec, metadata = obj["spec"], obj["metadata"]
     if spec.get("manualSelector"):
         return
@@ -138,14 +141,14 @@ def _label_job(obj: Object) -> None:
     }
     template = spec.setdefault("template", {}).setdefault("metadata", {})
     template["labels"] = {**(template.get("labels") or {}), **labels}
-    # The metadata of a job without labels is that of its template (job/strategy.go, through a shared map).
+    # A job without labels gets the labels of its template (job/strategy.go, through a shared map).
     if not metadata.get("labels"):
         metadata["labels"] = dict(template["labels"])
     spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}})
 
 
 def _keep_allocated(obj: Object, old: Object) -> None:
-    """Restores the fields that an update may leave out, because the server gave them.
+    """Restore server-allocated fields that an update may omit.
 
     core/service/storage, patchAllocatedValues.
     """

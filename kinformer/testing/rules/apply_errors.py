@@ -1,4 +1,4 @@
-"""The errors of structured-merge-diff for an apply configuration that does not fit its type (typed/validate.go)."""
+"""The errors of structured-merge-diff for an apply configuration that does not match its type (typed/validate.go)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STRINGS = ("string", "bytes", "time", "microtime")
 
 
 def apply_errors(node: Node, obj: Object) -> str:
-    """The text of all errors; "" for a configuration that fits."""
+    """Return the message with all errors, or "" for a valid configuration."""
     found: list[str] = []
     _check(node, {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}, "", found)
     if len(found) < 2:
@@ -25,7 +25,7 @@ def apply_errors(node: Node, obj: Object) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As Go's %v prints a value."""
+    """Format a value as Go's %v does."""
     if isinstance(value, list):
         return "[" + " ".join(_shown(one) for one in value) + "]"
     if isinstance(value, dict):
@@ -56,7 +56,7 @@ def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
         undeclared = False
         for name in sorted(value):
             if kind == "struct" and name not in node.fields:
-                if not undeclared:  # the first is enough
+                if not undeclared:  # only the first is reported
                     found.append(f"{path}.{name}: field not declared in schema")
                 undeclared = True
             else:

@@ -21,7 +21,7 @@ _KEEP = "x-kubernetes-preserve-unknown-fields"
 
 
 def definition_causes(obj: Object, old: Object | None) -> Causes:
-    """All that is wrong; `old` is the definition before an update."""
+    """Return all errors of a definition. `old` is the definition before an update."""
     spec = obj.get("spec") or {}
     names, group = spec.get("names") or {}, spec.get("group", "")
     if old is not None:
@@ -66,7 +66,7 @@ def _changed(spec: Object, before: Object) -> Causes:
 
 
 def _as_go_shows(versions: Sequence[Object]) -> list[Object]:
-    """The internal type, which has no JSON tags; without what is only in the versioned one."""
+    """Return the versions as Go prints their internal type: without JSON tags and without versioned-only fields."""
     return [
         {
             "Name": one.get("name", ""),
@@ -100,7 +100,7 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
                 place = "spec.selectableFields" if len(versions) == 1 else f"{at}.selectableFields"
                 causes.append(invalid_value(place, "", "may only be set when validations.schema is included"))
             continue
-        # A single version is moved into the field of old, and is named there.
+        # A single version is moved to the old top-level field, and errors name that.
         place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{at}.schema.openAPIV3Schema"
         wrong = _root_causes(schema, place, status="status" in (version.get("subresources") or {}))
         if not wrong and schema not in before and has_rules(schema):
@@ -144,7 +144,7 @@ def _root_causes(schema: Object, at: str, *, status: bool) -> Causes:
 
 
 def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
-    """A structural schema: every field has a type, a list its items, a default what it is a default for."""
+    """Check that a schema is structural: every field has a type, every list has items, and defaults match."""
     causes: Causes = []
     kind = schema.get("type")
     if kind and kind not in _TYPES:

@@ -1,6 +1,6 @@
-"""Custom resources and their schema: defaults, pruning and validation (apiextensions-apiserver/pkg/apiserver).
+"""Defaults, pruning and validation of custom resources by their schema (apiextensions-apiserver/pkg/apiserver).
 
-The texts are those of kube-openapi's validator. `expression_rules` evaluates those in CEL.
+The messages are from kube-openapi's validator. `expression_rules` evaluates CEL rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ABSENT", "blocks_rules", "fill_defaults", "has_rules", "prune", "pru
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
-ABSENT: Final = object()  # in the place of an old value: there is none
+ABSENT: Final = object()  # there is no old value
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _UNCHECKED = (
@@ -44,7 +44,7 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 
 
 def prune(schema: Schema, obj: Object) -> list[str]:
-    """Takes out, in place, what the schema does not know; the paths of what was taken out, in order."""
+    """Remove unknown fields, in place, and return their paths in order."""
     unknown: list[str] = []
     properties = schema.get("properties") or {}
     for name in list(obj):
@@ -86,7 +86,7 @@ def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
 
 
 def prune_nulls(schema: Schema | None, value: Any) -> None:
-    """Takes out, in place, the nulls of fields that are neither nullable nor have a default."""
+    """Remove, in place, the nulls of fields that are neither nullable nor have a default."""
     if isinstance(value, dict):
         properties = (schema or {}).get("properties") or {}
         additional = (schema or {}).get("additionalProperties")
@@ -104,7 +104,7 @@ def prune_nulls(schema: Schema | None, value: Any) -> None:
 
 
 def fill_defaults(schema: Schema, value: Any) -> None:
-    """Fills in defaults, in place: for what is missing, and for a null that may not be one."""
+    """Fill in defaults, in place, for missing fields and for nulls that are not allowed."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         for name, inner in properties.items():
@@ -143,9 +143,9 @@ def has_rules(schema: Schema) -> bool:
 
 
 def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, rules: bool = True) -> Causes:
-    """All that is wrong with a value at a path; `rules` tells where CEL rules would not be looked at for it.
+    """Return all errors of a value at a path. With `rules`, one more reports that they prevent its CEL rules.
 
-    A part that is wrong and as it was in `old` is let through (ratcheting, apiserver/validation/ratcheting.go).
+    An invalid part that is unchanged from `old` is accepted (ratcheting, apiserver/validation/ratcheting.go).
     """
     causes: Causes = []
     _validate(schema, value, path, causes, old)
@@ -160,7 +160,7 @@ def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, r
 
 
 def blocks_rules(causes: Causes) -> bool:
-    """True if CEL rules are not evaluated on an object that has these errors."""
+    """Return True if CEL rules are not evaluated on an object with these errors."""
     return any(one["reason"] in _BLOCKING for one in causes)
 
 
@@ -278,7 +278,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """The item that stood for the same before; only those of a keyed list can be told."""
+    """Return the corresponding old item. Only the items of a keyed list can be identified."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return ABSENT
@@ -337,7 +337,7 @@ def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, ol
 
 
 def _check_lists(schema: Schema, value: Any, path: str, causes: Causes) -> None:
-    """Sets and maps in the form of lists have no item twice."""
+    """Check that lists of type set or map have no duplicate items."""
     if isinstance(value, dict):
         for name, inner in (schema.get("properties") or {}).items():
             if name in value:

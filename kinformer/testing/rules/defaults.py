@@ -74,7 +74,7 @@ TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 def _daemon_set(obj: Object) -> None:
     annotations = obj["metadata"].setdefault("annotations", {})
-    annotations.setdefault(TEMPLATE_GENERATION, "0")  # admission counts it
+    annotations.setdefault(TEMPLATE_GENERATION, "0")  # admission increments it
     _template(obj)
     _rolling(obj["spec"], {"maxUnavailable": 1, "maxSurge": 0})
     obj["spec"].setdefault("revisionHistoryLimit", 10)
@@ -159,7 +159,7 @@ def _definition(obj: Object) -> None:
 
 def _event(obj: Object) -> None:
     if obj.get("apiVersion") != "v1":
-        return  # conversion to the stored version fills in the rest
+        return  # conversion to the stored version sets the rest
     obj.setdefault("source", {})
     for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
         obj.setdefault(name, None)
@@ -273,14 +273,14 @@ _PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolu
 
 
 def fill_in(kind: str, obj: Object) -> None:
-    """Fills in the defaults of a built-in kind, in place: they belong to the writer of the object."""
+    """Fill in the defaults of a built-in kind, in place. The object's writer owns them."""
     fill = _FILL.get(kind)
     if fill is not None:
         fill(obj)
 
 
 def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
-    """The status of a new object of a built-in kind."""
+    """Return the status of a new object of a built-in kind."""
     status: Object = zero(node) or {}
     if kind == "Pod":
         status.update(phase="Pending", qosClass=qos_class(obj.get("spec") or {}))

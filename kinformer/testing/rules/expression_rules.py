@@ -1,4 +1,4 @@
-"""Rules in CEL as causes: the errors of a definition when it is written, and the errors that they find in an object."""
+"""CEL rules as causes: the errors of a definition when it is written, and the errors found in an object."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SHOWN = {
 
 
 def definition_findings(schema: Schema, place: str) -> Causes:
-    """The errors of the rules of a schema, which is at a place in its definition."""
+    """Return the errors in the rules of a schema, which is at `place` in its definition."""
     return [cause_of(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
 
 
 def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
-    """The errors that the rules of a schema find in an object; those that `old` had too are warnings."""
+    """Return the errors that a schema's rules find in an object. Errors that `old` already had become warnings."""
     validator = validator_of(schema)
     if validator is None:
         return []
@@ -42,14 +42,14 @@ def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | N
 
 def _as_json(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if isinstance(value, dict):  # as Go's encoder has it; a text alone is quoted otherwise
+    if isinstance(value, dict):  # as Go's encoder formats it. A plain string is quoted differently
         for char in "<>&":
             text = text.replace(char, f"\\u{ord(char):04x}")
     return text
 
 
 def cause_of(one: Finding, path: str, text: str) -> dict[str, str]:
-    """A finding as a cause, at a path of the object."""
+    """Return a finding as a cause, at a path of the object."""
     if one.reason in _PLAIN:
         return cause(one.reason, f"{_PLAIN[one.reason]}: {text}", path)
     name = _SHOWN[one.reason]

@@ -1,4 +1,4 @@
-"""Validation of the other built-in kinds: the few fields that are often wrong."""
+"""Validation of the other built-in kinds, for the few fields that are often wrong."""
 
 from __future__ import annotations
 
@@ -269,6 +269,6 @@ _RULES: Mapping[tuple[str, str], Callable[[Object, Object | None], Causes]] = {
 
 
 def kind_causes(group: str, kind: str, obj: Object, old: Object | None) -> Causes:
-    """The errors of an object of a built-in kind, except its metadata; `old` is the object before an update."""
+    """Return the errors of a built-in object except for its metadata. `old` is the object before an update."""
     rule = _RULES.get((group, kind))
     return [] if rule is None else rule(obj, old)

@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 MAX_ANNOTATIONS = 262_144  # bytes of keys and values together
 _PATH_NAMES = {"apiservices", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
-# Groups whose kinds take finalizers without a domain (those that validate by apimachinery/pkg/api/validation alone).
+# Groups whose kinds accept finalizers without a domain (they only validate with apimachinery/pkg/api/validation).
 _ANY_FINALIZER = {
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -29,12 +29,12 @@ _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
 def json_text(value: Any) -> str:
-    """A value as field errors show it: JSON."""
+    """Format a value as field errors do: as JSON."""
     return msgspec.json.encode(value).decode()
 
 
 def invalid_value(field: str, value: Any, text: str) -> dict[str, str]:
-    """`spec.x: Invalid value: 5: must be ...`."""
+    """Return the cause `spec.x: Invalid value: 5: must be ...`."""
     return cause("FieldValueInvalid", f"Invalid value: {json_text(value)}: {text}", field)
 
 
@@ -49,7 +49,7 @@ def _name_rule(resource: ResourceType) -> Callable[[str], list[str]]:
 
 
 def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Mapping[str, Any] | None) -> Causes:
-    """All that is wrong; `old` is the metadata before an update."""
+    """Return all errors of metadata. `old` is the metadata before an update."""
     causes = _name_causes(resource, metadata) if old is None else []
     for name, value in metadata.items():
         check = _CHECKS.get(name)
@@ -63,8 +63,8 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
     if old is None:
         return causes + names
     causes += _late_finalizers(metadata, old) + _immutable(metadata, old)
-    # An update is validated twice (its labels four times), a custom resource three times, except its
-    # finalizers; the message names each cause once, the details as often as it was found.
+    # An update is validated twice (its labels four times), and a custom resource three times except for its
+    # finalizers. The message lists each cause once, but the details repeat it.
     return (causes + names) * 2 if resource.builtin else causes * 3 + names
 
 
@@ -76,7 +76,7 @@ def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> Causes:
-    """Keys and values of a map of labels."""
+    """Return the errors of the keys and values of a map of labels."""
     causes = []
     for key, value in labels.items():
         causes += [invalid_value(field, key, text) for text in qualified_name(key)]
@@ -106,7 +106,7 @@ def _finalizers(finalizers: list[str]) -> Causes:
 
 
 def _late_finalizers(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> Causes:
-    """Finalizers that are added to an object that is being deleted."""
+    """Return the errors of finalizers added to an object that is being deleted."""
     known = old.get("finalizers") or []
     fresh = [one for one in metadata.get("finalizers") or [] if one not in known]
     if not old.get("deletionTimestamp") or not fresh:
@@ -133,7 +133,7 @@ def _finalizers_without_domain(finalizers: list[str]) -> Causes:
 
 
 def finalizer_warnings(metadata: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
-    """Warns of the finalizers without a domain that a custom resource gets (customresource/validator.go)."""
+    """Warn about finalizers without a domain in a custom resource (customresource/validator.go)."""
     known = (old or {}).get("finalizers") or []
     warnings = []
     for name in sorted(set(metadata.get("finalizers") or []) - set(known)):

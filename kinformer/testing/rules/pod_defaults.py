@@ -1,4 +1,4 @@
-"""Defaults of pods and of the templates of pods (pkg/apis/core/v1/defaults.go)."""
+"""Defaults of pods and pod templates (pkg/apis/core/v1/defaults.go)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _container(container: Object) -> None:
 
 
 def _requests(container: Object) -> None:
-    """Sets the requests of a pod; a template keeps those that it has (SetDefaults_Pod)."""
+    """Set the default requests of a pod's container. A template keeps its own requests (SetDefaults_Pod)."""
     resources = container["resources"]
     for name, quantity in (resources.get("limits") or {}).items():
         resources.setdefault("requests", {}).setdefault(name, quantity)
@@ -100,7 +100,7 @@ def _pod_spec(spec: Object) -> None:
 
 
 def qos_class(spec: Object) -> str:
-    """The QoS class of a pod."""
+    """Return the QoS class of a pod."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     resources = [one.get("resources") or {} for one in containers]
     if not any(one.get("requests") or one.get("limits") for one in resources):
@@ -113,7 +113,7 @@ def qos_class(spec: Object) -> str:
 
 
 def fill_pod(obj: Object) -> None:
-    """The defaults of a pod, in place."""
+    """Set the defaults of a pod, in place."""
     spec = obj.setdefault("spec", {})
     _pod_spec(spec)
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
@@ -122,7 +122,7 @@ def fill_pod(obj: Object) -> None:
 
 
 def admit_pod(obj: Object) -> None:
-    """The plugins DefaultTolerationSeconds and Priority."""
+    """Apply the plugins DefaultTolerationSeconds and Priority."""
     spec = obj["spec"]
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
@@ -140,6 +140,6 @@ def _tolerates(toleration: Object, added: Object) -> bool:
 
 
 def fill_template(template: Any) -> None:
-    """The defaults of a pod template, in place."""
+    """Set the defaults of a pod template, in place."""
     if isinstance(template, dict):
         _pod_spec(template.setdefault("spec", {}))

@@ -1,4 +1,4 @@
-"""Validation of pods and of the templates of pods (pkg/apis/core/validation/validation.go), in part."""
+"""Partial validation of pods and pod templates (pkg/apis/core/validation/validation.go)."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ MAX_INT32 = 2**31 - 1
 
 
 def required(field: str, text: str = "") -> dict[str, str]:
-    """`spec.x: Required value`."""
+    """Return the cause `spec.x: Required value`."""
     return cause("FieldValueRequired", f"Required value: {text}" if text else "Required value", field)
 
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> dict[str, str]:
-    """`spec.x: Unsupported value: "a": supported values: "b", "c"`."""
+    """Return the cause `spec.x: Unsupported value: "a": supported values: "b", "c"`."""
     listed = ", ".join(json.dumps(one) for one in supported)
     return cause("FieldValueNotSupported", f"Unsupported value: {json.dumps(value)}: supported values: {listed}", field)
 
 
 def duplicate(field: str, value: Any) -> dict[str, str]:
-    """`spec.x: Duplicate value: "a"`."""
+    """Return the cause `spec.x: Duplicate value: "a"`."""
     return cause("FieldValueDuplicate", f"Duplicate value: {json.dumps(value)}", field)
 
 
 def pod_causes(spec: Object, field: str) -> Causes:
-    """A pod's spec, also that of a template."""
+    """Return the errors of the spec of a pod or a pod template."""
     volumes = {one.get("name", "") for one in spec.get("volumes") or []}
     causes = list(_volume_causes(spec.get("volumes") or [], f"{field}.volumes"))
     containers = spec.get("containers")
@@ -179,7 +179,7 @@ def _toleration_causes(toleration: Object, at: str) -> Causes:
 
 
 def template_causes(template: Object, field: str) -> Causes:
-    """The template of a workload."""
+    """Return the errors of a workload's template."""
     labels = (template.get("metadata") or {}).get("labels") or {}
     return label_causes(labels, f"{field}.labels") + pod_causes(template.get("spec") or {}, f"{field}.spec")
 
@@ -193,13 +193,13 @@ _SAME_CONTAINERS = "pod updates may not add or remove containers"
 
 
 def pod_update_causes(new: Object, old: Object) -> Causes:
-    """The errors of a change to a pod's spec, most of which is immutable."""
+    """Return the errors of a change to a pod's spec, most of which is immutable."""
     for name in ("containers", "initContainers"):
         if len(new.get(name) or ()) != len(old.get(name) or ()):
             return [cause("FieldValueForbidden", f"Forbidden: {_SAME_CONTAINERS}", f"spec.{name}")]
     before, after = _fixed_part(old), _fixed_part(new)
     if before.get("schedulingGates") and not after.get("nodeName"):
-        for part in (before, after):  # a gated pod may still be given where to go
+        for part in (before, after):  # a gated pod's scheduling may still be changed
             for name in ("schedulingGates", "nodeSelector", "affinity"):
                 part.pop(name, None)
     if before == after:
@@ -207,7 +207,7 @@ def pod_update_causes(new: Object, old: Object) -> Causes:
         if not kept:
             return []
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    # The real server prints the difference of its internal structs, line by line; the fields are named here.
+    # A real server prints the difference of its internal structs line by line. Here only the fields are named.
     return [cause("FieldValueForbidden", f"Forbidden: {_MUTABLE}\n{', '.join(changed)}\n", "spec")]
 
 

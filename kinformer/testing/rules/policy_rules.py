@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies and their bindings: defaults and validation."""
+"""Defaults and validation of ValidatingAdmissionPolicies and their bindings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACTIONS = ("Audit", "Deny", "Warn")
 
 
 def fill_policy(obj: dict[str, Any]) -> None:
-    """The defaults of a policy, in place."""
+    """Set the defaults of a policy, in place."""
     spec = obj.setdefault("spec", {})
     spec.setdefault("failurePolicy", "Fail")
     if spec.get("matchConstraints") is not None:
@@ -28,7 +28,7 @@ def fill_policy(obj: dict[str, Any]) -> None:
 
 
 def fill_binding(obj: dict[str, Any]) -> None:
-    """The defaults of a binding, in place."""
+    """Set the defaults of a binding, in place."""
     spec = obj.setdefault("spec", {})
     if spec.get("matchResources") is not None:
         _fill_match(spec["matchResources"])
@@ -44,7 +44,7 @@ def _fill_match(match: dict[str, Any]) -> None:
 
 
 def policy_causes(obj: Object, old: Object | None) -> Causes:
-    """The errors of a policy; an unchanged spec is not compiled again."""
+    """Return the errors of a policy. An unchanged spec is not compiled again."""
     spec = obj.get("spec") or {}
     if old is not None and spec == (old.get("spec") or {}):
         return []
@@ -66,7 +66,7 @@ def policy_causes(obj: Object, old: Object | None) -> Causes:
 
 
 def binding_causes(obj: Object, old: Object | None) -> Causes:
-    """The errors of a binding."""
+    """Return the errors of a binding."""
     spec = obj.get("spec") or {}
     causes: Causes = []
     if not spec.get("policyName"):

@@ -1,4 +1,4 @@
-"""Decoding and validation of a body: kinds that do not fit the path, types, names and fields."""
+"""Decodes and validates a body: its kind against the path, and its types, names and fields."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ __all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_erro
 
 Object = dict[str, Any]
 
-_SHOWN = 1024  # characters of a body that an error repeats
+_SHOWN = 1024  # characters of a body that an error quotes
 
 
 def cannot_handle(resource: ResourceType, text: str) -> StatusError:
-    """400: the body does not become an object of this kind."""
+    """Return a 400 for a body that cannot be decoded as this kind."""
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {text}'
     )
 
 
 def check_kind(resource: ResourceType, obj: Object) -> None:
-    """The apiVersion and kind of a body against its path; fills in what a built-in body may leave out.
+    """Check the apiVersion and kind of a body against the path, and add those that a built-in body may omit.
 
-    A 400 `StatusError`, or 422 for another kind of the group of a custom resource.
+    Raises a 400 `StatusError`, or a 422 for another kind in the group of a custom resource.
     """
     api_version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
     for name, value in (("apiVersion", api_version), ("kind", kind)):
@@ -73,7 +73,7 @@ def check_kind(resource: ResourceType, obj: Object) -> None:
 
 
 def check_applied(resource: ResourceType, applied: Object) -> None:
-    """An apply configuration: its kind, that it says nothing of managedFields, its type. `StatusError` 400 or 500."""
+    """Check an apply configuration: its kind, no managedFields, and its type. Raises a 400 or 500 `StatusError`."""
     api_version, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
     if (api_version, kind) != (resource.api_version, resource.kind):
         shown = api_version if "/" in str(api_version) else f"/{api_version}"
@@ -105,12 +105,12 @@ def _not_registered(resource: ResourceType, api_version: str, kind: str) -> Stat
 
 @cache
 def known_kinds() -> frozenset[tuple[str, str]]:
-    """(group, kind) of all built-in kinds."""
+    """Return (group, kind) of all built-in kinds."""
     return frozenset((row["group"], row["kind"]) for row in recorded()["resources"])
 
 
 def unrecognized(kind: str, error: str, body: str) -> StatusError:
-    """400 for a body that does not even have a kind."""
+    """Return a 400 for a body without a kind."""
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error:"
         f" {error} ({body[:_SHOWN]})"
@@ -118,9 +118,9 @@ def unrecognized(kind: str, error: str, body: str) -> StatusError:
 
 
 def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tuple[Object, list[str]]:
-    """A fresh object as the server reads it, and the paths of what its type does not know. A 400 `StatusError`.
+    """Decode an object as the server does, and return the paths of unknown fields. Raises a 400 `StatusError`.
 
-    The nulls of a custom resource that was `applied` stay, and are refused by its schema.
+    The nulls of an applied custom resource are kept, and its schema refuses them.
     """
     try:
         if resource.builtin:
@@ -144,7 +144,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
 
 
 def strict_error(resource: ResourceType, texts: list[str]) -> StatusError:
-    """The answer of fieldValidation=Strict to unknown and duplicate fields."""
+    """Return the error of fieldValidation=Strict for unknown and duplicate fields."""
     return cannot_handle(resource, f"strict decoding error: {', '.join(texts)}")
 
 
@@ -156,9 +156,9 @@ def check_object(
     subresource: str = "",
     warnings: list[str] | None = None,
 ) -> None:
-    """Validates what is checked here of an object; `old` is the one before an update. A 422 `StatusError`.
+    """Validate an object. `old` is the object before an update. Raises a 422 `StatusError`.
 
-    `warnings` takes what a rule found, but was so before.
+    `warnings` collects rule violations that existed before.
     """
     causes = metadata_causes(resource, obj["metadata"], None if old is None else old["metadata"])
     if resource.builtin:
@@ -175,5 +175,5 @@ def check_object(
     if resource.schema and not resource.builtin and not blocks_rules(causes):
         causes += value_findings(resource.schema, obj, old, warnings)
     if causes:
-        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both faces are one kind
+        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

@@ -1,4 +1,4 @@
-"""Validation of workloads: selectors that do not match or change, templates (pkg/apis/apps/validation)."""
+"""Validation of workloads: selectors and templates (pkg/apis/apps/validation)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _STATEFUL_MUTABLE = {
 
 
 def at_least(field: str, value: Any, least: int) -> Causes:
-    """A number that is given and too small."""
+    """Return the error of a number that is too small, if it is set."""
     if value is None or value >= least:
         return []
     return [invalid_value(field, value, f"must be greater than or equal to {least}")]
 
 
 def selector_causes(selector: Object, field: str) -> Causes:
-    """A LabelSelector."""
+    """Return the errors of a LabelSelector."""
     causes = label_causes(selector.get("matchLabels") or {}, f"{field}.matchLabels")
     for index, one in enumerate(selector.get("matchExpressions") or []):
         at, operator, values = f"{field}.matchExpressions[{index}]", one.get("operator", ""), one.get("values")
@@ -50,7 +50,7 @@ def selector_causes(selector: Object, field: str) -> Causes:
 
 
 def workload_causes(kind: str, spec: Object, old: Object | None) -> Causes:
-    """A Deployment, ReplicaSet, StatefulSet or DaemonSet; `old` is the spec before an update."""
+    """Return the errors of a Deployment, ReplicaSet, StatefulSet or DaemonSet. `old` is the spec before an update."""
     causes: Causes = []
     if kind == "DaemonSet":
         causes += _selector_and_template(kind, spec)
@@ -83,7 +83,7 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
             what = {"StatefulSet": "statefulset", "DaemonSet": "daemonset"}.get(kind, "deployment")
             wrong.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {what}"))
     bad = any(one["field"].startswith("spec.selector.") for one in wrong)
-    if kind == "DaemonSet":  # its validation is another, and tells less (ValidateDaemonSetSpec)
+    if kind == "DaemonSet":  # its validation differs, and reports less (ValidateDaemonSetSpec)
         wrong = [one for one in wrong if selector is not None]
     elif bad:
         wrong.append(invalid_value("spec.selector", selector, "invalid label selector"))
@@ -105,7 +105,7 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
 
 
 def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
-    """A Job, or the template of one."""
+    """Return the errors of a Job or a job template."""
     template = spec.get("template") or {}
     causes: Causes = []
     for name in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
@@ -114,7 +114,7 @@ def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
     policy = (template.get("spec") or {}).get("restartPolicy", "")
     if policy not in ("OnFailure", "Never"):
         at = f"{field}.template.spec.restartPolicy"
-        # Always is the default, so it may not have been set.
+        # Always is the default, so the client may not have set it.
         text = 'valid values: "OnFailure", "Never"'
         always = policy in ("", "Always")
         causes.append(required(at, text) if always else unsupported(at, policy, ("OnFailure", "Never")))
@@ -131,7 +131,7 @@ def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
 
 
 def cron_job_causes(spec: Object) -> Causes:
-    """A CronJob."""
+    """Return the errors of a CronJob."""
     causes: Causes = []
     schedule = spec.get("schedule", "")
     if not schedule:

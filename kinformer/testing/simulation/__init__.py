@@ -1,1 +1,1 @@
-"""Several processes in one, in virtual time: event loops, clocks and a network between them."""
+"""Simulates several processes in one, in virtual time, with separate event loops and clocks and a network."""

@@ -1,4 +1,4 @@
-"""An event loop without sockets, whose time is given to it, and which runs what is ready when it is told to."""
+"""An event loop without sockets. The simulation supplies its time, and decides when it runs its ready callbacks."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class _NoSelector:
 class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     """The event loop of one simulated process.
 
-    Connections go to the network of the simulation; what would run in a thread of an executor runs at once.
+    Connections use the simulated network. Calls that would run in an executor's thread run immediately.
 
     Args:
         now: The loop's clock.
-        network: Connects it with the others; None: it has no connections.
+        network: The network to the other processes. None: no connections.
         owner: Its name in the network.
 
     Attributes:
-        clock: The clocks that kinformer reads while this loop runs.
-        errors: The contexts that its exception handler was called with.
-        signals: The handlers that the program has set.
+        clock: The clocks that kinformer uses while this loop runs.
+        errors: The contexts passed to its exception handler.
+        signals: The signal handlers that the program has installed.
     """
 
     def __init__(self, now: Callable[[], float], network: Network | None = None, owner: str = "") -> None:
@@ -49,8 +49,8 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
         self._clock_resolution = 0.0
         self.clock = Clock()
         self.errors: list[dict[str, Any]] = []
-        self._connecting: dict[int, Any] = {}  # the address that a socket would be connected to, by its number
-        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # `asyncio.all_tasks` would look at those of all loops
+        self._connecting: dict[int, Any] = {}  # the address that each socket would connect to, by file number
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # `asyncio.all_tasks` would search the tasks of all loops
         self.signals: dict[int, Callable[[], object]] = {}
         self.set_exception_handler(lambda _, context: self.errors.append(context))
 
@@ -61,24 +61,24 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
 
     @property
     def next_due(self) -> float:
-        """The time, on this loop's clock, at which there is something to run."""
+        """The time, on this loop's clock, of the next callback."""
         if self._ready:  # type: ignore[attr-defined]
             return -math.inf
         scheduled = self._scheduled  # type: ignore[attr-defined]
         return scheduled[0].when() if scheduled else math.inf
 
     def run_ready(self, round_up: Callable[[float], None]) -> None:
-        """Run until nothing is ready; `round_up` moves the clock by so many seconds."""
+        """Run until nothing is ready. `round_up` moves the clock forward by this many seconds."""
         with self.as_running():
             while (due := self.next_due) <= self.time() + 1e-9:
-                # Clocks of different speeds leave rounding errors: no timer may fire a picosecond before its time.
-                while due >= self.time():  # asyncio runs what is due before now
+                # Clocks of different speeds cause rounding errors, but no timer may fire even a picosecond early.
+                while due >= self.time():  # asyncio runs callbacks due before now
                     round_up(1e-11)
                 self._run_once()  # type: ignore[attr-defined]
 
     @contextmanager
     def as_running(self) -> Iterator[None]:
-        """Make this the running loop inside, so that its clocks are the ones that kinformer reads."""
+        """Make this the running loop inside the block, so that kinformer uses its clocks."""
         around = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -88,7 +88,7 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
 
     @property
     def has_unseen_errors(self) -> bool:
-        """True if a task has ended by an error that was not looked at so far."""
+        """True if a task has failed with an exception that was never retrieved."""
         return any(task._log_traceback for task in self.tasks)
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
@@ -96,7 +96,7 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
         self.tasks.add(task)
         return task
 
-    # -- what asyncio asks of a loop ------------------------------------------------------------------------------
+    # -- asyncio's loop interface ---------------------------------------------------------------------------------
 
     def _process_events(self, event_list: Any) -> None:
         return
@@ -111,7 +111,7 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
         return self.signals.pop(int(sig), None) is not None
 
     def send_signal(self, sig: signal.Signals) -> bool:
-        """Call the handler of a signal in the next turn; False if the program has set none."""
+        """Call a signal's handler in the next iteration. Return False if the program has not set one."""
         handler = self.signals.get(int(sig))
         if handler is None:
             return False
@@ -124,7 +124,7 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - it is the caller's
+        except Exception as error:  # noqa: BLE001 - passed to the caller
             future.set_exception(error)
         return future
 

@@ -1,4 +1,4 @@
-"""The network of a simulation: connections between processes that carry bytes in order, in virtual time."""
+"""The simulated network: connections between processes that deliver bytes in order, in virtual time."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, Protocol
 
 __all__ = ["Listener", "Network", "Pipe"]
 
-LATENCY = 0.0005  # seconds that bytes take one way: a cluster's network
+LATENCY = 0.0005  # seconds one way, as in a cluster's network
 Address = tuple[str, int]
 
 
 class Timeline(Protocol):
-    """The time that all processes share."""
+    """The time shared by all processes."""
 
     now: float
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function after so many seconds."""
+        """Call a function after this many seconds."""
         ...
 
 
 class Network:
     """All connections of one simulation.
 
-    An address is that of a process that listens there in the same process or, of those on `shared`, in any.
+    An address refers to a listener in the same process. Addresses in `shared` refer to a listener in any process.
 
     Args:
-        simulation: Whose time bytes take.
+        simulation: The simulation whose time the network uses.
         shared: The addresses that every process can reach, such as the API server's.
     """
 
@@ -51,7 +51,7 @@ class Network:
         return found
 
     def listen(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
-        """Make a listener; port 0 takes a free one."""
+        """Create a listener. Port 0 uses a free port."""
         host, port = address[0] or "127.0.0.1", address[1]
         if not port:
             self._port += 1
@@ -61,7 +61,7 @@ class Network:
         return listener
 
     def connect(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, protocol: Any) -> tuple[Pipe, Any]:
-        """Connect a process with the listener at an address."""
+        """Connect a process to the listener at an address."""
         listener = self.check(owner, address)
         near = Pipe(self, loop, protocol, {"peername": listener.address, "process": owner})
         far = Pipe(self, listener.loop, listener.factory(), {"peername": ("10.1.0.1", 1), "process": owner})
@@ -69,18 +69,18 @@ class Network:
         for pipe in (near, far):
             self._pipes[pipe] = None
         protocol.connection_made(near)
-        # The server hears of it with the first bytes, and before them.
+        # The server accepts the connection just before its first bytes arrive.
         self._simulation.later(LATENCY, far.arrive_open)
         return near, protocol
 
     def cut(self, owner: str) -> None:
-        """Reset all connections of a process, as the kernel does for one that was killed; it hears nothing of it."""
+        """Reset all connections of a process, as the kernel does when it is killed. The process is not notified."""
         for pipe in [one for one in self._pipes if one.get_extra_info("process") == owner]:
             if pipe.peer is not None and not pipe.closed:
                 pipe.lose(ConnectionResetError(104, "Connection reset by peer"))
 
     def later(self, at: float, call: Callable[[], None]) -> None:
-        """Call at a time."""
+        """Call a function at a given time."""
         self._simulation.later(max(0.0, at - self._simulation.now), call)
 
     @property
@@ -98,17 +98,17 @@ class Network:
 
 
 class Listener:
-    """What `create_server` returns."""
+    """The server object that `create_server` returns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, factory: Callable[[], Any]) -> None:
         self.loop = loop
         self.address = address
         self.factory = factory
-        self.sockets = [self]  # asked for the name alone
+        self.sockets = [self]  # only used for `getsockname`
         self._serving = True
 
     def getsockname(self) -> Address:
-        """The address."""
+        """Return the address."""
         return self.address
 
     def is_serving(self) -> bool:
@@ -116,14 +116,14 @@ class Listener:
         return self._serving
 
     async def start_serving(self) -> None:
-        """Does nothing: it serves from the beginning."""
+        """Do nothing: the listener always serves."""
 
     def close(self) -> None:
         """Refuse new connections."""
         self._serving = False
 
     async def wait_closed(self) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 class Pipe(asyncio.Transport):
@@ -133,11 +133,11 @@ class Pipe(asyncio.Transport):
         super().__init__(extra)
         self.loop = loop
         self.peer: Pipe | None = None
-        self.closed = False  # no data goes in either direction any more
+        self.closed = False  # no more data in either direction
         self._network = network
         self._protocol = protocol
         self._opened = False
-        self._sending: list[bytes] = []  # on their way to the peer
+        self._sending: list[bytes] = []  # in transit to the peer
         self._arrived: list[bytes] = []
         self._paused = False
         self._ending = False
@@ -174,7 +174,7 @@ class Pipe(asyncio.Transport):
         return self.closed or self._ending
 
     def close(self) -> None:
-        """Send what is on its way, then the end."""
+        """Send the buffered data, then the end of the stream."""
         if self.closed or self._ending:
             return
         self._ending = True
@@ -182,7 +182,7 @@ class Pipe(asyncio.Transport):
         self.loop.call_soon(self._lost, None)
 
     def abort(self) -> None:
-        """End both sides at once."""
+        """Close both sides immediately."""
         if not self.closed:
             self._sending.clear()
             self._ending = True
@@ -190,7 +190,7 @@ class Pipe(asyncio.Transport):
             self.loop.call_soon(self._lost, None)
 
     def lose(self, error: Exception) -> None:
-        """Tell the peer that the connection was reset; this end hears of nothing more."""
+        """Reset the peer's end of the connection. This end gets no further callbacks."""
         self.closed = True
         self._network.forget(self)
         self._network.later(self._network.now + LATENCY, lambda: self._end_peer(error))
@@ -203,11 +203,11 @@ class Pipe(asyncio.Transport):
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrive_open(self) -> None:
-        """Have `open` called by the loop of this end."""
+        """Schedule `open` on the loop of this end."""
         self.loop.call_soon(self.open)
 
     def open(self) -> None:
-        """Tell the protocol of a listener of its connection."""
+        """Call `connection_made` of the listener's protocol."""
         if not self._opened and not self.closed:
             self._opened = True
             self._protocol.connection_made(self)

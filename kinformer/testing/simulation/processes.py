@@ -1,8 +1,8 @@
-"""Several processes in one: each has an event loop and clocks of its own, and all share one virtual time.
+"""Simulated processes: each has its own event loop and clocks, and all share one virtual time.
 
-So a schedule of hours with stopped processes, suspended machines, clocks that jump or run at different speeds, and a
-network that delays and loses, runs in milliseconds, and the same way each time. A process that is stopped executes
-nothing, while its clocks and the other processes go on: what SIGSTOP, a blocked loop and a paused VM do.
+A schedule of hours runs in milliseconds, deterministically, with stopped processes, suspended machines, clocks that
+jump or run at different speeds, and a network with delays and losses. A stopped process executes nothing while its
+clocks and the other processes continue, as with SIGSTOP, a blocked loop or a paused VM.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kinformer.testing.simulation.network import Network
 
 __all__ = ["EPOCH", "Process", "Simulation"]
 
-EPOCH = 1_767_225_600.0  # when each simulation begins: 2026-01-01T00:00:00Z
-API_SERVER = "10.96.0.1"  # which all processes reach
+EPOCH = 1_767_225_600.0  # the start of each simulation: 2026-01-01T00:00:00Z
+API_SERVER = "10.96.0.1"  # reachable from all processes
 
 
 class Process:
     """One process on one machine.
 
     Args:
-        rate: How fast its clocks run.
-        wall: How far its wall clock is off, in seconds.
+        rate: The speed of its clocks.
+        wall: The offset of its wall clock in seconds.
     """
 
     def __init__(self, simulation: Simulation, name: str, *, rate: float = 1.0, wall: float = 0.0) -> None:
@@ -38,7 +38,7 @@ class Process:
         self.dead = False
         self._rate = rate
         self._wall = wall
-        self._slept = 0.0  # of its own seconds, in suspend
+        self._slept = 0.0  # suspended time, in its own seconds
         self._suspended_at: float | None = None
         self.loop = SimulatedLoop(self._monotonic, simulation.network, name)
         self.clock = Clock(loop=self._monotonic, wall=self.wall, boot=self.boot, perf=self._monotonic)
@@ -49,7 +49,7 @@ class Process:
         return 5000.0 + self.simulation.now * self._rate
 
     def wall(self) -> float:
-        """Return the date, in seconds since 1970, as its machine has it."""
+        """Return the machine's wall clock time, in seconds since 1970."""
         return EPOCH + self.simulation.now + self._wall
 
     def _monotonic(self) -> float:
@@ -57,7 +57,7 @@ class Process:
         return since - self._slept
 
     def stop(self, seconds: float, *, suspend: bool = False) -> None:
-        """Execute nothing for so long; in suspend the monotonic clock stops too, as on Linux."""
+        """Execute nothing for this long. With `suspend`, the monotonic clock stops too, as on Linux."""
         self._resume()
         self.stopped_until = max(self.stopped_until, self.simulation.now + seconds)
         if suspend:
@@ -72,7 +72,7 @@ class Process:
         self._wall += seconds
 
     def kill(self) -> None:
-        """Kill it as SIGKILL does: nothing of it runs again, not even a `finally`."""
+        """Kill the process as SIGKILL does. None of its code runs again, not even a `finally`."""
         self.dead = True
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -81,7 +81,7 @@ class Process:
         return task
 
     def answer(self, future: asyncio.Future[Any], result: Any) -> None:
-        """Deliver what the network brought; a stopped process finds it when it goes on."""
+        """Deliver a result from the network. A stopped process gets it when it continues."""
 
         def deliver() -> None:
             if not future.done():
@@ -94,7 +94,7 @@ class Process:
 
     @property
     def next_due(self) -> float:
-        """In the simulation's time."""
+        """The time of the next callback, in the simulation's time."""
         if self.dead:
             return math.inf
         due = self.loop.next_due
@@ -117,13 +117,13 @@ class Process:
         return [task for task in self.loop.tasks if not task.done()]
 
     def close(self) -> None:
-        """Forget everything; what still runs is abandoned, as by a killed process."""
+        """Discard all state. Running tasks are abandoned, as in a killed process."""
         with self.loop.as_running():
             self.stopped_until = -math.inf
             for task in self._left():
                 task.cancel()
             ready, scheduled = self.loop._ready, self.loop._scheduled  # type: ignore[attr-defined]
-            for _ in range(1000):  # many turns: a `finally` may await, and wait for a while
+            for _ in range(1000):  # many iterations: a `finally` may await several times
                 if not self._left():
                     break
                 if not ready and scheduled:
@@ -137,7 +137,7 @@ class Process:
 
 
 class Simulation:
-    """The time that all processes share, and what is on its way between them."""
+    """The time shared by all processes, and the messages in transit between them."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -160,11 +160,11 @@ class Simulation:
         heapq.heappush(self._events, (self.now + seconds, self._number, call))
 
     def stop(self) -> None:
-        """Make `run` return after this turn."""
+        """Make `run` return after this step."""
         self._stopping = True
 
     def run(self, until: float) -> None:
-        """Run until a time, or until `stop`."""
+        """Run until the given time, or until `stop` is called."""
         self._stopping = False
         while not self._stopping:
             dues = [process.next_due for process in self.processes]

@@ -1,4 +1,4 @@
-"""Everything outside a simulation that could differ from run to run, held still: clocks, random numbers, threads."""
+"""Removes the nondeterminism around a simulation: clocks, random numbers and threads."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _default_context() -> ssl.SSLContext:
 
 
 def _context(*args: Any, **options: Any) -> ssl.SSLContext:
-    """Read the machine's certificates once; kubernetes_asyncio does it for each client, in 10 ms or more."""
+    """Cache the machine's certificates. kubernetes_asyncio reads them for each client, in 10 ms or more."""
     if args or any(options.values()):
         return _create_default_context(*args, **options)
     return _default_context()
 
 
 class _Dates:
-    """The dates of `time` and `datetime`, if `time-machine` is there to move them."""
+    """The dates of `time` and `datetime`, which `time-machine` moves if it is installed."""
 
     def __init__(self) -> None:
         self._traveller: Any = None
@@ -64,10 +64,10 @@ class _Dates:
 
 @contextmanager
 def sealed(seed: int, start: float) -> Iterator[Callable[[float], None]]:
-    """Seed random numbers, names and dates inside; yields the function that moves the date.
+    """Fix random numbers, names and dates in the block. Yields a function that moves the date.
 
     `random`, `uuid` and `os.urandom` give the same numbers for the same seed. `datetime.now` and `time.time` are moved
-    if `time-machine` is installed. Calls in threads run at once.
+    if `time-machine` is installed. Calls in threads run immediately.
     """
     state = random.getstate()
     random.seed(seed)

@@ -1,7 +1,8 @@
-"""The forms of objects on the wire: encoding at rest, and the views in which requests want them.
+"""The encoding of stored objects, and the views in which requests get them.
 
-Built-in objects are written kind, apiVersion, metadata, spec, status, with metadata in the order of Go's ObjectMeta,
-and without kind and apiVersion inside lists; custom resources are written in alphabetical order throughout.
+Built-in objects are written in the order kind, apiVersion, metadata, spec, status, with metadata in the order of Go's
+ObjectMeta. Inside lists they have no kind and apiVersion. Custom resources are written in alphabetical order
+throughout.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _META_ORDER = (
     "managedFields",
 )
 _MANAGED_ORDER = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
-# The fields of an Event, which has no spec to sort things into.
+# The field order of an Event, which has no spec.
 _EVENT_ORDER = {
     "v1": "involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action related"
     " reportingComponent reportingInstance",
@@ -56,7 +57,7 @@ _metadata_of = msgspec.json.Decoder(_Metadata)
 
 
 def _escaped(raw: bytes) -> bytes:
-    """Go's encoding/json writes these three as escapes; they occur only inside strings."""
+    """Escape the characters that Go's encoding/json escapes. They occur only inside strings."""
     if b"<" in raw:
         raw = raw.replace(b"<", b"\\u003c")
     if b">" in raw:
@@ -67,12 +68,12 @@ def _escaped(raw: bytes) -> bytes:
 
 
 def dumps(value: Any) -> bytes:
-    """JSON as Go writes it, keys in the order of the dict."""
+    """Encode JSON as Go does, with keys in the dict's order."""
     return _escaped(_encoder.encode(value))
 
 
 def copied(obj: dict[str, Any]) -> dict[str, Any]:
-    """A fresh copy of a JSON document; ten times faster than deepcopy."""
+    """Return a copy of a JSON document, ten times faster than deepcopy."""
     copy: dict[str, Any] = msgspec.json.decode(_encoder.encode(obj))
     return copy
 
@@ -96,7 +97,7 @@ def _ordered_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
-    """The JSON of an object (in its storage version) as an item of a list."""
+    """Encode an object (in its storage version) as a list item."""
     if not resource.builtin:
         return _escaped(_sorting.encode(obj))
     ordered: dict[str, Any] = {"metadata": _ordered_metadata(obj["metadata"])}
@@ -112,7 +113,7 @@ def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
 
 
 def to_stored(resource: ResourceType, obj: dict[str, Any]) -> Stored:
-    """An object (in its storage version, complete with uid and resourceVersion) as it is kept."""
+    """Return the stored form of an object (in its storage version, with uid and resourceVersion)."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "") if resource.namespaced else ""
     return Stored(
@@ -120,14 +121,14 @@ def to_stored(resource: ResourceType, obj: dict[str, Any]) -> Stored:
         namespace=namespace,
         name=metadata["name"],
         uid=metadata["uid"],
-        revision=int(metadata.get("resourceVersion", 0)),  # a dry run has none
+        revision=int(metadata.get("resourceVersion", 0)),  # absent in a dry run
         labels=dict(metadata.get("labels") or {}),
         raw=encode_object(resource, obj),
     )
 
 
 def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
-    """A fresh dict of an object, in the version of `resource`, with kind and apiVersion."""
+    """Decode an object into a new dict in the version of `resource`, with kind and apiVersion."""
     obj: dict[str, Any] = msgspec.json.decode(stored.raw)
     if resource.builtin:
         obj = {"kind": resource.kind, "apiVersion": resource.storage_version, **obj}
@@ -141,9 +142,10 @@ def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
 
 
 def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stored:
-    """The same content under another resourceVersion, as in a DELETED event."""
+    """Return the same content with another resourceVersion, as in a DELETED event."""
     if resource.builtin:
-        # metadata comes first, and resourceVersion before anything that a user names: the first hit is it.
+        # metadata comes first, with resourceVersion before any user-defined content, so the first hit is the right
+        # one.
         old, new = f'"resourceVersion":"{stored.revision}"', f'"resourceVersion":"{revision}"'
         raw = stored.raw.replace(old.encode(), new.encode(), 1)
     else:
@@ -156,7 +158,7 @@ def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stor
 
 
 class View:
-    """One version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
+    """Renders one version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class View:
         self._table = Table(resource, self.meta) if form == "table" else None
 
     def item(self, stored: Stored) -> bytes:
-        """The object inside a list."""
+        """Return the object as a list item."""
         if self.form == "partial":
             return self._partial(stored)
         if not self.resource.is_storage:
@@ -188,7 +190,7 @@ class View:
         return self._raw(stored)
 
     def _raw(self, stored: Stored) -> bytes:
-        """The object at rest, with what is shown of its metadata."""
+        """Return the stored JSON with the visible part of its metadata."""
         if not self._drop:
             return stored.raw
         found = bytes(_metadata_of.decode(stored.raw).metadata)
@@ -202,7 +204,7 @@ class View:
         return dumps(metadata)
 
     def whole(self, stored: Stored) -> bytes:
-        """The object alone: as a GET answers it, and inside an event."""
+        """Return the object on its own, as in a GET or inside an event."""
         if self.form == "partial":
             return self._partial(stored)
         if self.resource.builtin:
@@ -210,7 +212,7 @@ class View:
         return self.item(stored)
 
     def line(self, change: Change, kind: str, stored: Stored) -> bytes:
-        """A watch line, encoded once for all watchers with an equal view."""
+        """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
         line = change.lines.get(key)
         if line is None:
@@ -218,7 +220,7 @@ class View:
         return line
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
-        """A watch line. A Table names its columns only in the first of a stream."""
+        """Encode a watch line. A Table names its columns only in the first line of a stream."""
         if self._table is not None:
             body = dumps(self._table.event(self.row_source(stored), columns=first))
         else:
@@ -226,7 +228,7 @@ class View:
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        """A BOOKMARK line: a skeleton with only a resourceVersion in it."""
+        """Encode a BOOKMARK line: an empty object with only a resourceVersion."""
         resource, number = self.resource, str(revision).encode()
         mark = b'"annotations":{"k8s.io/initial-events-end":"true"}' if initial_end else b""
         if self.form == "" and not resource.builtin:
@@ -254,7 +256,7 @@ class View:
         return b'{"type":"BOOKMARK","object":%s}\n' % text
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
-        """The object behind a table row, and the part of it that is shown."""
+        """Return the object behind a table row, and the JSON of its visible part."""
         if self._include == "None":
             shown = b"null"
         elif self._include == "Object":
@@ -265,7 +267,7 @@ class View:
         return decode_stored(self.resource, stored), shown
 
     def table(self, items: list[Stored], metadata: dict[str, Any]) -> bytes:
-        """A whole Table for a list or a single object."""
+        """Encode a whole Table for a list or a single object."""
         assert self._table is not None, "only a view of form 'table' makes tables"
         return dumps(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
 

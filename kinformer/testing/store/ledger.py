@@ -1,4 +1,4 @@
-"""The ledger that all writes share: reads, stores and removes objects under a new revision, and tells watchers."""
+"""The ledger used by all writes: reads, stores and removes objects under new revisions, and notifies watchers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteResult:
-    """The object after a write; `created` for 201, `status` if the answer is a Status instead."""
+    """The object after a write. `created` means 201. `status` is set if the response is a Status instead."""
 
     stored: Stored
     created: bool = False
     status: Object | None = None
     warnings: tuple[str, ...] = ()
-    obj: Object | None = None  # the same as a dict that no other code holds
+    obj: Object | None = None  # the same object as a dict, exclusively owned
 
 
 class Ledger:
     """Storage with a clock and listeners.
 
-    `on_change` functions get (resource, old, new) of every write, in order, in the moment it is made; `new` is None
-    for a deletion. They may write themselves.
+    `on_change` functions are called with (resource, old, new) synchronously on every write, in order. `new` is None
+    for a deletion. They may write too.
     """
 
     def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
@@ -43,28 +43,28 @@ class Ledger:
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
 
     def collection(self, resource: ResourceType) -> Collection:
-        """The location of the objects of a kind."""
+        """Return the collection that stores objects of a kind."""
         return self.storage.collection(resource.storage_name)
 
     def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
-        """An object. A 404 `StatusError`."""
+        """Return an object. Raises a 404 `StatusError`."""
         found = self.collection(resource).get(resource.key(namespace, name))
         if found is None:
             raise resource.not_found(name)
         return found
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return self._clock.wall()
 
     def read(self, resource: ResourceType, stored: Stored) -> Object:
-        """A fresh dict of a stored object."""
+        """Decode a stored object into a new dict."""
         return decode_stored(resource, stored)
 
     def timestamp(self, later: float = 0) -> str:
-        """The time of metadata, some seconds from now: whole seconds, UTC."""
+        """Return a timestamp for metadata, some seconds from now, in whole seconds and UTC."""
         second = int(self._clock.wall() + later)
-        if second != self._stamped[0]:  # many writes fall into one second
+        if second != self._stamped[0]:  # many writes occur in the same second
             text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             if later:
                 return text
@@ -74,7 +74,10 @@ class Ledger:
     def save(
         self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool = False, preview: bool = False
     ) -> Stored:
-        """Stores an object under the next revision; a dry run only gives what would be stored, a preview as it is."""
+        """Store an object under the next revision.
+
+        A dry run only returns the result; a preview returns it unchanged.
+        """
         metadata = obj["metadata"]
         if preview:
             return to_stored(resource, _as_stored(resource, obj))
@@ -89,7 +92,10 @@ class Ledger:
         return stored
 
     def remove(self, resource: ResourceType, obj: Object, *, dry_run: bool = False) -> tuple[Stored, Stored]:
-        """Removes an object whose last state is `obj`; that state as it was, and at the revision of the deletion."""
+        """Remove an object whose last state is `obj`.
+
+        Returns that state, before and at the revision of the deletion.
+        """
         last = to_stored(resource, _as_stored(resource, obj))
         collection = self.collection(resource)
         if dry_run or last.key not in collection.objects:
@@ -115,7 +121,7 @@ def _as_stored(resource: ResourceType, obj: Object) -> Object:
 
 
 def managers_of(obj: Object) -> list[Any]:
-    """ManagedFields without their times."""
+    """Return managedFields without their times."""
     return [
         {name: value for name, value in entry.items() if name != "time"}
         for entry in obj["metadata"].get("managedFields") or []
@@ -131,7 +137,7 @@ def _without(metadata: Object) -> Object:
 
 
 def same_content(old: Object, new: Object) -> bool:
-    """True if a write would change only resourceVersion and managedFields."""
+    """Return True if a write would change only resourceVersion and managedFields."""
     return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
 
 
@@ -140,11 +146,11 @@ def _rest(obj: Object, left_out: tuple[str, ...]) -> Object:
 
 
 def spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
-    """True if the generation grows."""
-    # With a status subresource everything but status counts, without it everything does.
+    """Return True if the write increments the generation."""
+    # With a status subresource, everything except status counts. Without it, everything counts.
     left_out = ("status",) if resource.has_status or resource.builtin else ()
     if resource.plural == "endpointslices" and old["metadata"].get("labels") != new["metadata"].get("labels"):
-        return True  # discovery/endpointslice/strategy.go counts labels too
+        return True  # discovery/endpointslice/strategy.go includes labels
     if resource.plural == "deployments" and old["metadata"].get("annotations") != new["metadata"].get("annotations"):
-        return True  # and apps/deployment/strategy.go annotations
+        return True  # apps/deployment/strategy.go includes annotations
     return _rest(old, left_out) != _rest(new, left_out)

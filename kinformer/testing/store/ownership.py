@@ -24,7 +24,7 @@ __all__ = ["KEPT_BY_STATUS", "METADATA", "FieldManager", "apply_fields", "track_
 Object = dict[str, Any]
 
 METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-# The metadata that a write of /status leaves alone; for other built-in kinds the owners (pkg/registry/*/strategy.go).
+# The metadata that a write of /status keeps. Other built-in kinds keep ownerReferences (pkg/registry/*/strategy.go).
 KEPT_BY_STATUS = {
     "Deployment": ("labels", "ownerReferences"),
     "FlowSchema": METADATA,
@@ -32,16 +32,16 @@ KEPT_BY_STATUS = {
     "ValidatingAdmissionPolicy": METADATA,
     "VolumeAttachment": METADATA,
 }
-_MAX_UPDATES = 10  # entries of updates that an object has at most (fieldmanager/internal/fieldmanager.go)
+_MAX_UPDATES = 10  # maximum number of update entries per object (fieldmanager/internal/fieldmanager.go)
 _OLD_UPDATES = "ancient-changes"
-# Fields without an owner, although they are set (fieldmanager/internal/stripmeta.go).
+# Fields that never have an owner (fieldmanager/internal/stripmeta.go).
 _NEVER_OWNED: frozenset[Path] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in UNOWNED_METADATA)}
 )
 
 
 class FieldManager:
-    """A writer: a name, `Update` or `Apply`, and the subresource; with `timed` False its entry has no time."""
+    """A writer: a name, `Update` or `Apply`, and a subresource. If `timed` is False, its entry has no time."""
 
     def __init__(self, name: str, operation: str = "Update", subresource: str = "", *, timed: bool = True) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class FieldManager:
         self.subresource = subresource
 
     def has_entry(self, entry: Object, api_version: str = "") -> bool:
-        """True if an entry is this manager's; one of updates is of an apiVersion too."""
+        """Return True if an entry belongs to this manager. Update entries must also match the apiVersion."""
         if api_version and entry.get("apiVersion") != api_version:
             return False
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
@@ -61,7 +61,7 @@ class FieldManager:
 
 
 def _encoded_entries(entries: list[tuple[Object, set[Path]]]) -> list[Object]:
-    """The entries that own something."""
+    """Return the encoded entries that own any fields."""
     kept = []
     for entry, paths in entries:
         if paths:
@@ -70,7 +70,7 @@ def _encoded_entries(entries: list[tuple[Object, set[Path]]]) -> list[Object]:
 
 
 def _sorted(entries: list[Object]) -> list[Object]:
-    """Apply first, then by time and name (structured-merge-diff, fieldmanager/internal/managedfields.go)."""
+    """Sort entries by Apply first, time and name (structured-merge-diff, fieldmanager/internal/managedfields.go)."""
     return sorted(entries, key=_rank)
 
 
@@ -105,7 +105,7 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
 
 
 def track_update(resource: ResourceType, old: Object | None, new: Object, manager: FieldManager, now: str) -> None:
-    """Writes managedFields of `new`: the manager owns the fields that differ from `old`, and owns them alone."""
+    """Write managedFields of `new`. The manager becomes the only owner of the fields that differ from `old`."""
     if old is None:
         fields = new_fields(resource.node, new)
         if fields:
@@ -113,7 +113,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
             new["metadata"]["managedFields"] = [entry]
         return
     if not old["metadata"].get("managedFields"):
-        # An object without any owner is not tracked until the first apply (fieldmanager/skipnonapplied.go).
+        # An object without owners is not tracked until the first apply (fieldmanager/skipnonapplied.go).
         new["metadata"].pop("managedFields", None)
         return
     found = compare(resource.node, ownable_part(old), ownable_part(new))
@@ -139,7 +139,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
 
 
 def _capped(entries: list[Object]) -> list[Object]:
-    """The entries, of which those of the oldest updates become one, if there are too many (capmanagers.go)."""
+    """Return the entries, merging the oldest update entries if there are too many (capmanagers.go)."""
     if len(entries) <= _MAX_UPDATES:
         return entries
     updates = [entry for entry in entries if entry.get("operation") == "Update"]
@@ -148,7 +148,7 @@ def _capped(entries: list[Object]) -> list[Object]:
         return entries
     updates.sort(key=lambda entry: (entry.get("time", ""), json.dumps([entry.get("manager"), entry.get("apiVersion")])))
     kept = [entry for entry in entries if entry.get("operation") != "Update"]
-    buckets: dict[str, list[Object]] = {}  # by apiVersion: the first of each takes in those that follow
+    buckets: dict[str, list[Object]] = {}  # by apiVersion: the first of each absorbs the later ones
     for index, entry in enumerate(updates):
         if surplus <= 0:
             kept += updates[index:]
@@ -160,7 +160,7 @@ def _capped(entries: list[Object]) -> list[Object]:
 
 
 def _one_entry(entries: list[Object]) -> Object:
-    """The entry that replaces those of some updates, the newest of which is the last."""
+    """Return one entry that replaces several update entries, ordered from oldest to newest."""
     if len(entries) == 1:
         return entries[0]
     paths = {path for entry in entries for path in from_fields(entry["fieldsV1"])}
@@ -169,7 +169,7 @@ def _one_entry(entries: list[Object]) -> Object:
 
 
 def _without_paths(entry: Object, paths: set[Path]) -> Object:
-    """The entry without these paths; itself if it has none of them."""
+    """Return the entry without these paths, or the same entry if it has none of them."""
     fields = entry.get("fieldsV1") or {}
     if not any(owns(fields, path) for path in paths):
         return entry
@@ -177,7 +177,7 @@ def _without_paths(entry: Object, paths: set[Path]) -> Object:
 
 
 def _with_paths(entry: Object, paths: set[Path], resource: ResourceType, now: str) -> Object:
-    """The entry with these paths too; written anew if there are any."""
+    """Return the entry with these paths added, and with a new time if there are any."""
     if not paths:
         return entry
     fields = entry.get("fieldsV1") or {}
@@ -190,10 +190,10 @@ def _with_paths(entry: Object, paths: set[Path], resource: ResourceType, now: st
 def apply_fields(
     resource: ResourceType, live: Object, applied: Object, manager: FieldManager, now: str, *, force: bool
 ) -> Object:
-    """Server-side apply: the merged object with its managedFields. A 409 `StatusError` that names the conflicts.
+    """Return the merged object of a server-side apply. Raises a 409 `StatusError` that lists the conflicts.
 
-    `live` is an empty object if there is none yet. A field goes if the manager has applied it before, does not any
-    more, and no other manager owns it (structured-merge-diff, merge/update.go).
+    The result includes managedFields. `live` is an empty object if none exists yet. A field is removed if this manager
+    applied it before, no longer does, and no other manager owns it (structured-merge-diff, merge/update.go).
     """
     node = resource.node
     reset = _reset_fields(resource, manager.subresource)
@@ -210,7 +210,7 @@ def apply_fields(
     if conflicts and not force:
         raise _conflict(conflicts)
     mine = _entry(resource, manager, now)
-    if "uid" in live["metadata"] and merged == live:  # the time is that of the last change
+    if "uid" in live["metadata"] and merged == live:  # keep the time of the last change
         before = next((entry for entry, _ in entries if manager.has_entry(entry)), {})
         mine = {name: value for name, value in mine.items() if name != "time"}
         if before.get("time"):
@@ -223,7 +223,10 @@ def apply_fields(
 
 
 def _pruned(node: Node, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
-    """The merged object without what its manager no longer applies; `owned` is what any manager owns now."""
+    """Return the merged object without fields that the manager no longer applies.
+
+    `owned` has all paths with an owner.
+    """
     before = with_named_fields(node, previous)
     everything = with_named_fields(node, set_fields(node, merged))
     less = remove(node, merged, before)
@@ -237,7 +240,7 @@ def _pruned(node: Node, merged: Object, previous: set[Path], owned: set[Path]) -
 def _before_first_apply(
     resource: ResourceType, live: Object, subresource: str, now: str
 ) -> list[tuple[Object, set[Path]]]:
-    """The owner of an object that was not followed until now (fieldmanager/skipnonapplied.go)."""
+    """Return the entry that owns all fields of an untracked object (fieldmanager/skipnonapplied.go)."""
     if "uid" not in live["metadata"]:
         return []
     owned = _without_reset(set(from_fields(new_fields(resource.node, live))), _reset_fields(resource, subresource))
@@ -245,7 +248,7 @@ def _before_first_apply(
 
 
 def _reset_fields(resource: ResourceType, subresource: str) -> tuple[Path, ...]:
-    """The fields that a request does not write, and so cannot own (GetResetFields of the strategies)."""
+    """Return the fields that a request does not write and so cannot own (GetResetFields of the strategies)."""
     if not subresource:
         return (("f:status",),) if resource.has_status else ()
     if subresource != "status":
@@ -260,12 +263,12 @@ def _without_reset(paths: set[Path], reset: tuple[Path, ...]) -> set[Path]:
 
 
 def _place(path: Path) -> list[tuple[bool, str]]:
-    """The position of a path in a set: the fields of a struct before those below them (fieldpath/set.go)."""
+    """Return the sort key of a path in a set: a struct's own fields precede nested ones (fieldpath/set.go)."""
     return [(length < len(path), element) for length, element in enumerate(path, start=1)]
 
 
 def _shown(path: Path) -> str:
-    """`.spec.containers[name="c"].image`"""
+    """Format a path as `.spec.containers[name="c"].image`."""
     text = ""
     for element in path:
         kind, _, rest = element.partition(":")

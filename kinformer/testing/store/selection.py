@@ -1,7 +1,7 @@
-"""Label and field selectors as the server reads them, with the server's own error texts.
+"""Label and field selectors as the server parses them, with the server's error messages.
 
-Written apart from `kinformer.objects.selectors` on purpose: a test double that shares the parser of what it
-tests shares its mistakes. A port of apimachinery/pkg/labels/selector.go and apimachinery/pkg/fields/selector.go.
+A port of apimachinery/pkg/labels/selector.go and apimachinery/pkg/fields/selector.go. It is deliberately independent
+of `kinformer.objects.selectors`, because a test double that shares the parser under test shares its bugs.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _LabelParser:
         if opening != "(":
             raise _SyntaxError(f"found '{opening}' expected: '('")
         values: set[str] = set()
-        wanted = True  # a value may stand here; an empty one counts, as in upstream
+        wanted = True  # a value may follow. An empty one counts, as upstream
         while True:
             token = self._take()
             if token == ")":
@@ -169,7 +169,7 @@ class _LabelParser:
 
 
 def parse_labels(text: str) -> Requirement | None:
-    """A predicate over labels, None if everything matches. A 400 `StatusError` if it does not parse."""
+    """Return a predicate over labels, or None if everything matches. Raises a 400 `StatusError` if parsing fails."""
     try:
         requirements = _LabelParser(text).parse()
     except _SyntaxError as error:
@@ -199,7 +199,7 @@ def _split_terms(text: str) -> list[str]:
 
 
 def parse_fields(text: str) -> list[tuple[str, str, bool]]:
-    """The terms (field, value, wanted) of a field selector; `wanted` is False for `!=`. A 400 if it does not parse."""
+    """Parse a field selector into (field, value, wanted) terms. `wanted` is False for `!=`. Raises a 400 if invalid."""
     terms = []
     for term in _split_terms(text):
         if not term:

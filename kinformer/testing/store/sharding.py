@@ -1,6 +1,6 @@
-"""Shard selectors: `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`, several with `||`.
+"""Shard selectors: `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`, joined with `||`.
 
-An object belongs to a range by the 64-bit FNV-1a hash of its field (apimachinery/pkg/sharding, alpha in v1.36).
+An object is assigned to a range by the 64-bit FNV-1a hash of the field (apimachinery/pkg/sharding, alpha in v1.36).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _invalid_selector(text: str) -> StatusError:
 
 
 def fnv1a(text: str) -> int:
-    """The 64-bit FNV-1a hash of a text."""
+    """Return the 64-bit FNV-1a hash of a string."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -32,7 +32,7 @@ def fnv1a(text: str) -> int:
 
 
 class Shards:
-    """The ranges of a selector. A 500 `StatusError` for what is none, as the real server answers it."""
+    """The ranges of a selector. Raises a 500 `StatusError` for an invalid selector, as a real server does."""
 
     def __init__(self, text: str) -> None:
         if not text.strip():
@@ -46,7 +46,7 @@ class Shards:
         self.text = " || ".join(f"shardRange({field}, '{start}', '{end}')" for field, start, end in ranges)
 
     def matches(self, stored: Stored) -> bool:
-        """True if an object is in one of the ranges."""
+        """Return True if an object is in one of the ranges."""
         value = fnv1a(stored.uid if self.field == _FIELDS[0] else stored.namespace)
         return any(start <= value < end for start, end in self._ranges)
 

@@ -1,8 +1,8 @@
-"""The one state of a server: objects as encoded bytes under one global revision, with history to watch and to undo.
+"""The state of a server: encoded objects under one global revision, with a history for watches and past lists.
 
-The model is etcd's and the watch cache's (apiserver/pkg/storage/etcd3, pkg/storage/cacher): one counter for all
-resources, a history per resource with a floor below which nothing can be watched, and exact lists of the past as far
-as that history reaches.
+It models etcd and the watch cache (apiserver/pkg/storage/etcd3, pkg/storage/cacher). All resources share one counter.
+Each resource has a history with a floor, below which watches cannot start. Exact lists of the past are available as
+far back as the history.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import msgspec
 
 __all__ = ["Change", "Collection", "Compacted", "Snapshot", "Storage", "Stored"]
 
-# The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The lower
-# bound is larger here: tests make their events faster than clusters do, and look back further.
+# The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
+# minimum is larger here, because tests create events faster than clusters do, and look back further.
 HISTORY_MINIMUM = 10_000
 HISTORY_MAXIMUM = 102_400
 HISTORY_SECONDS = 75.0
-SNAPSHOTS = 8  # lists of the past that are kept for the next pages
+SNAPSHOTS = 8  # past lists kept for the next pages
 
 
 class Stored(msgspec.Struct, gc=False):
-    """An object at rest. `raw` is the JSON of a list item, and is never changed in place.
+    """A stored object. `raw` is its JSON as a list item, and is never changed in place.
 
-    For built-in kinds `raw` has neither kind nor apiVersion, as in their lists; `fields` is filled when a field
-    selector first asks for it.
+    For built-in kinds, `raw` has neither kind nor apiVersion, as in their lists. `fields` is filled on first use by a
+    field selector.
     """
 
     key: str
@@ -43,7 +43,7 @@ class Stored(msgspec.Struct, gc=False):
 
 
 class Change(msgspec.Struct, gc=False):
-    """One event: `new` is the object after it; for DELETED its last state, at the revision of the deletion."""
+    """One event. `new` is the object after it or, for DELETED, its last state at the revision of the deletion."""
 
     revision: int
     type: str
@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
     items: Sequence[Stored]
 
     def within(self, namespace: str) -> Snapshot:
-        """Find those of one namespace; `""` is all."""
+        """Return the objects of one namespace, or all for `""`."""
         if not namespace:
             return self
         start = bisect_left(self.keys, f"{namespace}/")
@@ -68,42 +68,42 @@ class Snapshot(NamedTuple):
         return Snapshot(self.keys[start:end], self.items[start:end])
 
     def after(self, key: str) -> Snapshot:
-        """Find those behind a key."""
+        """Return the objects after a key."""
         start = bisect_right(self.keys, key)
         return Snapshot(self.keys[start:], self.items[start:])
 
 
 class Compacted(Exception):
-    """The revision that was asked for is forgotten."""
+    """The requested revision has been discarded."""
 
 
 class Collection:
-    """The objects of one resource, their history, and who watches them."""
+    """The objects of one resource, their history, and their watchers."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage = storage
         self.name = name
         self.objects: dict[str, Stored] = {}
         self.history: deque[Change] = deque()
-        self.floor = storage.floor  # a watch from an older revision is told 410
-        self.undoable = storage.compacted  # lists of the past reach back to here
-        self.revision = 0  # of the last change
+        self.floor = storage.floor  # a watch from an older revision gets a 410
+        self.undoable = storage.compacted  # oldest revision for past lists
+        self.revision = 0  # revision of the last change
         self.watchers: dict[Callable[[Change | None], None], None] = {}
-        # The keys in order as of the last snapshot (never changed in place: snapshots share it), and what came and
-        # went since: a write costs no search, the next list one pass.
+        # The sorted keys at the last snapshot, and the keys added and removed since then. A write costs no search, and
+        # the next list costs one pass. Snapshots share the list of keys, so it is never changed in place.
         self._sorted: list[str] = []
         self._fresh: dict[str, None] = {}
         self._gone: set[str] = set()
         self._current: Snapshot | None = None
-        self._written: dict[str, tuple[Stored, Stored]] = {}  # objects that look otherwise than they were written
+        self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
 
     def get(self, key: str) -> Stored | None:
-        """The object under a key, or None."""
+        """Return the object with a key, or None."""
         return self.objects.get(key)
 
     def put(self, stored: Stored) -> Change:
-        """Stores an object whose revision the caller took from `Storage.next_revision`, and tells the watchers."""
+        """Store an object whose revision came from `Storage.next_revision`, and notify the watchers."""
         old = self.objects.get(stored.key)
         if old is None:
             self._note_added(stored.key)
@@ -111,7 +111,7 @@ class Collection:
         return self._commit("ADDED" if old is None else "MODIFIED", stored, old)
 
     def load(self, stored: Stored) -> None:
-        """Stores a new object without history: for generated data, before anybody watches."""
+        """Store a new object without history. For generated data, before any watch is open."""
         if stored.key not in self.objects:
             self._note_added(stored.key)
         self.objects[stored.key] = stored
@@ -120,9 +120,10 @@ class Collection:
         self._current = None
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
-        """Makes objects look otherwise from now on, under their revisions: their definition has changed.
+        """Change the form of objects without changing their revisions, after their definition has changed.
 
-        `read` gets each object as it was written, and returns it if it looks like that. Watches start anew.
+        `read` is called with each object as written, and returns its new form, or the same object if that is
+        unchanged. Watches must start again.
         """
         written: dict[str, tuple[Stored, Stored]] = {}
         for key, stored in self.objects.items():
@@ -137,7 +138,7 @@ class Collection:
         self.compact(self._storage.revision, forget=False)
 
     def remove(self, tombstone: Stored) -> Change:
-        """Removes an object; the tombstone is its last state with the revision of the deletion."""
+        """Remove an object. The tombstone is its last state with the revision of the deletion."""
         old = self.objects.pop(tombstone.key)
         if tombstone.key in self._fresh:
             del self._fresh[tombstone.key]
@@ -146,14 +147,14 @@ class Collection:
         return self._commit("DELETED", tombstone, old)
 
     def snapshot(self) -> Snapshot:
-        """All objects now."""
+        """Return the current objects."""
         if self._current is None:
             self._sort()
             self._current = Snapshot(self._sorted, [self.objects[key] for key in self._sorted])
         return self._current
 
     def at(self, revision: int) -> Snapshot:
-        """All objects as they were at a revision. Raises `Compacted` where history does not reach that far."""
+        """Return the objects at a past revision. Raises `Compacted` if the history does not reach back that far."""
         if revision < self.undoable:
             raise Compacted
         if revision >= self.revision:
@@ -168,7 +169,7 @@ class Collection:
         return kept
 
     def keep_snapshot(self, revision: int) -> None:
-        """Keeps the current list for later pages, which spares them the undoing."""
+        """Keep the current list for later pages, so that they need not undo changes."""
         if revision >= self.revision:
             self._past[revision] = self.snapshot()
             self._past.move_to_end(revision)
@@ -176,7 +177,7 @@ class Collection:
                 self._past.popitem(last=False)
 
     def since(self, revision: int) -> Iterable[Change]:
-        """The changes after a revision, oldest first."""
+        """Return the changes after a revision, oldest first."""
         newer: list[Change] = []
         for change in reversed(self.history):
             if change.revision <= revision:
@@ -185,7 +186,7 @@ class Collection:
         return reversed(newer)
 
     def compact(self, floor: int, *, forget: bool) -> None:
-        """Raises the floor; `forget` drops the history too, so that lists of the past are gone."""
+        """Raise the floor. `forget` also discards the history, and with it past lists."""
         self.floor = max(self.floor, floor)
         if forget:
             self.history.clear()
@@ -193,12 +194,12 @@ class Collection:
             self.undoable = max(self.undoable, floor)
 
     def end_watches(self) -> None:
-        """Ends the open watches cleanly, as a change of the CRD does."""
+        """End the open watches cleanly, as a change of the CRD does."""
         for watcher in list(self.watchers):
             watcher(None)
 
     def rewind(self, revision: int) -> None:
-        """Goes back to a revision, and forgets what came after it. Raises `Compacted`."""
+        """Go back to a revision, and discard all later changes. Raises `Compacted`."""
         if revision < self.undoable and self.revision > revision:
             raise Compacted
         self.objects = self._objects_at(revision)
@@ -223,7 +224,7 @@ class Collection:
 
     def _note_added(self, key: str) -> None:
         if key in self._gone:
-            self._gone.discard(key)  # back again, in its old place
+            self._gone.discard(key)  # created again, in its old place
         else:
             self._fresh[key] = None
 
@@ -232,7 +233,7 @@ class Collection:
             self._sorted = [key for key in self._sorted if key not in self._gone]
         if self._fresh:
             self._sorted = [*self._sorted, *sorted(self._fresh)]
-            self._sorted.sort()  # two runs in order, which is one pass
+            self._sorted.sort()  # two sorted runs, so one pass
         self._fresh, self._gone = {}, set()
 
     def _commit(self, kind: str, new: Stored, old: Stored | None) -> Change:
@@ -253,44 +254,44 @@ class Collection:
 
 
 class Storage:
-    """All collections, and the revision that they share. It starts at 1, as etcd's does."""
+    """All collections, and their shared revision. It starts at 1, as in etcd."""
 
     def __init__(self) -> None:
         self.revision = 1
         self.compacted = 0
-        self.floor = 0  # of a resource that has not been touched
+        self.floor = 0  # the floor of a resource that is not in use yet
         self.collections: dict[str, Collection] = {}
 
     def next_revision(self) -> int:
-        """The revision that the next write has; it becomes current with `put` or `remove`."""
+        """Return the revision of the next write. It becomes current with `put` or `remove`."""
         return self.revision + 1
 
     def collection(self, name: str) -> Collection:
-        """The collection of this name, made when first asked for."""
+        """Return the collection with this name, creating it on first use."""
         found = self.collections.get(name)
         if found is None:
             found = self.collections[name] = Collection(self, name)
         return found
 
     def compact(self) -> None:
-        """Forgets all history: older watches, exact lists and continue tokens are told 410."""
+        """Discard all history. Older watches, exact lists and continue tokens get a 410."""
         self.compacted = self.floor = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=True)
 
     def end_watches(self) -> None:
-        """Ends all open watches cleanly."""
+        """End all open watches cleanly."""
         for collection in self.collections.values():
             collection.end_watches()
 
     def raise_floors(self) -> None:
-        """Restarts: watches start anew; lists of the past remain available from the store."""
+        """Raise all floors, as a restart does. Watches must start again, but past lists remain available."""
         self.floor = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=False)
 
     def rewind(self, revisions: int) -> None:
-        """Restores an older backup of etcd. Raises ValueError if history does not reach that far."""
+        """Restore an older backup of etcd. Raises ValueError if the history does not reach back that far."""
         target = self.revision - revisions
         if revisions < 0 or target < 1:
             raise ValueError(f"cannot rewind {revisions} revisions from {self.revision}")

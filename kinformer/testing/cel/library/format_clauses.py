@@ -1,4 +1,4 @@
-"""The clauses of a format: `%s`, `%.2f`; which values each takes."""
+"""The clauses of a format, such as `%s` and `%.2f`, and the values that each accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Clause", "check_format", "clauses", "mismatch"]
 _PRECISION = 6
 _NUMBERS = ("int", "uint", "double")
 _WHOLE = ("int", "uint")
-# By letter: the kinds that it takes, and the message about another.
+# By letter: the accepted kinds, and the message for other kinds.
 _TAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "d": (_NUMBERS, "decimal clause can only be used on integers, was given "),
     "f": (_NUMBERS, "fixed-point clause can only be used on doubles, was given "),
@@ -25,7 +25,7 @@ _TAKES["X"] = _TAKES["x"]
 
 
 class Clause(NamedTuple):
-    """A part of a format: a text, or the letter of a clause with its precision."""
+    """A part of a format: literal text, or the letter of a clause with its precision."""
 
     text: str
     letter: str = ""
@@ -33,7 +33,7 @@ class Clause(NamedTuple):
 
 
 def clauses(text: str) -> Iterator[Clause]:
-    """The parts of a format, in order; raises `CELError` at one that is none."""
+    """Yield the parts of a format, in order. Raises `CELError` at an invalid clause."""
     position = 0
     while position < len(text):
         end = text.find("%", position)
@@ -62,14 +62,14 @@ def clauses(text: str) -> Iterator[Clause]:
 
 
 def mismatch(letter: str, kind: str) -> str:
-    """The error of a value of a kind behind a clause; "" if there is none."""
+    """Return the error for a value of this kind in a clause, or "" if it is accepted."""
     if letter == "s" or kind in ("dyn", "error", "param") or kind in _TAKES[letter][0]:
         return ""
     return f"error during formatting: {_TAKES[letter][1]}{kind}"
 
 
 def check_format(text: str, kinds: Sequence[str]) -> tuple[int | None, str] | None:
-    """The error of a format for values of these kinds: the value's number (None: the format itself), and a text."""
+    """Return the error of a format for values of these kinds, with the value's index (None: the format itself)."""
     used = 0
     try:
         for clause in clauses(text):

@@ -35,7 +35,7 @@ class Format(Opaque):
 
 
 def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """A name may end with a hyphen if something follows it."""
+    """Wrap a check for a name prefix, which may end with a hyphen."""
     return lambda text: check(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -102,7 +102,7 @@ def _validate(one: Format, text: str) -> OptionalValue:
 
 
 def add_formats(library: Library) -> None:
-    """Adds all of them."""
+    """Add the named formats."""
     name = Format.cel_type
     library.add("format.named", f"(string) -> optional({name})", run=_named)
     for one in _FORMATS:

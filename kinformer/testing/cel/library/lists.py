@@ -1,4 +1,4 @@
-"""Lists and sets: sums, extremes, sorting, slices, and what two lists share."""
+"""Functions of lists and sets: sums, extremes, sorting, slices, and set operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer.testing.cel.values import CELError, CostExceeded, Duration, Times
 
 __all__ = ["add_lists"]
 
-_LONGEST = 1_000_000  # items of a range: each would cost at least 1
+_LONGEST = 1_000_000  # items of a range, each of which costs at least 1
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
@@ -26,7 +26,7 @@ def _order(one: Any, two: Any) -> int:
 
 
 def _order_if_any(one: Any, two: Any) -> int:
-    """The order of two items; 0 for those that have none, as cel-go takes it here."""
+    """Compare two items. Returns 0 if they have no order, as cel-go does here."""
     try:
         return _order(one, two)
     except (CELError, TypeError):
@@ -139,7 +139,7 @@ def _contains_all(items: list[Any], wanted: list[Any]) -> bool:
 
 
 def add_lists(library: Library) -> None:
-    """Adds Kubernetes' functions of lists, and cel-go's of lists and sets."""
+    """Add Kubernetes' list functions, and cel-go's list and set functions."""
     of_all = tuple(f"list({one})" for one in _COMPARABLE)
     library.add("isSorted", *(f"{one}.() -> bool" for one in of_all), run=_is_sorted, cost=_length)
     for one in ("int", "uint", "double"):

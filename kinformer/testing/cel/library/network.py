@@ -1,4 +1,4 @@
-"""Addresses, networks and URLs."""
+"""IP addresses, networks and URLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
 
 class IP(Opaque):
-    """An address."""
+    """An IP address."""
 
     __slots__ = ("address",)
     cel_type = "net.IP"
@@ -38,7 +38,7 @@ class IP(Opaque):
 
 
 class CIDR(Opaque):
-    """An address with the length of its prefix."""
+    """An IP address with a prefix length."""
 
     __slots__ = ("interface",)
     cel_type = "net.CIDR"
@@ -72,7 +72,7 @@ class URL(Opaque):
 
     @property
     def hostname(self) -> str:
-        """The host alone, an address of IPv6 without brackets."""
+        """The host without the port, and an IPv6 address without brackets."""
         host = self.host
         if host.startswith("["):
             return host[1 : host.index("]")]
@@ -114,7 +114,7 @@ def _cidr(text: str) -> CIDR:
 
 
 def url(text: str) -> URL:
-    """Reads a URL; raises `CELError` for a relative one."""
+    """Parse a URL. Raises `CELError` for a relative URL."""
     prefix = "URL parse error during conversion from string: "
     if not (text.startswith("/") or _SCHEME.match(text)) or any(ord(one) < 0x20 or ord(one) == 0x7F for one in text):
         shown = f'parse "{text}": invalid URI for request' if text else 'parse "": empty url'
@@ -181,7 +181,7 @@ def _walk_both(sizes: Sequence[int]) -> int:
 
 
 def add_networks(library: Library) -> None:
-    """Adds the functions of addresses, networks and URLs."""
+    """Add the functions of addresses, networks and URLs."""
     library.add("ip", "(string) -> net.IP", run=_ip, cost=_walk)
     library.add("isIP", "(string) -> bool", run=is_valid(_ip), cost=_walk)
     canonical = lambda text: str(_ip(text)) == text  # noqa: E731

@@ -1,4 +1,4 @@
-"""Regular expressions, in the syntax of RE2 as far as Python's has it too."""
+"""Regular expressions in the part of RE2's syntax that Python also supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kinformer.testing.cel.values import CELError
 
 __all__ = ["add_patterns", "pattern"]
 
-# Syntax that RE2 writes in another way than Python's re.
+# RE2 syntax that Python's re writes differently.
 _CLASSES = {
     "[:alpha:]": "a-zA-Z",
     "[:digit:]": "0-9",
@@ -37,7 +37,7 @@ _UNKNOWN = re.compile(r"\(\?(?:[=!]|<[=!])|(?<!\\)(?:\\\\)*\\[1-9]")  # lookarou
 
 @lru_cache(maxsize=1024)
 def pattern(text: str) -> re.Pattern[str]:
-    """A compiled expression; raises `CELError` for one that RE2 would refuse."""
+    """Compile a regular expression. Raises `CELError` if RE2 would refuse it."""
     if _UNKNOWN.search(text):
         raise CELError(f"error parsing regexp: invalid or unsupported Perl syntax: `{text}`")
     translated = text.replace(r"\z", r"\Z")
@@ -45,7 +45,7 @@ def pattern(text: str) -> re.Pattern[str]:
         translated = translated.replace(name, characters)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of what sets of characters may mean one day
+            warnings.simplefilter("ignore", FutureWarning)  # about possible future meanings of character sets
             return re.compile(translated, re.ASCII)
     except re.error as error:
         found = next((shown for start, shown in _MESSAGES.items() if error.msg.startswith(start)), error.msg)
@@ -63,7 +63,7 @@ def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
 
 
 def add_patterns(library: Library) -> None:
-    """Adds `find` and `findAll` of Kubernetes."""
+    """Add Kubernetes' `find` and `findAll`."""
 
     def cost(sizes: Sequence[int]) -> int:
         return min(UNBOUNDED, tenth(sizes[0] + 1) * -(-sizes[1] // 4))

@@ -1,4 +1,4 @@
-"""Quantities of resources, and semantic versions."""
+"""Resource quantities and semantic versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Quantity", "Semver", "add_quantities"]
 
 _PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)")
 _POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DIGITS = 18  # that a number may have and stay a whole one
+_DIGITS = 18  # the maximum for an integer representation
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
@@ -24,10 +24,10 @@ _SEMVER = re.compile(
 
 
 class Quantity(Opaque):
-    """An amount, compared by what it is worth.
+    """A resource quantity, compared by value.
 
-    `scale` is the power of ten of the whole number that the real server keeps it as; None for those that it keeps as a
-    decimal, which it takes for no integers.
+    `scale` is the power of ten of the integer as which a real server stores it. None means that it is stored as a
+    decimal, which never counts as an integer.
     """
 
     __slots__ = ("scale", "value")
@@ -42,11 +42,11 @@ class Quantity(Opaque):
 
     @property
     def is_integer(self) -> bool:
-        """True if it is a whole number of 64 bits."""
+        """True if it is a 64-bit integer."""
         return self.scale is not None and self.scale >= 0 and INT_MIN <= self.value <= INT_MAX
 
     def added(self, other: Quantity, sign: int = 1) -> Quantity:
-        """The sum; the difference with a sign of -1."""
+        """Return the sum, or the difference if `sign` is -1."""
         value = self.value + sign * other.value
         if not self.value:
             return Quantity(value, other.scale)
@@ -56,7 +56,7 @@ class Quantity(Opaque):
 
 
 class Semver(Opaque):
-    """A semantic version; the build is not part of it."""
+    """A semantic version, without build metadata."""
 
     __slots__ = ("numbers", "pre")
     cel_type = "kubernetes.Semver"
@@ -69,7 +69,7 @@ class Semver(Opaque):
         return bool(self.order() == other.order())
 
     def order(self) -> tuple[Any, ...]:
-        """A key that sorts versions; one without a pre-release comes behind those with one."""
+        """Return a sort key. A version without a pre-release follows those with one."""
         parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in self.pre.split(".")] if self.pre else []
         return (self.numbers, not self.pre, parts)
 
@@ -82,7 +82,7 @@ def _quantity(text: str) -> Quantity:
 
 
 def _scale(text: str) -> int | None:
-    """The power of ten of a quantity's digits; None for one that is kept as a decimal (resource.ParseQuantity)."""
+    """Return the power of ten of a quantity's digits, or None if it is stored as a decimal (resource.ParseQuantity)."""
     number, fraction, suffix = _PARTS.fullmatch(text).groups("")  # type: ignore[union-attr]
     digits = len(number.lstrip("0")) + len(fraction)
     if suffix.endswith("i"):
@@ -124,7 +124,7 @@ def _semver(text: str, normalize: bool = False) -> Semver:
 
 
 def is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
-    """The question if a text can be read."""
+    """Return a predicate that tests whether `read` accepts a string."""
 
     def run(*args: Any) -> bool:
         try:
@@ -137,7 +137,7 @@ def is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
 
 
 def add_quantities(library: Library) -> None:
-    """Adds the functions of both."""
+    """Add the functions of quantities and semantic versions."""
     name = Quantity.cel_type
     library.add("quantity", f"(string) -> {name}", run=_quantity, cost=lambda sizes: tenth(sizes[0]))
     library.add("isQuantity", "(string) -> bool", run=is_valid(_quantity), cost=lambda sizes: tenth(sizes[0]))

@@ -1,4 +1,4 @@
-"""The standard functions of CEL: operators, conversions, strings, and what an optional value has."""
+"""The standard functions of CEL: operators, conversions, strings, and optional values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["standard"]
 
 _NUMBERS = ("int", "uint", "double")
 _BOOLEANS = ("true", "false", "t", "f", "1", "0", "TRUE", "FALSE", "True", "False", "T", "F")
-_SPAN = 315_576_000_000 * 1_000_000_000  # nanoseconds that a duration may have
+_SPAN = 315_576_000_000 * 1_000_000_000  # maximum duration in nanoseconds
 
 
 def _smaller(sizes: Sequence[int]) -> int:
@@ -46,7 +46,7 @@ def _joined_cost(sizes: Sequence[int]) -> int:
 
 
 def whole(value: int) -> int:
-    """An int of 64 bits; raises the error of an overflow."""
+    """Return a 64-bit int. Raises the error of an overflow."""
     if not INT_MIN <= value <= INT_MAX:
         raise CELError("integer overflow")
     return value
@@ -346,7 +346,7 @@ def _add_optionals(library: Library) -> None:
 
 
 def standard() -> Library:
-    """All of them."""
+    """Return the library of standard functions."""
     library = Library()
     for add in (_add_arithmetic, _add_comparisons, _add_containers, _add_strings, _add_conversions, _add_optionals):
         add(library)

@@ -93,7 +93,7 @@ def _nested(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """`%s` of a value."""
+    """Format a value with `%s`."""
     kind = kind_of(value)
     if kind == "bool":
         return "true" if value else "false"
@@ -169,7 +169,7 @@ def _replaced(sizes: Sequence[int]) -> int:
 
 
 def add_strings(library: Library) -> None:
-    """Adds all of them."""
+    """Add the string extensions."""
     library.add("charAt", "string.(int) -> string", run=_char_at)
     library.add("indexOf", "string.(string) -> int", "string.(string, int) -> int", run=_index_of, cost=_walk)
     library.add("lastIndexOf", "string.(string) -> int", "string.(string, int) -> int", run=_last_index_of, cost=_walk)

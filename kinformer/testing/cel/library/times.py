@@ -1,4 +1,4 @@
-"""Times and durations: their text, and their parts."""
+"""Times and durations: parsing, formatting and components."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NANO = 1_000_000_000
 
 
 def not_converted(name: str) -> CELError:
-    """The error of a text that cannot be read as a value of a type."""
+    """Return the error of a string that cannot be converted to a type."""
     return CELError(f"type conversion error from 'string' to '{name}'")
 
 
 def parse_duration(text: str) -> Duration:
-    """Go's text of a duration: `1h30m`, `-1.5s`."""
+    """Parse a duration in Go's syntax: `1h30m`, `-1.5s`."""
     if not _DURATION.fullmatch(text):
         raise not_converted("google.protobuf.Duration")
     nanos = 0
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """RFC 3339, to the nanosecond."""
+    """Parse an RFC 3339 timestamp, to the nanosecond."""
     found = _TIMESTAMP.fullmatch(text)
     if not found:
         raise not_converted("google.protobuf.Timestamp")
@@ -93,7 +93,7 @@ def _span_in(unit: int) -> Callable[[Duration], int]:
 
 
 def add_times(library: Library) -> None:
-    """Adds all of them."""
+    """Add the functions of times and durations."""
     library.add("duration", "(duration) -> duration", run=lambda one: one)
     library.add("duration", "(string) -> duration", run=parse_duration)
     library.add("duration", "(int) -> duration", run=Duration)

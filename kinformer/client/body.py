@@ -142,7 +142,7 @@ class Body:
             self._no_json = None
         if first == b"<" or self.content_type == "text/html":
             got = self.content_type or "HTML"
-            text = f"expected JSON, got {got}: something is answering instead of the API server"
+            text = f"expected JSON, got {got}: a proxy is answering instead of the API server"
             raise error(f"{text}: {chunk[:80]!r}")
 
     async def _gather(self) -> None:

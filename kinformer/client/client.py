@@ -58,17 +58,15 @@ class Client:
 
     The other constructors are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. They return
     immediately. Entering the client reads files, runs plugins and sets up TLS, and raises ConfigError (with file and
-    field in its message) if that fails. A client can be entered once, belongs to that event loop, and closes
-    everything on exit. Expiring credentials are renewed automatically. Credentials never appear in a repr, error or
-    log message.
+    field) if that fails. A client is entered once, belongs to that event loop, and closes everything on exit. Expiring
+    credentials are renewed automatically. Credentials never appear in a repr, error or log message.
 
     Args:
-        compression: Whether to ask the server to gzip lists and other responses, which it does above 128 KB
-            (apiserver, endpoints/handlers/responsewriters/writers.go). All constructors accept it. "auto", the
-            default, asks for it, as client-go does, unless the server is on this machine (a loopback address) or the
-            kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. A watch is not compressed,
-            because each event would be a separate gzip member. The exception is the initial stream of a server that
-            supports it (1.37). docs/cost.md has the effect.
+        compression: "auto", the default, asks the server to gzip lists and other responses above 128 KB, as client-go
+            does (apiserver, endpoints/handlers/responsewriters/writers.go), unless the server is on this machine (a
+            loopback address) or the kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. A
+            watch is not compressed, because each event would be a separate gzip member, except for the initial stream
+            of a server that supports it (1.37). docs/cost.md has the effect.
         rate: The maximum number of requests a second. None, the default, sets no limit, because servers protect
             themselves (API Priority and Fairness). It applies to `request`, `text`, the lists of informers and
             `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have deadlines.
@@ -91,8 +89,7 @@ class Client:
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
         self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
-        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together. 40 by
-        default."""
+        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together."""
 
     @classmethod
     def from_kubeconfig(
@@ -107,8 +104,7 @@ class Client:
             **options: See `Client`.
 
         Raises:
-            ConfigError: The path is not a path, but for example the content of a kubeconfig (raised here, not on
-                entering).
+            ConfigError: The path is something else, such as the content of a kubeconfig (raised here, not on entering).
         """
         source = as_source(path)
         return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
@@ -380,8 +376,7 @@ class Client:
         Args:
             resource: The resource, such as `"v1/pods"`.
             key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-            condition: A plain function that takes the object or None, such as the functions in `kinformer.conditions`.
-                Its exceptions propagate.
+            condition: A plain function of the object or None, as in `kinformer.conditions`. Its exceptions propagate.
             timeout: Seconds, or None to wait forever.
             allow_recreate: True to keep waiting if the object is deleted, because another one may get its name.
 
@@ -392,8 +387,7 @@ class Client:
         Raises:
             TimeoutError: The time has passed. The message describes the object's last state and the last error.
             DeletedError: The object existed and was deleted. The message describes its last state.
-            APIError: The server refused twice in a row (a 4xx such as 403). The message describes the object's last
-                state.
+            APIError: The server refused twice in a row (a 4xx such as 403). The message has the object's last state.
             ValueError: The key is not valid for the resource.
             ConfigError: The resource name is invalid.
         """

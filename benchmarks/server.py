@@ -45,7 +45,7 @@ def _chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-class Collection:
+class ServedCollection:
     """The served data: the list, the initial stream and the events, as bytes on the wire.
 
     Args:
@@ -105,7 +105,7 @@ class Collection:
 class Server:
     """Accepts connections, one thread each, and hands the orders of the control path to the open watch."""
 
-    def __init__(self, collection: Collection, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, collection: ServedCollection, tls: ssl.SSLContext | None = None) -> None:
         self._collection = collection
         self._tls = tls
         self._orders: queue.Queue[tuple[str, int, float]] = queue.Queue()
@@ -250,7 +250,7 @@ def main() -> None:
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
     kind = KINDS[options.kind]
-    collection = Collection(kind.dropped() if options.dropped else kind, options.objects, options.events)
+    collection = ServedCollection(kind.dropped() if options.dropped else kind, options.objects, options.events)
     server = Server(collection, self_signed() if options.tls else None)
     print(server.url, flush=True)
     server.serve()

@@ -129,8 +129,8 @@ class LivingCluster:
         self._replicas[key] = now = max(1, min(10, before + self._chance.choice((-3, -2, -1, 1, 2, 3))))
         if now != before:
             way = "up" if now > before else "down"
-            text = f"Scaled {way} replica set {self._replica_sets[key]} from {before} to {now}"
-            self._tell("Deployment", *key, "ScalingReplicaSet", text, by="deployment-controller")
+            message = f"Scaled {way} replica set {self._replica_sets[key]} from {before} to {now}"
+            self._tell("Deployment", *key, "ScalingReplicaSet", message, by="deployment-controller")
 
     def _start_job(self) -> None:
         if self._now < self._next_job:
@@ -228,8 +228,8 @@ class LivingCluster:
         nodes = [name for name in self._nodes if name not in self._down]
         pod.body["spec"]["nodeName"] = self._chance.choice(nodes or self._nodes)
         self._report(pod, "Pending", ready=False, state={"waiting": {"reason": "ContainerCreating"}})
-        text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.body['spec']['nodeName']}"
-        self._tell("Pod", pod.namespace, pod.name, "Scheduled", text, by="default-scheduler")
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.body['spec']['nodeName']}"
+        self._tell("Pod", pod.namespace, pod.name, "Scheduled", message, by="default-scheduler")
         pod.due = self._now + self._chance.uniform(0.5, 2.0)
 
     def _run(self, pod: _Pod) -> None:
@@ -245,8 +245,8 @@ class LivingCluster:
         self._report(pod, phase, ready=False, state={"terminated": {"exitCode": code, "reason": reason}})
         pod.due = self._now + self._chance.uniform(3.0, 7.0)
         if phase == "Failed":
-            text = f"Container main failed with exit code {code}: {reason}"
-            self._tell("Pod", pod.namespace, pod.name, reason, text, by="kubelet", kind_of_event="Warning")
+            message = f"Container main failed with exit code {code}: {reason}"
+            self._tell("Pod", pod.namespace, pod.name, reason, message, by="kubelet", kind_of_event="Warning")
         if pod.owner in _JOBS:
             self._server.update(self._job(pod.namespace, pod.parent, pod.owner, succeeded=code == 0))
 

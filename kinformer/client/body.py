@@ -142,8 +142,8 @@ class Body:
             self._no_json = None
         if first == b"<" or self.content_type == "text/html":
             got = self.content_type or "HTML"
-            text = f"expected JSON, got {got}: a proxy is answering instead of the API server"
-            raise error(f"{text}: {chunk[:80]!r}")
+            message = f"expected JSON, got {got}: a proxy is answering instead of the API server"
+            raise error(f"{message}: {chunk[:80]!r}")
 
     async def _gather(self) -> None:
         transport = transport_of(self._response)

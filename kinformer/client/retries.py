@@ -176,13 +176,13 @@ class Sender:
         self._throttled += seconds > 0
         if self._metrics is not None:
             labels = {"verb": exchange.method, "host": self._host}
-            text = "Seconds that requests wait for the client's own limit"
-            self._metrics.histogram("rest_client_rate_limiter_duration_seconds", text, labels, _BUCKETS)(seconds)
+            message = "Seconds that requests wait for the client's own limit"
+            self._metrics.histogram("rest_client_rate_limiter_duration_seconds", message, labels, _BUCKETS)(seconds)
         now = asyncio.get_running_loop().time()
         if seconds > _LONG_WAIT and now >= self._next_line:
             self._next_line = now + _WAIT_LOG_PERIOD
-            text = "%s %s waited %.3g s for its turn: the client's own limit is %s"
-            log.info(text, exchange.method, exchange.url, seconds, limit, reason="throttled")
+            message = "%s %s waited %.3g s for its turn: the client's own limit is %s"
+            log.info(message, exchange.method, exchange.url, seconds, limit, reason="throttled")
 
     def _note_retry(self, exchange: Exchange, error: APIError | ConnectError, delay: float) -> None:
         cause = str(error.status) if isinstance(error, APIError) else _LOST
@@ -192,12 +192,12 @@ class Sender:
             code = cause if isinstance(error, APIError) else "<error>"
             labels = {"code": code, "verb": exchange.method, "host": self._host}
             self._metrics.counter("rest_client_request_retries_total", "Requests that were sent again", labels)(1)
-        text = "%s %s: %s; retrying in %.3g s (%d of %d)"
+        message = "%s %s: %s; retrying in %.3g s (%d of %d)"
         about = (exchange.method, exchange.url, error, delay, exchange.attempts, exchange.retries)
         if exchange.attempts == 1 and self._told.is_news(self._retries.total()):
-            log.info(text, *about, reason="request_retried")
+            log.info(message, *about, reason="request_retried")
         else:
-            log.debug(text, *about, reason="request_retried")
+            log.debug(message, *about, reason="request_retried")
 
 
 class RateLimit:

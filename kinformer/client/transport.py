@@ -195,12 +195,12 @@ class Transport:
                 return await request.send(self._opened().fresh)
         except aiohttp.ClientResponseError as error:
             # Without the cause, because its repr contains the request's headers, and so the token.
-            text = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
-            raise ConnectError(text) from None
+            message = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
+            raise ConnectError(message) from None
         except (aiohttp.ClientError, OSError) as error:
-            text = f"{request.method} {self._place(request.url.path)}: {reason_of(error)}"
+            message = f"{request.method} {self._place(request.url.path)}: {reason_of(error)}"
             is_lost = isinstance(error, _DisconnectedError)
-            raise (ConnectError.of_lost_connection(text) if is_lost else ConnectError(text)) from None
+            raise (ConnectError.of_lost_connection(message) if is_lost else ConnectError(message)) from None
 
     def _generation(self) -> int:
         return self._tls.generation if self._tls is not None else 0

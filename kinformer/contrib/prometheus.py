@@ -210,8 +210,8 @@ class PrometheusMetrics:
             return None
 
     def _broken_reads(self) -> Metric:
-        text = "Times that something was left out of an export because reading it failed"
-        return CounterMetricFamily("kinformer_metrics_errors", text, value=self._broken)
+        message = "Times that something was left out of an export because reading it failed"
+        return CounterMetricFamily("kinformer_metrics_errors", message, value=self._broken)
 
 
 def _all(read: Callable[[str], Iterable[MetricFamily]], owner: str) -> list[MetricFamily]:

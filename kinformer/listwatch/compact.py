@@ -147,10 +147,10 @@ def _zstd() -> ModuleType:
         return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError as error:
         if sys.version_info >= (3, 14):
-            text = "compact=True needs compression.zstd, and this Python was built without it"
+            message = "compact=True needs compression.zstd, and this Python was built without it"
         else:
-            text = "compact=True needs backports.zstd, which is not installed: pip install 'kinformer[compact]'"
-        raise ConfigError(text) from error
+            message = "compact=True needs backports.zstd, which is not installed: pip install 'kinformer[compact]'"
+        raise ConfigError(message) from error
 
 
 _KEPT = frozenset(("ADDED", "MODIFIED"))  # types of events whose objects will be kept

@@ -64,8 +64,8 @@ class DecodingListerWatcher(ConvertingListerWatcher):
             key, version = _key_of(obj), resource_version_of(obj)
             self._count(key, error)
             if not key and not version:
-                text = f"{self.capabilities.name}: an event whose object has neither a name nor a resourceVersion"
-                raise WatchError(text) from error
+                message = f"{self.capabilities.name}: an event whose object has neither a name nor a resourceVersion"
+                raise WatchError(message) from error
             return WatchEvent("DELETED" if key else "BOOKMARK", UndecodableObject.of(key, version))
 
     def _count(self, key: str, error: DecodeError) -> None:
@@ -75,8 +75,8 @@ class DecodingListerWatcher(ConvertingListerWatcher):
             return
         source = self.capabilities.name
         cause = error.__cause__ or "metadata.name is missing"  # the error's own message quotes the object
-        text = "%s: %s cannot be decoded and is left out: %s"
-        log.error(text, source, name, cause, resource=source, key=key, reason="decode_error")
+        message = "%s: %s cannot be decoded and is left out: %s"
+        log.error(message, source, name, cause, resource=source, key=key, reason="decode_error")
 
 
 def _key_of(obj: object) -> str:

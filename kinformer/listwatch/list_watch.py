@@ -410,8 +410,8 @@ class ListWatch:
         key = error.key or "(an object without a name)"
         if not self._told.is_news(key):
             return
-        text = "%s: %s cannot be decoded and is left out: %s"  # the error itself quotes the object
-        log.error(text, self.name, key, error.__cause__, resource=self.name, key=error.key, reason="decode_error")
+        message = "%s: %s cannot be decoded and is left out: %s"  # the error itself quotes the object
+        log.error(message, self.name, key, error.__cause__, resource=self.name, key=error.key, reason="decode_error")
 
     def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
         # Servers that do not support the parameter ignore it and send everything. Servers that do report it in lists

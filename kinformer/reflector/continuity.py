@@ -235,5 +235,5 @@ class Continuity(Gap):
             await self.check.learn()
         except RETRIED as error:
             # Nothing depends on it yet. If the server has a problem, the watch detects and reports it.
-            text = "%s: the cluster could not be identified: %s"
-            log.debug(text, self._name, error, resource=self._name, reason=error)
+            message = "%s: the cluster could not be identified: %s"
+            log.debug(message, self._name, error, resource=self._name, reason=error)

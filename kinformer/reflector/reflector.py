@@ -422,8 +422,8 @@ class Reflector:
             failure = error
         else:
             if gone:
-                text = "%s: discovery no longer has the resource, so the cache is emptied"
-                log.warning(text, self.name, resource=self.name, reason="absent")
+                message = "%s: discovery no longer has the resource, so the cache is emptied"
+                log.warning(message, self.name, resource=self.name, reason="absent")
                 version = self._follower.version
                 self._follower.replace(ChunkedList(), "")
                 self._follower.version = version  # a resource that is created again is not older than this

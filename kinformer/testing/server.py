@@ -351,8 +351,9 @@ class APIServer(State):
             except (ConnectionCut, ConnectionError):
                 raise
             except Exception:
-                text = "the test server failed at %s %s"
-                logger.exception(text, request.method, request.path, reason="server_failed")
+                logger.exception(
+                    "the test server failed at %s %s", request.method, request.path, reason="server_failed"
+                )
                 if response.stream is not None:
                     await response.close()
                 await response.send_error(

@@ -40,7 +40,7 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Asset:
     name: str
     module: Path  # the folder of the go.mod that pins it
     package: str
@@ -90,22 +90,20 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def programs(version: str | None = None) -> list[Program]:
+def programs(version: str | None = None) -> list[Asset]:
     """Kubernetes' own in a version that is pinned, and an etcd, which is the same for all."""
     module = kubernetes_module(version)
     kubernetes = pinned(module, KUBERNETES)
     ldflags = _stamped(kubernetes)
-    server = Program("kube-apiserver", module, "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags)
-    kubectl = Program(
+    server = Asset("kube-apiserver", module, "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags)
+    kubectl = Asset(
         "kubectl", server.module, "k8s.io/kubernetes/cmd/kubectl", kubernetes, ldflags, ("version", "--client")
     )
-    etcd = Program(
-        "etcd", HERE / "etcd", "go.etcd.io/etcd/server/v3", pinned(HERE / "etcd", "go.etcd.io/etcd/server/v3")
-    )
+    etcd = Asset("etcd", HERE / "etcd", "go.etcd.io/etcd/server/v3", pinned(HERE / "etcd", "go.etcd.io/etcd/server/v3"))
     return [etcd, server, kubectl]
 
 
-def e2e_programs() -> list[Program]:
+def e2e_programs() -> list[Asset]:
     """The suite of `tests/conformance/e2e`, and the programs that it needs beside an API server."""
     suite, kwok = HERE / "e2e" / "suite", HERE / "e2e" / "kwok"
     kubernetes, simulator = pinned(suite, KUBERNETES), pinned(kwok, "sigs.k8s.io/kwok")
@@ -113,11 +111,11 @@ def e2e_programs() -> list[Program]:
     stamp = f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v{simulator}"
     return [
         *(
-            Program(name, suite, f"k8s.io/kubernetes/cmd/{name}", kubernetes, ldflags)
+            Asset(name, suite, f"k8s.io/kubernetes/cmd/{name}", kubernetes, ldflags)
             for name in ("kube-controller-manager", "kube-scheduler")
         ),
-        Program("kwok", kwok, "sigs.k8s.io/kwok/cmd/kwok", simulator, stamp),
-        Program("e2e.test", suite, ".", kubernetes, ldflags, is_test=True),
+        Asset("kwok", kwok, "sigs.k8s.io/kwok/cmd/kwok", simulator, stamp),
+        Asset("e2e.test", suite, ".", kubernetes, ldflags, is_test=True),
     ]
 
 
@@ -145,7 +143,7 @@ def assets_folder(environ: Mapping[str, str] | None = None, version: str | None 
     return Path(named) if named else cache_folder(pinned(kubernetes_module(version), KUBERNETES), environ)
 
 
-def build_missing(folder: Path, wanted: Sequence[Program] | None = None) -> None:
+def build_missing(folder: Path, wanted: Sequence[Asset] | None = None) -> None:
     """Build into the folder what it lacks, or has in another version. Two callers at once build once.
 
     Args:
@@ -165,7 +163,7 @@ def build_missing(folder: Path, wanted: Sequence[Program] | None = None) -> None
             _build(go, program, folder, f"[{number}/{len(missing)}] building {program.name} {program.version}")
 
 
-def _is_there(folder: Path, program: Program) -> bool:
+def _is_there(folder: Path, program: Asset) -> bool:
     binary = folder / program.name
     if not os.access(binary, os.X_OK):
         return False
@@ -173,7 +171,7 @@ def _is_there(folder: Path, program: Program) -> bool:
     return re.search(rf"\bv?{re.escape(program.version)}\b", answer.stdout) is not None
 
 
-def _go(missing: list[Program]) -> str:
+def _go(missing: list[Asset]) -> str:
     instead = (
         f"Instead of building, point {ASSETS_VARIABLE} at a folder with etcd and kube-apiserver "
         "(`setup-envtest use -p path` prints one)."
@@ -189,7 +187,7 @@ def _go(missing: list[Program]) -> str:
     return go
 
 
-def _build(go: str, program: Program, folder: Path, title: str) -> None:
+def _build(go: str, program: Asset, folder: Path, title: str) -> None:
     unfinished = folder / f".{program.name}.unfinished"
     # Not the VCS stamp: the packages are not of this checkout. Not a go.work above: it would replace the pins.
     flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", program.ldflags, "-o", str(unfinished)]

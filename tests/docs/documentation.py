@@ -139,7 +139,7 @@ def blocks(page: Path) -> Iterator[Block]:
         raise ValueError(f"{name_of(page)}: no block follows {waiting}")
 
 
-class Program:
+class DocumentedProgram:
     """One page while it runs."""
 
     def __init__(self, page: Path, server: APIServer, folder: Path, stack: AsyncExitStack) -> None:
@@ -289,7 +289,7 @@ async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder / "kubeconfig")))
         async with AsyncExitStack() as stack:
             stack.enter_context(blocking_informers_left())
-            program = Program(page, server, folder, stack)
+            program = DocumentedProgram(page, server, folder, stack)
             await program.run()
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]

@@ -65,7 +65,7 @@ async def program_stats(url: str, *, output: str, once: bool, interval: float, d
     limit = asyncio.timeout(duration)
     try:
         async with limit, Client.from_url(f"{parts.scheme}://{parts.netloc}") as client:
-            program = _Program(client, page, url)
+            program = _WatchedProgram(client, page, url)
             try:
                 await program.ask()
             except (KinformerError, ValueError) as error:
@@ -80,7 +80,7 @@ async def program_stats(url: str, *, output: str, once: bool, interval: float, d
     return 0
 
 
-async def _go_on(program: _Program, output: str, interval: float) -> None:
+async def _go_on(program: _WatchedProgram, output: str, interval: float) -> None:
     console = Console()
     if output == "table" and can_draw(console):
         news = asyncio.Event()
@@ -92,7 +92,7 @@ async def _go_on(program: _Program, output: str, interval: float) -> None:
     await program.keep_asking(interval, lambda: program.print(output), first=True)
 
 
-class _Program:
+class _WatchedProgram:
     """A program, and its last status response."""
 
     def __init__(self, client: Client, page: str, url: str) -> None:

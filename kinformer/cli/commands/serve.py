@@ -99,8 +99,10 @@ async def _listening(host: str, port: int, *, tls: bool) -> AsyncIterator[APISer
         if error.errno is None:
             raise
         reason = os.strerror(error.errno)  # asyncio adds the address to its message
-        text = f"cannot listen on {host}:{port}: {reason[:1].lower()}{reason[1:]}; choose another with --port or --host"
-        raise OSError(error.errno, text) from None
+        message = (
+            f"cannot listen on {host}:{port}: {reason[:1].lower()}{reason[1:]}; choose another with --port or --host"
+        )
+        raise OSError(error.errno, message) from None
     try:
         yield server
     finally:

@@ -225,8 +225,9 @@ def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
         if one.last_error is not None and not one.live:
             told.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
         if one.errors:
-            text = f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"
-            told.append((clean(text), "yellow"))
+            told.append(
+                (clean(f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"), "yellow")
+            )
     if width is None:
         return [Text(text, style, no_wrap=True) for text, style in told]
     return [

@@ -25,7 +25,7 @@ _MOST = 1000  # maximum places of a change to list
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _StateChange:
     at: float
     type: str
     old: KubeObject | None
@@ -48,7 +48,7 @@ class History:
     """
 
     def __init__(self, informers: Mapping[str, SharedInformer]) -> None:
-        self._changes: OrderedDict[tuple[str, str], deque[_Change]] = OrderedDict()
+        self._changes: OrderedDict[tuple[str, str], deque[_StateChange]] = OrderedDict()
         self._bytes = 0
         for name, informer in informers.items():
             self.listen(name, informer)
@@ -58,18 +58,18 @@ class History:
 
         def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
-                self._note(source, _Change(time.time(), "ADDED", None, obj))
+                self._note(source, _StateChange(time.time(), "ADDED", None, obj))
 
         def on_update(old: KubeObject, new: KubeObject) -> None:
             if old.resource_version != new.resource_version:  # a resync is not a change
-                self._note(source, _Change(time.time(), "UPDATED", old, new))
+                self._note(source, _StateChange(time.time(), "UPDATED", old, new))
 
         def on_delete(obj: KubeObject) -> None:
-            self._note(source, _Change(time.time(), "DELETED", None, obj))
+            self._note(source, _StateChange(time.time(), "DELETED", None, obj))
 
         informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="dashboard history")
 
-    def _note(self, source: str, change: _Change) -> None:
+    def _note(self, source: str, change: _StateChange) -> None:
         place = (source, change.new.key)
         changes = self._changes.get(place)
         if changes is None:
@@ -99,13 +99,13 @@ class History:
         ]
 
 
-def _held(changes: Sequence[_Change]) -> int:
+def _held(changes: Sequence[_StateChange]) -> int:
     """Return the bytes of the states of one object. The old state of a change is the new state of the previous one."""
     first = changes[0].old if changes else None
     return sum(len(change.new._data) for change in changes) + (len(first._data) if first is not None else 0)
 
 
-def _differences(change: _Change) -> list[Difference]:
+def _differences(change: _StateChange) -> list[Difference]:
     if change.old is None:
         return []
     try:

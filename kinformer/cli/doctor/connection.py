@@ -106,23 +106,23 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
     tls = _tls(connection)
     connected = f"connected in {seconds(max(0.001, first - (latency or 0)))} ({tls})"
     answers = f", answers in {seconds(latency)}" if latency is not None else ""
-    text = f"{version or 'its version cannot be read'}; {connected}{answers}"
+    message = f"{version or 'its version cannot be read'}; {connected}{answers}"
     facts = {"version": version, "connect_seconds": round(first, 4), "latency_seconds": latency, "tls": tls}
     skew = _skew(date)
     if skew is not None:
         facts["clock_skew_seconds"] = round(skew, 1)
     if connection.server.startswith("https:") and not connection.verified:
         hint = "insecure-skip-tls-verify: anything between here and the server can read the credentials"
-        report.warn("server", text, hint, **facts)
+        report.warn("server", message, hint, **facts)
     elif skew is not None and abs(skew) > _SKEW:
         report.warn(
             "server",
-            f"{text}; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one",
+            f"{message}; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one",
             "synchronize the clocks: tokens, certificates, leases and ages depend on them",
             **facts,
         )
     else:
-        report.ok("server", text, **facts)
+        report.ok("server", message, **facts)
 
 
 def _version(data: bytes) -> str:

@@ -112,8 +112,8 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         resources = await discover(client)
         if not name:
             able = [one for one in resources if {"list", "watch"} <= set(one.verbs)]
-            text = f"{count(len(resources), 'resource')}; {len(able):,} can be listed and watched"
-            report.ok("resource", text, "name one to check it: kinformer doctor pods", resources=len(resources))
+            message = f"{count(len(resources), 'resource')}; {len(able):,} can be listed and watched"
+            report.ok("resource", message, "name one to check it: kinformer doctor pods", resources=len(resources))
             return None
         resource = resources.find(name)
     except ConfigError as error:
@@ -160,15 +160,15 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
     lacking = [verb for verb, allowed in has.items() if not allowed]
     facts = {**has, "get_kube_system": knows}
     if not lacking:
-        text = f"list and watch {place.resource.name}{place.where}"
+        message = f"list and watch {place.resource.name}{place.where}"
         hint = "with `get` of the namespace kube-system too, an informer can notice that the cluster was replaced"
-        report.ok("rights", text, *([] if knows else [hint]), **facts)
+        report.ok("rights", message, *([] if knows else [hint]), **facts)
         return
     advice = [place.remedy()]
     if there:
         advice.insert(0, f"in namespace {own_namespace} you may: -n {own_namespace}, or namespace={own_namespace!r}")
-    text = f"no right to {' and '.join(lacking)} {place.resource.name}{place.where}"
-    report.fail("rights", text, *advice, status=DENIED, **facts)
+    message = f"no right to {' and '.join(lacking)} {place.resource.name}{place.where}"
+    report.fail("rights", message, *advice, status=DENIED, **facts)
 
 
 async def check_list(report: Report, client: Client, place: Place, timeout: float) -> Sample:
@@ -181,8 +181,8 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
         took = time.perf_counter() - began
         total = await _total(client, place, timeout) if page.continue_token else len(objects)
     except TimeoutError:
-        text = f"a page of {_SAMPLE} was not complete within {seconds(timeout)}"
-        report.stop("list", text, "the server or the network is slow: --timeout allows more time", status=UNREACHED)
+        message = f"a page of {_SAMPLE} was not complete within {seconds(timeout)}"
+        report.stop("list", message, "the server or the network is slow: --timeout allows more time", status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
     if total is None:
@@ -190,15 +190,15 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     else:
         there = count(total, "object") if total else "no objects"
     page_of = f"{len(objects):,} of them, " if total != len(objects) else ""
-    text = f"{there}{place.where}; {page_of}{size(source.stats.bytes)} came in {seconds(took)}"
+    message = f"{there}{place.where}; {page_of}{size(source.stats.bytes)} came in {seconds(took)}"
     facts = {"seconds": round(took, 4), "bytes": source.stats.bytes, "page": len(objects), "total": total}
     if source.stats.decode_errors:
         left_out = count(source.stats.decode_errors, "object")
         report.warn(
-            "list", f"{text}; {left_out} cannot be read", "an informer skips them, and logs their names", **facts
+            "list", f"{message}; {left_out} cannot be read", "an informer skips them, and logs their names", **facts
         )
     else:
-        report.ok("list", text, **facts)
+        report.ok("list", message, **facts)
     return Sample(objects, took, source.stats.bytes, total, page.resource_version)
 
 
@@ -247,9 +247,9 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
         async with asyncio.timeout(timeout), place.source(client).watch(options):
             took = time.perf_counter() - began
     except TimeoutError:
-        text = f"no response to a watch within {seconds(timeout)}"
+        message = f"no response to a watch within {seconds(timeout)}"
         hint = "check whether a proxy buffers responses until they are complete"
-        report.stop("watch", text, hint, status=UNREACHED)
+        report.stop("watch", message, hint, status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("watch", one_line(error), *_advice(report, error, place), status=status_of(error))
     report.ok("watch", f"opened in {seconds(took)}", seconds=round(took, 4))
@@ -275,8 +275,8 @@ async def _check_watch_list(report: Report, client: Client, place: Place) -> Non
             async for some in events:
                 if any(kind == "BOOKMARK" and obj.annotations.get(_INITIAL_EVENTS_END) == "true" for kind, obj in some):
                     took = time.perf_counter() - began
-                    text = f"supported, {seconds(took)}: the first list comes as a stream"
-                    report.ok("watch list", text, supported=True, seconds=round(took, 4))
+                    message = f"supported, {seconds(took)}: the first list comes as a stream"
+                    report.ok("watch list", message, supported=True, seconds=round(took, 4))
                     return
     except TimeoutError:
         why = f"no end of its initial stream within {_BOOKMARK:g} s"
@@ -302,7 +302,7 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
     if supported:
         report.ok("shards", "supported: a replica of a ShardedController gets only its share", supported=True)
     else:
-        text = (
+        message = (
             "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets all objects"
         )
-        report.ok("shards", text, supported=False)
+        report.ok("shards", message, supported=False)

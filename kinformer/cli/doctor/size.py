@@ -29,7 +29,7 @@ async def check_sizes(report: Report, client: Client, place: Place, sample: Samp
     sizes = [len(obj.raw) for obj in sample.objects]
     largest = max(sample.objects, key=lambda obj: len(obj.raw))
     left_out = max(0.0, 1 - sum(sizes) / sample.received) if sample.received else 0.0
-    text = (
+    message = (
         f"median {size(statistics.median(sizes))}, largest {size(max(sizes))} ({largest.key}), of {len(sizes):,} "
         f"objects measured; {left_out:.0%} of the bytes sent are managedFields and the like, which are not kept"
     )
@@ -42,9 +42,9 @@ async def check_sizes(report: Report, client: Client, place: Place, sample: Samp
         "not_kept": round(left_out, 3),
     }
     if max(sizes) > _LARGE:
-        report.warn("objects", text, "etcd accepts 1.5 MB at most, and each change sends the whole object", **facts)
+        report.warn("objects", message, "etcd accepts 1.5 MB at most, and each change sends the whole object", **facts)
     else:
-        report.ok("objects", text, **facts)
+        report.ok("objects", message, **facts)
     await _check_expectation(report, client, place, sample, timeout)
 
 
@@ -73,7 +73,7 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
         facts["list_seconds_metadata_only"] = round(took * total / len(objects), 3)
         other.append(f"{size(facts['memory_metadata_only'])} with metadata_only=True")
     known = "" if sample.total is not None else " at least"
-    text = (
+    message = (
         f"{count(total, 'object')} in about {size(memory)} of memory{known}"
         f"{' (' + ', '.join(other) + ')' if other else ''}; the first list in about {seconds(facts['list_seconds'])}"
     )
@@ -85,9 +85,9 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
     if compact is None:
         advice.append("pip install 'kinformer[compact]' to measure compact=True too")
     if memory > _MUCH or facts["list_seconds"] > _LONG:
-        report.warn("informer", text, *advice, **facts)
+        report.warn("informer", message, *advice, **facts)
     else:
-        report.ok("informer", text, *advice, **facts)
+        report.ok("informer", message, *advice, **facts)
 
 
 async def _metadata_only(client: Client, place: Place, timeout: float) -> tuple[list[KubeObject], float] | None:

@@ -93,10 +93,10 @@ class Policies:
         actions = bound.get("validationActions") or []
         for denial in evaluation.denials():
             if "Warn" in actions:
-                text = (
+                message = (
                     f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{name}': {denial.text}"
                 )
-                write.warnings.append(text)
+                write.warnings.append(message)
             if "Deny" in actions:
                 raise _denied(policy, name, denial.text, write, denial.reason)
 

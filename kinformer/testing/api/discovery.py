@@ -33,8 +33,8 @@ VERSION: Object = {
 
 def _storage_hash(resource: ResourceType) -> str:
     """Return the hash of endpoints/discovery/storageversionhash.go."""
-    text = f"{resource.group}/{resource.storage_version.rpartition('/')[2]}/{resource.kind}"
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+    message = f"{resource.group}/{resource.storage_version.rpartition('/')[2]}/{resource.kind}"
+    return base64.b64encode(hashlib.sha256(message.encode()).digest()[:8]).decode()
 
 
 class Discovery:

@@ -17,7 +17,7 @@ from kinformer.testing.kinds.status import (
     timeout_too_large,
 )
 from kinformer.testing.store.forms import View, dumps
-from kinformer.testing.store.storage import Collection, Compacted, Snapshot, Storage, Stored
+from kinformer.testing.store.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
 
 __all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 
@@ -59,7 +59,7 @@ class Page:
         return metadata
 
 
-async def read_page(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
+async def read_page(storage: Storage, collection: StoredCollection, selected: Filter, options: Options) -> Page:
     """Return the requested page. Raises a 410 or 504 `StatusError`."""
     page = await _read_items(storage, collection, selected, options)
     if selected.shards is not None:
@@ -67,7 +67,7 @@ async def read_page(storage: Storage, collection: Collection, selected: Filter, 
     return page
 
 
-async def _read_items(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
+async def _read_items(storage: Storage, collection: StoredCollection, selected: Filter, options: Options) -> Page:
     limit = options.limit
     if options.token:
         return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)
@@ -86,13 +86,15 @@ async def _read_items(storage: Storage, collection: Collection, selected: Filter
     return _page_of(collection, snapshot, selected, revision, limit)
 
 
-def _past(storage: Storage, collection: Collection, revision: int) -> Snapshot:
+def _past(storage: Storage, collection: StoredCollection, revision: int) -> Snapshot:
     if revision < storage.compacted:
         raise Compacted
     return collection.at(revision)
 
 
-def _continued(storage: Storage, collection: Collection, selected: Filter, token: ContinueToken, limit: int) -> Page:
+def _continued(
+    storage: Storage, collection: StoredCollection, selected: Filter, token: ContinueToken, limit: int
+) -> Page:
     start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
         return _page_of(collection, collection.snapshot().after(start), selected, storage.revision, limit)
@@ -113,7 +115,7 @@ def _relative_key(namespace: str, key: str) -> str:
     return key[len(namespace) :] if namespace else f"/{key}"
 
 
-def _page_of(collection: Collection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
+def _page_of(collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
     within = snapshot.within(selected.namespace)
     if not selected.selects:
         items, rest = list(within.items), 0

@@ -63,8 +63,8 @@ class Replacement:
         if options.admin:
             return
         if not (version or resource.unconditional_update or options.internal):
-            text = "Invalid value: 0: must be specified for an update"
-            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
+            message = "Invalid value: 0: must be specified for an update"
+            causes = [cause("FieldValueInvalid", message, "metadata.resourceVersion")]
             raise invalid(resource.group, resource.plural, existing.name, causes)
         if version and not version.isdigit():
             raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')

@@ -76,10 +76,10 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
         causes = [invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")]
         raise invalid("autoscaling", "Scale", name, causes)
     if metadata.get("uid", obj["metadata"]["uid"]) != obj["metadata"]["uid"]:
-        text = (
+        message = (
             f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {obj['metadata']['uid']}"
         )
-        raise conflict(resource.group, resource.plural, name, text)
+        raise conflict(resource.group, resource.plural, name, message)
     *parents, last = _paths(resource)[0].strip(".").split(".")
     node = obj
     for part in parents:
@@ -156,13 +156,15 @@ def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None
         if selector is None or not LabelSelector.from_object(selector).matches(labels):
             continue
         if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-            text = f"The disruption budget {stored.name} is still being processed by the server."
-            raise _too_many(text, retry_after=10)
+            raise _too_many(
+                f"The disruption budget {stored.name} is still being processed by the server.", retry_after=10
+            )
         allowed = status.get("disruptionsAllowed", 0)
         if allowed <= 0:
             healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-            text = f"The disruption budget {stored.name} needs {wanted} healthy pods and has {healthy} currently"
-            raise _too_many(text)
+            raise _too_many(
+                f"The disruption budget {stored.name} needs {wanted} healthy pods and has {healthy} currently"
+            )
         if not dry_run:
             old = decode_stored(budgets, stored)
             disrupted = status.setdefault("disruptedPods", {})

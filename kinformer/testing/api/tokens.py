@@ -43,10 +43,10 @@ class Tokens:
         life = spec.get("expirationSeconds")
         life = DEFAULT_LIFE if life is None else life
         if not MIN_LIFE <= life <= MAX_LIFE:
-            text = "may not specify a duration less than 10 minutes"
+            message = "may not specify a duration less than 10 minutes"
             if life > MAX_LIFE:
-                text = "may not specify a duration larger than 2^32 seconds"
-            causes = [invalid_value("spec.expirationSeconds", life, text)]
+                message = "may not specify a duration larger than 2^32 seconds"
+            causes = [invalid_value("spec.expirationSeconds", life, message)]
             raise invalid("authentication.k8s.io", "TokenRequest", "", causes)
         audiences = spec.get("audiences") or [ISSUER]
         token = self._sign(metadata, audiences, life)
@@ -83,9 +83,9 @@ class Tokens:
             "nbf": now,
             "sub": f"system:serviceaccount:{namespace}:{name}",
         }
-        text = f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part(claims)}"
-        signature = hmac.new(self._key, text.encode(), hashlib.sha256).digest()
-        return f"{text}.{_base64(signature)}"
+        message = f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part(claims)}"
+        signature = hmac.new(self._key, message.encode(), hashlib.sha256).digest()
+        return f"{message}.{_base64(signature)}"
 
 
 def token_id(token: str) -> str:

@@ -13,7 +13,7 @@ from kinformer.testing.api.options import Options
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, expired
 from kinformer.testing.store.forms import View, dumps, with_revision
-from kinformer.testing.store.storage import Change, Collection, Storage, Stored
+from kinformer.testing.store.storage import Storage, Stored, StoredChange, StoredCollection
 
 __all__ = ["Line", "Watcher"]
 
@@ -46,7 +46,7 @@ class Watcher:
     def __init__(
         self,
         storage: Storage,
-        collection: Collection,
+        collection: StoredCollection,
         resource: ResourceType,
         view: View,
         selected: Filter,
@@ -128,7 +128,7 @@ class Watcher:
         for change in self._collection.since(revision):
             self.offer(change)
 
-    def offer(self, change: Change | None) -> None:
+    def offer(self, change: StoredChange | None) -> None:
         """Queue a change, or None for the end of the stream. Called by the collection."""
         if change is None:
             self.end()
@@ -219,7 +219,7 @@ class Watcher:
         self._last_known = newest
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
-    def _translate(self, change: Change) -> bytes | None:
+    def _translate(self, change: StoredChange) -> bytes | None:
         """Return the line of a change for this watcher, by what its selector matched before and matches now."""
         selected = self._filter
         if selected.everything:
@@ -241,7 +241,7 @@ class Watcher:
             change.lines[key] = line
         return line
 
-    def _event(self, kind: str, stored: Stored, change: Change | None = None) -> bytes:
+    def _event(self, kind: str, stored: Stored, change: StoredChange | None = None) -> bytes:
         if self._view.form == "table":
             first, self._first_row = self._first_row, False
             return self._view.event(kind, stored, first=first)

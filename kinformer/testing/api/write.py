@@ -43,7 +43,7 @@ from kinformer.testing.store.storage import Stored
 __all__ = ["Writer"]
 
 Object = dict[str, Any]
-Change = Callable[[Object], Object]
+Edit = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
@@ -74,8 +74,8 @@ class Writer:
                 metadata.pop(name, None)
         self._name(resource, namespace, obj)
         if resource.terminating:
-            text = "create not allowed while custom resource definition is terminating"
-            raise forbidden(resource.group, resource.plural, metadata.get("name", ""), text)
+            message = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource.group, resource.plural, metadata.get("name", ""), message)
         self._check_namespace(resource, namespace, metadata.get("name", ""), options)
         if resource.has_status and not options.admin and not (resource.builtin and resource.kind == "Node"):
             obj.pop("status", None)  # a node keeps its status (core/node/strategy.go)
@@ -231,7 +231,7 @@ class Writer:
         resource: ResourceType,
         namespace: str,
         name: str,
-        change: Change,
+        change: Edit,
         options: WriteOptions,
         *,
         subresource: str = "",

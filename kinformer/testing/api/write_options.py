@@ -62,8 +62,8 @@ def dry_run_causes(values: Sequence[str]) -> Causes:
     """Return the errors of `dryRun`, whose only valid value is `All`."""
     if all(value == "All" for value in values):
         return []
-    text = f'Unsupported value: {json.dumps(list(values))}: supported values: "All"'
-    return [cause("FieldValueNotSupported", text, "dryRun")]
+    message = f'Unsupported value: {json.dumps(list(values))}: supported values: "All"'
+    return [cause("FieldValueNotSupported", message, "dryRun")]
 
 
 def _manager_causes(manager: str) -> Causes:
@@ -72,8 +72,9 @@ def _manager_causes(manager: str) -> Causes:
         causes.append(cause("FieldValueTooLong", f"Too long: may not be more than {MAX_MANAGER} bytes", "fieldManager"))
     for index, char in enumerate(manager):
         if not char.isprintable():
-            text = f"invalid character U+{ord(char):04X} (at position {index})"
-            causes.append(invalid_value("fieldManager", manager, text))
+            causes.append(
+                invalid_value("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {index})")
+            )
     return causes
 
 

@@ -293,8 +293,8 @@ class _Checker:
         if over.kind == "param":
             self._types.assign_all([over], [DYN])
         elif not over.is_dyn:
-            text = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"
-            self._issues.add(node.range.at, text)
+            message = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            self._issues.add(node.range.at, message)
             return ERROR, ERROR
         return DYN, DYN
 

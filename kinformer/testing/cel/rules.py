@@ -161,11 +161,11 @@ class _Check:
         else:
             self._price(f"{at}.messageExpression", "estimated messageExpression cost", one.message, 1)
         if one.uses_old and within:
-            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
-            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], text))
+            message = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
+            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], message))
         elif not one.uses_old and rule.get("optionalOldSelf") is not None:
-            text = "may not be set if oldSelf is not used in rule"
-            self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], text))
+            message = "may not be set if oldSelf is not used in rule"
+            self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], message))
 
     def _price(self, at: str, what: str, program: Program | None, count: int) -> None:
         if program is None:
@@ -182,8 +182,8 @@ class _Check:
             return
         dear = sorted((one for one in self._costs if one[0] >= _TOTAL_LIMIT // 100), key=lambda one: -one[0])
         for _, at in dear[:4]:
-            text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-            yield Finding("FieldValueForbidden", at, None, text)
+            message = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield Finding("FieldValueForbidden", at, None, message)
         what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         yield Finding("FieldValueForbidden", "", None, _too_expensive(what, total, _TOTAL_LIMIT))
 

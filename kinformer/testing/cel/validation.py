@@ -122,27 +122,27 @@ class _Run:
         except CELError as error:
             self._spend(error.cost, path, kind)
             if isinstance(error, CostExceeded):
-                text = (
+                message = (
                     f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule:"
                     f" {shown}"
                 )
-                self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+                self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
                 raise _Spent from None
-            text = f"{error} evaluating rule: {shown}"
+            message = f"{error} evaluating rule: {shown}"
             if str(error).startswith("no such overload"):
-                text = (
+                message = (
                     f"'{error}': call arguments did not match a supported operator, function or macro signature for"
                     f" rule: {shown}"
                 )
-            self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+            self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
             return True
         self._spend(cost, path, kind)
         return value is True
 
     def _spend(self, cost: int, path: str, kind: str) -> None:
         if cost > self._left:
-            text = "validation failed due to running out of cost budget, no further validation rules will be run"
-            self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+            message = "validation failed due to running out of cost budget, no further validation rules will be run"
+            self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
             raise _Spent
         self._left -= cost
 

@@ -81,8 +81,9 @@ def _parse_protobuf(body: bytes, kind: str) -> Object:
         return decode_protobuf(body)
     except ProtobufError as error:
         start = body[:30].decode("utf-8", "replace")
-        text = f"the object provided is unrecognized (must be of type {kind}): {error} ({start}{_MORE[len(body) > 30]})"
-        raise bad_request(text) from None
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {error} ({start}{_MORE[len(body) > 30]})"
+        ) from None
     except LookupError:
         raise failure(
             415,

@@ -50,8 +50,8 @@ def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
     if not isinstance(patch, dict):
-        text = f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding patch: {text}" if kind == "merge" else text)
+        message = f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {message}" if kind == "merge" else message)
     if kind == "merge":
         return lambda obj: merge_patch(obj, patch)
     return lambda obj: strategic_patch(obj, patch, node)
@@ -89,8 +89,8 @@ def _without_nulls(value: Any) -> Any:
 def json_patch(target: Any, operations: Any) -> Any:
     """Apply RFC 6902. Raises a 422 `StatusError` if an operation fails, or a 400 if the body is not a patch."""
     if not isinstance(operations, list):
-        text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
-        raise bad_request(f"error decoding patch: {text}")
+        message = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {message}")
     if len(operations) > MAX_OPERATIONS:
         raise failure(
             413,

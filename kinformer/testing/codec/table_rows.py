@@ -269,13 +269,13 @@ def _metrics(spec: Object, status: Object) -> str:
         name = f"{source['name']}: " if kind in ("Resource", "ContainerResource") else ""
         if name and "averageValue" not in target:
             used, wanted = now.get("averageUtilization"), target.get("averageUtilization")
-            text = f"{'<unknown>' if used is None else f'{used}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"
+            message = f"{'<unknown>' if used is None else f'{used}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"
         elif "averageValue" in target:
             average = " (avg)" if kind in ("External", "Object") else ""
-            text = f"{now.get('averageValue', '<unknown>')}/{target['averageValue']}{average}"
+            message = f"{now.get('averageValue', '<unknown>')}/{target['averageValue']}{average}"
         else:
-            text = f"{now.get('value', '<unknown>')}/{target.get('value', '')}"
-        texts.append(name + text)
+            message = f"{now.get('value', '<unknown>')}/{target.get('value', '')}"
+        texts.append(name + message)
     return listed(texts, 2, separator=", ")
 
 
@@ -332,11 +332,11 @@ def _quota(obj: Object) -> list[Any]:
 
 def _revision(obj: Object) -> list[Any]:
     owner = next((one for one in obj["metadata"].get("ownerReferences") or [] if one.get("controller")), None)
-    text = "<none>"
+    message = "<none>"
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]
-        text = f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
-    return [_name(obj), text, obj.get("revision", 0), age(obj)]
+        message = f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
+    return [_name(obj), message, obj.get("revision", 0), age(obj)]
 
 
 def _pod_template(obj: Object) -> list[Any]:

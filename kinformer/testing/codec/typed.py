@@ -29,7 +29,7 @@ class DecodeError(Exception):
     """Go cannot decode a value. The message is Go's."""
 
 
-class _Reading:
+class _DecodingPass:
     """One pass over a document: the current position, and the findings."""
 
     __slots__ = ("names", "unknown", "where")
@@ -68,7 +68,7 @@ def zero(node: Node) -> Any:
 
 def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Decode a document to the type of `node`. Returns it with the paths of unknown fields. Raises `DecodeError`."""
-    reading = _Reading()
+    reading = _DecodingPass()
     decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
     unknown = reading.unknown
     return decoded, unknown if len(unknown) < 2 else _in_order(value, set(unknown))
@@ -87,7 +87,7 @@ def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
     return found
 
 
-def _struct(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _struct(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, dict):
         raise reading.mismatch(value, node.go, owner)
     fields, decoded = node.fields, {}
@@ -123,7 +123,7 @@ def _is_empty(kind: str, value: Any) -> bool:
     return not value
 
 
-def _list(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _list(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, list):
         raise reading.mismatch(value, node.go, owner)
     item = node.item
@@ -138,7 +138,7 @@ def _list(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
     return decoded
 
 
-def _map(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _map(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, dict):
         raise reading.mismatch(value, node.go, owner)
     item = node.item
@@ -154,19 +154,19 @@ def _map(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
     return decoded
 
 
-def _string(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _string(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _bool(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _bool(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, bool):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _integer(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _integer(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise reading.mismatch(value, node.go, owner)
     bound = _BOUNDS[node.kind]
@@ -176,13 +176,13 @@ def _integer(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
     return value
 
 
-def _float(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _float(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _bytes(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _bytes(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, node.go, owner)
     try:
@@ -198,7 +198,7 @@ def _first_bad_byte(text: str) -> int:
     return bad.start() if bad else len(text) // 4 * 4
 
 
-def _time(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _time(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, "string", owner)
     if not _TIME.fullmatch(value):
@@ -212,7 +212,7 @@ def _time(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
     return re.sub(r"\.\d+", "", value) if "." in value else value
 
 
-def _quantity(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _quantity(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
     if isinstance(value, str) and not QUANTITY.match(value):
@@ -220,17 +220,17 @@ def _quantity(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
     return canonical(str(value))
 
 
-def _int_or_string(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _int_or_string(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise reading.mismatch(value, "int32", owner)
     return value
 
 
-def _any(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+def _any(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
 
-_READ: Mapping[str, Callable[[Node, Any, _Reading, str], Any]] = {
+_READ: Mapping[str, Callable[[Node, Any, _DecodingPass, str], Any]] = {
     "struct": _struct,
     "list": _list,
     "map": _map,

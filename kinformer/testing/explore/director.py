@@ -268,8 +268,8 @@ class Director:
                     key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
                     for strike in strikes:
                         await self._strike_event(strike, replica, call, f"{event.type} {resource} {key}", line)
-                    text = f"receives {event.type} {resource} {key} at {version}"
-                    self._trace.add(self._now(), replica.name, "event", text, (f"{resource} {key}",))
+                    message = f"receives {event.type} {resource} {key} at {version}"
+                    self._trace.add(self._now(), replica.name, "event", message, (f"{resource} {key}",))
                 elif call.behind:
                     call.behind = 0  # the initial state has been sent, and later events are delayed
                 if version.isdigit():

@@ -119,8 +119,8 @@ class Rules:
             lease, other, at = lost
             if arrived <= at + _UNDER_WAY:
                 return  # a client cannot recall a request
-            text = f"{actor} wrote {key[0]} {key[1]} after {other} had taken the Lease {lease} from it"
-            yield Finding("lead", text, (" ".join(key), f"{_LEASES} {lease}"))
+            message = f"{actor} wrote {key[0]} {key[1]} after {other} had taken the Lease {lease} from it"
+            yield Finding("lead", message, (" ".join(key), f"{_LEASES} {lease}"))
 
     # -- fields of others -----------------------------------------------------------------------------------------
 
@@ -138,11 +138,11 @@ class Rules:
         ]
         if lost:
             path = ".".join(lost[0])
-            text = (
+            message = (
                 f"{actor} wrote {key[0]} {key[1]} from a state before {foreign.revision}, and so undid the change of "
                 f"{path} that another client had made"
             )
-            yield Finding("fields", text, (" ".join(key),))
+            yield Finding("fields", message, (" ".join(key),))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -160,8 +160,8 @@ class Rules:
             for key, obj in objects.items():
                 held = obj["metadata"].get("finalizers")
                 if held and obj["metadata"].get("deletionTimestamp"):
-                    text = f"{key[0]} {key[1]} is deleted, and its finalizers {', '.join(held)} are never removed"
-                    yield Finding("finalizers", text, (" ".join(key),))
+                    message = f"{key[0]} {key[1]} is deleted, and its finalizers {', '.join(held)} are never removed"
+                    yield Finding("finalizers", message, (" ".join(key),))
         if "leftovers" not in self._ignored:
             yield from self._left_behind(objects)
 
@@ -175,8 +175,10 @@ class Rules:
                     continue
                 owned = any(one.get("uid") in uids for one in made["metadata"].get("ownerReferences") or ())
                 if not owned and _is_named_after(objects[key], gone):
-                    text = f"{key[0]} {key[1]}, made by {actor}, is left behind by {resource} {removed}, which is gone"
-                    yield Finding("leftovers", text, (" ".join(key), f"{resource} {removed}"))
+                    message = (
+                        f"{key[0]} {key[1]}, made by {actor}, is left behind by {resource} {removed}, which is gone"
+                    )
+                    yield Finding("leftovers", message, (" ".join(key), f"{resource} {removed}"))
 
 
 def _key(obj: Object) -> str:

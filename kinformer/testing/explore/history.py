@@ -23,7 +23,7 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.simulation.processes import EPOCH, Simulation
 from kinformer.testing.simulation.sealed import sealed
 
-__all__ = ["Goal", "History", "Plan", "Program"]
+__all__ = ["Goal", "History", "Plan", "TestedProgram"]
 
 _START = 2.0  # seconds until the script begins
 _SLICE = 2.0  # seconds between two checks for the end
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Program:
+class TestedProgram:
     """A program and its replicas."""
 
     main: Main
@@ -59,7 +59,7 @@ class Plan:
     """The declarations of a test."""
 
     objects: list[Object] = field(default_factory=list)
-    programs: list[Program] = field(default_factory=list)
+    programs: list[TestedProgram] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     always: list[Check] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
@@ -150,7 +150,7 @@ class History:
         else:
             self._server.create(obj)
 
-    def _start(self, program: Program, name: str) -> None:
+    def _start(self, program: TestedProgram, name: str) -> None:
         replica = Replica(
             self._simulation,
             self.trace,
@@ -305,8 +305,8 @@ class History:
 
     def _give_up(self, unmet: list[tuple[Goal, str]], within: float) -> None:
         for goal, words in unmet:
-            text = f"{_name(goal.check)} does not hold {within:g} s after the last change by others"
-            self._found(Finding("eventually", f"{text}: {words}" if words else text))
+            message = f"{_name(goal.check)} does not hold {within:g} s after the last change by others"
+            self._found(Finding("eventually", f"{message}: {words}" if words else message))
         if not unmet and "rest" not in self._ignored:
             self._found(Finding("rest", f"the program never comes to rest: it still writes after {within:g} s"))
         self._finish()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer.exceptions import ConfigError
-from kinformer.testing.explore.history import Check, Goal, Plan, Program
+from kinformer.testing.explore.history import Check, Goal, Plan, TestedProgram
 from kinformer.testing.explore.replica import Main
 from kinformer.testing.explore.steps import Step
 from kinformer.testing.kinds.crd_files import read_documents
@@ -71,7 +71,7 @@ class World:
             raise ConfigError(f"world.run: invalid replicas={replicas!r}: expected 1 or more")
         usual = "replica" if not self.plan.programs else getattr(main, "__name__", "program").strip("<>")
         errors = may_raise if isinstance(may_raise, tuple) else (may_raise,)
-        self.plan.programs.append(Program(main, replicas, name or usual, faults, errors))
+        self.plan.programs.append(TestedProgram(main, replicas, name or usual, faults, errors))
 
     def create(self, obj: Mapping[str, Any]) -> Step:
         """Return a step in which people create an object."""

@@ -155,8 +155,8 @@ class AccessControl:
             return
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
-        text = f'User "{user.name}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'
-        raise forbidden(info.group, info.plural, info.name, text)
+        message = f'User "{user.name}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'
+        raise forbidden(info.group, info.plural, info.name, message)
 
     def _authorize_path(self, user: User, info: RequestInfo) -> None:
         if _under(info.path, _PUBLIC) or (user.name != ANONYMOUS and _under(info.path, _DISCOVERY)):

@@ -43,8 +43,9 @@ _USUAL = Features()
 def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: str) -> None:
     for name, (wanted, go) in fields.items():
         if value.get(name) is not None and type(value[name]) is not wanted:
-            text = f"json: cannot unmarshal {go_kind(value[name])} into Go struct field {where}.{name} of type {go}"
-            raise bad_request(text)
+            raise bad_request(
+                f"json: cannot unmarshal {go_kind(value[name])} into Go struct field {where}.{name} of type {go}"
+            )
 
 
 def _sorted(value: Any) -> Any:

@@ -54,8 +54,9 @@ class Authority:
         try:
             import cryptography  # noqa: F401
         except ModuleNotFoundError:
-            text = "TLS needs the package cryptography to make certificates: pip install 'kinformer[testing]'"
-            raise ConfigError(text) from None
+            raise ConfigError(
+                "TLS needs the package cryptography to make certificates: pip install 'kinformer[testing]'"
+            ) from None
         self._key = _new_key()
         self._certificate = self._make_root()
         self._folder = tempfile.TemporaryDirectory(prefix="kinformer-certificates-")

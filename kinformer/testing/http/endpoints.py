@@ -37,7 +37,7 @@ from kinformer.testing.kinds.status import (
 )
 from kinformer.testing.store.forms import View
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import Collection
+from kinformer.testing.store.storage import StoredCollection
 
 __all__ = ["ResourceEndpoints"]
 
@@ -144,8 +144,8 @@ class ResourceEndpoints:
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
         include = call.params.get("includeObject") or "Metadata"
         if include not in ("Metadata", "Object", "None") and wanted.form == "table":
-            text = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
-            raise bad_request(f"Unable to convert to Table as requested: includeObject: {text}")
+            message = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+            raise bad_request(f"Unable to convert to Table as requested: includeObject: {message}")
         view = View(resource, wanted.form, wanted.version, include=include, drop=wanted.drop)
         if watch:
             await self._watch(call, resource, view, wanted)
@@ -182,7 +182,7 @@ class ResourceEndpoints:
         else:
             await call.response.send_chunks(chunks(resource, view, page))
 
-    def _past(self, collection: Collection, behind: int) -> int:
+    def _past(self, collection: StoredCollection, behind: int) -> int:
         return max(self._storage.revision - behind, collection.undoable, 1)
 
     async def _watch(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:

@@ -57,9 +57,9 @@ def review(
 def _access(access: AccessControl, user: User, resource: ResourceType, spec: Object) -> Object:
     attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (attributes is None) == (other is None):
-        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         value = None if attributes is None else attributes
-        raise invalid(resource.group, resource.kind, "", [invalid_value("spec.resourceAttributes", value, text)])
+        raise invalid(resource.group, resource.kind, "", [invalid_value("spec.resourceAttributes", value, message)])
     if attributes is None:
         return {"allowed": True}
     group, version = attributes.get("group", ""), attributes.get("version") or "v1"

@@ -87,8 +87,8 @@ class Admission:
     def check_delete(self, resource: ResourceType, name: str) -> None:
         """Raise a 403 `StatusError` for a namespace that every cluster has."""
         if resource.builtin and resource.kind == "Namespace" and name in IMMORTAL:
-            text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
-            raise failure(403, text, details={"name": name, "kind": "namespaces"})
+            message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise failure(403, message, details={"name": name, "kind": "namespaces"})
 
     def _allocate(self, obj: Object) -> None:
         spec = obj["spec"]

@@ -83,8 +83,8 @@ def _check_list(node: Node, value: Any, path: str, found: list[str]) -> None:
         if node.list_type == "map" and isinstance(item, dict):
             if not keyed and not node.keys_of([item]):
                 keys = [f'"{key}"' for key in node.keys if key not in item]
-                text = f"associative list with keys has an element that omits key field {' '.join(keys)}"
-                found.append(f"{path}: element {index}: {text}")
+                message = f"associative list with keys has an element that omits key field {' '.join(keys)}"
+                found.append(f"{path}: element {index}: {message}")
                 continue
             pairs = zip(node.keys, node.key_of(item), strict=True)
             element = "[" + ",".join(f"{name}={json.dumps(one)}" for name, one in sorted(pairs)) + "]"

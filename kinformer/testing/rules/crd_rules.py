@@ -31,8 +31,9 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
     causes: Causes = []
     expected = f"{names.get('plural', '')}.{group}"
     if obj["metadata"].get("name") != expected:
-        text = 'must be spec.names.plural+"."+spec.group'
-        causes.append(invalid_value("metadata.name", obj["metadata"].get("name"), text))
+        causes.append(
+            invalid_value("metadata.name", obj["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
+        )
     if not group:
         causes.append(required("spec.group"))
     else:
@@ -135,8 +136,10 @@ def _root_causes(schema: Object, at: str, *, status: bool) -> Causes:
     causes: Causes = []
     if kind and kind != "object":
         if status:
-            text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-            causes.append(invalid_value(f"{at}.type", kind, text))
+            message = (
+                'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            )
+            causes.append(invalid_value(f"{at}.type", kind, message))
         causes.append(invalid_value(f"{at}.type", kind, "must be object at the root"))
     elif not kind:
         causes.append(required(f"{at}.type", "must not be empty at the root"))

@@ -179,8 +179,8 @@ def _kind_of(value: Any) -> str:
 
 
 def _type_error(path: str, wanted: str, shown: Any) -> dict[str, str]:
-    text = f"Invalid value: {json.dumps(shown)}: {path} in body must be of type {wanted}: {json.dumps(shown)}"
-    return cause("FieldValueTypeInvalid", text, path)
+    message = f"Invalid value: {json.dumps(shown)}: {path} in body must be of type {wanted}: {json.dumps(shown)}"
+    return cause("FieldValueTypeInvalid", message, path)
 
 
 def _validate(schema: Schema, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
@@ -201,8 +201,8 @@ def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: 
     elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
         causes.append(_type_error(path, wanted, kind))
         if wanted == "integer" and kind == "number":
-            text = f'Invalid value: "": Checked value must be of type integer (default format) in {path}'
-            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+            message = f'Invalid value: "": Checked value must be of type integer (default format) in {path}'
+            causes.append(cause("FieldValueInvalid", message, "<nil>"))
         return
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(unsupported(path, value, tuple(schema["enum"])))
@@ -241,8 +241,10 @@ def _validate_number(schema: Schema, value: float, path: str, causes: Causes) ->
     if schema.get("format") in ("int32", "int64"):
         bound = 1 << (31 if schema["format"] == "int32" else 63)
         if not -bound <= value < bound:
-            text = f'Invalid value: "": Checked value must be of type integer with format {schema["format"]} in {path}'
-            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+            message = (
+                f'Invalid value: "": Checked value must be of type integer with format {schema["format"]} in {path}'
+            )
+            causes.append(cause("FieldValueInvalid", message, "<nil>"))
     step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if step is not None and not float(value / step).is_integer():
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
@@ -332,8 +334,9 @@ def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, ol
         below = []
         _validate_value(schema["not"], value, path, below, old)
         if not below:
-            text = f'Invalid value: "": "{path}" must not validate the schema (not)'
-            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+            causes.append(
+                cause("FieldValueInvalid", f'Invalid value: "": "{path}" must not validate the schema (not)', "<nil>")
+            )
 
 
 def _check_lists(schema: Schema, value: Any, path: str, causes: Causes) -> None:

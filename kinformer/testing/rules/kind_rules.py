@@ -172,8 +172,8 @@ def _claim(obj: Object, old: Object | None) -> Causes:
 def _ingress(obj: Object, old: Object | None) -> Causes:
     spec = _spec(obj)
     if not spec.get("rules") and not spec.get("defaultBackend"):
-        text = "either `defaultBackend` or `rules` must be specified"
-        return [cause("FieldValueInvalid", f"Invalid value: null: {text}", "spec")]
+        message = "either `defaultBackend` or `rules` must be specified"
+        return [cause("FieldValueInvalid", f"Invalid value: null: {message}", "spec")]
     return []
 
 
@@ -224,16 +224,16 @@ def _scaler(obj: Object, old: Object | None) -> Causes:
         if not target.get(name):
             causes.append(required(f"spec.scaleTargetRef.{name}"))
     if "/" not in target.get("apiVersion", "") and target.get("apiVersion") != "v1":
-        text = "apiVersion must specify API group"
-        causes.append(invalid_value("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), text))
+        message = "apiVersion must specify API group"
+        causes.append(invalid_value("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), message))
     return causes
 
 
 def _node(obj: Object, old: Object | None) -> Causes:
     before = _spec(old).get("podCIDR")
     if before and _spec(obj).get("podCIDR") != before:
-        text = 'Forbidden: node updates may not change podCIDR except from "" to valid'
-        return [cause("FieldValueForbidden", text, "spec.podCIDRs")]
+        message = 'Forbidden: node updates may not change podCIDR except from "" to valid'
+        return [cause("FieldValueForbidden", message, "spec.podCIDRs")]
     return []
 
 

@@ -112,11 +112,11 @@ def _late_finalizers(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> Cau
     if not old.get("deletionTimestamp") or not fresh:
         return []
     listed = ", ".join(f'"{one}"' for one in fresh)
-    text = (
+    message = (
         "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
         f" []string{{{listed}}}"
     )
-    return [cause("FieldValueForbidden", text, "metadata.finalizers")]
+    return [cause("FieldValueForbidden", message, "metadata.finalizers")]
 
 
 def _is_without_domain(finalizer: str) -> bool:
@@ -124,9 +124,9 @@ def _is_without_domain(finalizer: str) -> bool:
 
 
 def _finalizers_without_domain(finalizers: list[str]) -> Causes:
-    text = "name is neither a standard finalizer name nor is it fully qualified"
+    message = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid_value(f"metadata.finalizers[{index}]", name, text)
+        invalid_value(f"metadata.finalizers[{index}]", name, message)
         for index, name in enumerate(finalizers)
         if _is_without_domain(name)
     ]
@@ -139,8 +139,8 @@ def finalizer_warnings(metadata: Mapping[str, Any], old: Mapping[str, Any] | Non
     for name in sorted(set(metadata.get("finalizers") or []) - set(known)):
         if _is_without_domain(name):
             path = " including a path (/)" if "." in name else ""
-            text = f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other"
-            warnings.append(f"metadata.finalizers: {json_text(name)}: {text} finalizer writers")
+            message = f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other"
+            warnings.append(f"metadata.finalizers: {json_text(name)}: {message} finalizer writers")
     return warnings
 
 

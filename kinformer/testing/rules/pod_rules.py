@@ -61,8 +61,9 @@ def pod_causes(spec: Object, field: str) -> Causes:
             causes.append(unsupported(f"{field}.{name}", spec[name], allowed))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= MAX_INT32:
-        text = f"must be between 1 and {MAX_INT32}, inclusive"
-        causes.append(invalid_value(f"{field}.activeDeadlineSeconds", deadline, text))
+        causes.append(
+            invalid_value(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MAX_INT32}, inclusive")
+        )
     causes += label_causes(spec.get("nodeSelector") or {}, f"{field}.nodeSelector")
     for index, toleration in enumerate(spec.get("tolerations") or []):
         causes += _toleration_causes(toleration, f"{field}.tolerations[{index}]")
@@ -116,8 +117,8 @@ def _port_causes(port: Object, at: str) -> Causes:
         if len(name) > 15:
             causes.append(invalid_value(f"{at}.name", name, "must be no more than 15 characters"))
         else:
-            text = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
-            causes.append(invalid_value(f"{at}.name", name, text))
+            message = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+            causes.append(invalid_value(f"{at}.name", name, message))
     if not number:
         causes.append(required(f"{at}.containerPort"))
     elif not 0 < number < 65536:
@@ -157,8 +158,8 @@ def _resource_causes(resources: Object, at: str) -> Causes:
                 causes.append(invalid_value(f"{at}.{kind}[{name}]", quantity, "must be greater than or equal to 0"))
     for name, quantity in (resources.get("requests") or {}).items():
         if name in limits and amount(quantity) > amount(limits[name]):
-            text = f"must be less than or equal to {name} limit of {limits[name]}"
-            causes.append(invalid_value(f"{at}.requests", quantity, text))
+            message = f"must be less than or equal to {name} limit of {limits[name]}"
+            causes.append(invalid_value(f"{at}.requests", quantity, message))
     return causes
 
 

@@ -60,8 +60,8 @@ def policy_causes(obj: Object, old: Object | None) -> Causes:
     elif not match.get("resourceRules"):
         causes.append(required("spec.matchConstraints.resourceRules"))
     if not spec.get("validations") and not spec.get("auditAnnotations"):
-        text = "validations or auditAnnotations must contain at least one item"
-        causes += [required("spec.validations", text), required("spec.auditAnnotations", text)]
+        message = "validations or auditAnnotations must contain at least one item"
+        causes += [required("spec.validations", message), required("spec.auditAnnotations", message)]
     return causes + [cause_of(one, one.path, one.text) for one in compile_policy(spec).found]
 
 
@@ -74,9 +74,9 @@ def binding_causes(obj: Object, old: Object | None) -> Causes:
     reference = spec.get("paramRef")
     if reference is not None:
         if reference.get("name") and reference.get("selector") is not None:
-            text = "name and selector are mutually exclusive"
+            message = "name and selector are mutually exclusive"
             causes.append(
-                {"reason": "FieldValueForbidden", "message": f"Forbidden: {text}", "field": "spec.paramRef.name"}
+                {"reason": "FieldValueForbidden", "message": f"Forbidden: {message}", "field": "spec.paramRef.name"}
             )
         elif not reference.get("name") and reference.get("selector") is None:
             causes.append(required("spec.paramRef", "one of name or selector must be specified"))
@@ -87,9 +87,9 @@ def binding_causes(obj: Object, old: Object | None) -> Causes:
         if action not in _ACTIONS:
             causes.append(unsupported(f"spec.validationActions[{index}]", action, _ACTIONS))
     if "Deny" in actions and "Warn" in actions:
-        text = (
+        message = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
             " and headers serves no purpose)"
         )
-        causes.append(invalid_value("spec.validationActions", list(actions), text))
+        causes.append(invalid_value("spec.validationActions", list(actions), message))
     return causes

@@ -115,9 +115,9 @@ def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
     if policy not in ("OnFailure", "Never"):
         at = f"{field}.template.spec.restartPolicy"
         # Always is the default, so the client may not have set it.
-        text = 'valid values: "OnFailure", "Never"'
+        message = 'valid values: "OnFailure", "Never"'
         always = policy in ("", "Always")
-        causes.append(required(at, text) if always else unsupported(at, policy, ("OnFailure", "Never")))
+        causes.append(required(at, message) if always else unsupported(at, policy, ("OnFailure", "Never")))
     if old is None:
         return causes
     for name in ("completions", "selector", "template", "completionMode"):
@@ -138,7 +138,8 @@ def cron_job_causes(spec: Object) -> Causes:
         causes.append(required("spec.schedule"))
     elif not schedule.startswith("@") and len(schedule.split()) != 5:
         found = len(schedule.split())
-        text = f"expected exactly 5 fields, found {found}: [{schedule}]"
-        causes.append(invalid_value("spec.schedule", schedule, text))
+        causes.append(
+            invalid_value("spec.schedule", schedule, f"expected exactly 5 fields, found {found}: [{schedule}]")
+        )
     template = (spec.get("jobTemplate") or {}).get("spec") or {}
     return causes + job_causes(template, None, "spec.jobTemplate.spec")

@@ -14,7 +14,7 @@ import msgspec
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.store.storage import Change, Stored
+from kinformer.testing.store.storage import Stored, StoredChange
 
 __all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
 
@@ -211,7 +211,7 @@ class View:
             return self._head + self.item(stored)[1:]
         return self.item(stored)
 
-    def line(self, change: Change, kind: str, stored: Stored) -> bytes:
+    def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
         line = change.lines.get(key)

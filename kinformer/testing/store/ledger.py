@@ -10,7 +10,7 @@ from typing import Any
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.store.forms import decode_stored, to_stored, with_revision
-from kinformer.testing.store.storage import Collection, Storage, Stored
+from kinformer.testing.store.storage import Storage, Stored, StoredCollection
 
 __all__ = ["Ledger", "WriteResult", "managers_of", "same_content", "spec_differs"]
 
@@ -42,7 +42,7 @@ class Ledger:
         self._stamped = (-1, "")
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
 
-    def collection(self, resource: ResourceType) -> Collection:
+    def collection(self, resource: ResourceType) -> StoredCollection:
         """Return the collection that stores objects of a kind."""
         return self.storage.collection(resource.storage_name)
 

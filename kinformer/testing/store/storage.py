@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Change", "Collection", "Compacted", "Snapshot", "Storage", "Stored"]
+__all__ = ["Compacted", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
 # minimum is larger here, because tests create events faster than clusters do, and look back further.
@@ -42,7 +42,7 @@ class Stored(msgspec.Struct, gc=False):
     fields: dict[str, str] | None = None
 
 
-class Change(msgspec.Struct, gc=False):
+class StoredChange(msgspec.Struct, gc=False):
     """One event. `new` is the object after it or, for DELETED, its last state at the revision of the deletion."""
 
     revision: int
@@ -77,18 +77,18 @@ class Compacted(Exception):
     """The requested revision has been discarded."""
 
 
-class Collection:
+class StoredCollection:
     """The objects of one resource, their history, and their watchers."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage = storage
         self.name = name
         self.objects: dict[str, Stored] = {}
-        self.history: deque[Change] = deque()
+        self.history: deque[StoredChange] = deque()
         self.floor = storage.floor  # a watch from an older revision gets a 410
         self.undoable = storage.compacted  # oldest revision for past lists
         self.revision = 0  # revision of the last change
-        self.watchers: dict[Callable[[Change | None], None], None] = {}
+        self.watchers: dict[Callable[[StoredChange | None], None], None] = {}
         # The sorted keys at the last snapshot, and the keys added and removed since then. A write costs no search, and
         # the next list costs one pass. Snapshots share the list of keys, so it is never changed in place.
         self._sorted: list[str] = []
@@ -102,7 +102,7 @@ class Collection:
         """Return the object with a key, or None."""
         return self.objects.get(key)
 
-    def put(self, stored: Stored) -> Change:
+    def put(self, stored: Stored) -> StoredChange:
         """Store an object whose revision came from `Storage.next_revision`, and notify the watchers."""
         old = self.objects.get(stored.key)
         if old is None:
@@ -120,7 +120,7 @@ class Collection:
         self._current = None
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
-        """Change the form of objects without changing their revisions, after their definition has changed.
+        """StoredChange the form of objects without changing their revisions, after their definition has changed.
 
         `read` is called with each object as written, and returns its new form, or the same object if that is
         unchanged. Watches must start again.
@@ -137,7 +137,7 @@ class Collection:
         self._past.clear()
         self.compact(self._storage.revision, forget=False)
 
-    def remove(self, tombstone: Stored) -> Change:
+    def remove(self, tombstone: Stored) -> StoredChange:
         """Remove an object. The tombstone is its last state with the revision of the deletion."""
         old = self.objects.pop(tombstone.key)
         if tombstone.key in self._fresh:
@@ -176,9 +176,9 @@ class Collection:
             if len(self._past) > SNAPSHOTS:
                 self._past.popitem(last=False)
 
-    def since(self, revision: int) -> Iterable[Change]:
+    def since(self, revision: int) -> Iterable[StoredChange]:
         """Return the changes after a revision, oldest first."""
-        newer: list[Change] = []
+        newer: list[StoredChange] = []
         for change in reversed(self.history):
             if change.revision <= revision:
                 break
@@ -236,9 +236,9 @@ class Collection:
             self._sorted.sort()  # two sorted runs, so one pass
         self._fresh, self._gone = {}, set()
 
-    def _commit(self, kind: str, new: Stored, old: Stored | None) -> Change:
+    def _commit(self, kind: str, new: Stored, old: Stored | None) -> StoredChange:
         now = time.monotonic()
-        change = Change(new.revision, kind, new, old, now, {})
+        change = StoredChange(new.revision, kind, new, old, now, {})
         self.revision = self._storage.revision = new.revision
         self._current = None
         history = self.history
@@ -260,17 +260,17 @@ class Storage:
         self.revision = 1
         self.compacted = 0
         self.floor = 0  # the floor of a resource that is not in use yet
-        self.collections: dict[str, Collection] = {}
+        self.collections: dict[str, StoredCollection] = {}
 
     def next_revision(self) -> int:
         """Return the revision of the next write. It becomes current with `put` or `remove`."""
         return self.revision + 1
 
-    def collection(self, name: str) -> Collection:
+    def collection(self, name: str) -> StoredCollection:
         """Return the collection with this name, creating it on first use."""
         found = self.collections.get(name)
         if found is None:
-            found = self.collections[name] = Collection(self, name)
+            found = self.collections[name] = StoredCollection(self, name)
         return found
 
     def compact(self) -> None:

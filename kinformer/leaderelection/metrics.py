@@ -8,17 +8,17 @@ from kinformer.metrics import Metrics
 
 __all__ = ["LeaderElectionMetrics"]
 
-# Seconds that the server takes for a renewal: 5 ms if it is healthy; beyond 5 s the lead is in danger.
+# Seconds that the server takes for a renewal: 5 ms if it is healthy. Beyond 5 s, the lead is at risk.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class LeaderElectionMetrics:
-    """The instruments of one Lease; without a sink they do nothing.
+    """The metric instruments of one Lease. Without a sink they do nothing.
 
     Args:
         metrics: The sink, or None.
         name: The Lease's `"namespace/name"`, the value of the label `name`.
-        is_leader: Read at each export.
+        is_leader: Called at each export.
     """
 
     def __init__(self, metrics: Metrics | None, name: str, is_leader: Callable[[], bool]) -> None:
@@ -46,7 +46,7 @@ class LeaderElectionMetrics:
             )
 
     def candidacy_began(self) -> None:
-        """Export `leader_election_master_status` from now on: 1 while this process leads, else 0."""
+        """Export `leader_election_master_status` from now on: 1 while this process leads, and otherwise 0."""
         if self._metrics is not None:
             self._close_gauge = self._metrics.gauge(
                 "leader_election_master_status",
@@ -62,15 +62,15 @@ class LeaderElectionMetrics:
             self._close_gauge = None
 
     def lease_renewed(self, seconds: float) -> None:
-        """Record for how long the server took to take the Lease, or to renew it."""
+        """Record the time that the server took to grant or renew the Lease."""
         self._observe_renewal(seconds)
 
     def request_failed(self) -> None:
-        """Count a request about the Lease that failed, or met a Lease that had changed."""
+        """Count a Lease request that failed or conflicted with a change."""
         self._count_failure(1.0)
 
     def lead_lost(self) -> None:
-        """Count a lead that was not renewed in time, or taken by another process."""
+        """Count a lead that was not renewed in time or was taken by another process."""
         self._count_loss(1.0)
 
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a user's function: it changes with the function, whose stored results are then dropped."""
+"""The fingerprint of a user's function. If it changes, stored results of the function are dropped."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def fingerprint(function: Any) -> str | None:
-    """A text that changes with the name, the code, the defaults and the closure of a plain function.
+    """Return a string that changes with the name, code, defaults and closure of a plain function.
 
-    None for anything else that can be called, and if a default or a closure holds more than plain values: its behaviour
-    may then change unnoticed. Functions that it calls, and globals that it reads, are not looked at.
+    It returns None for any other callable, and if a default or a closure has more than plain values, because its
+    behaviour could then change unnoticed. Functions that it calls and globals that it reads are not included.
     """
     if not inspect.isfunction(function):
         return None
     try:
         closure = [cell.cell_contents for cell in function.__closure__ or ()]
-    except ValueError:  # a variable that has no value yet
+    except ValueError:  # a variable without a value
         return None
     values = [function.__defaults__, function.__kwdefaults__, closure]
     told = _told(values)

@@ -1,4 +1,4 @@
-"""Loading a snapshot: from the file, through every doubt, to the state that a reflector goes on from."""
+"""Loads a snapshot: reads the file, checks it, and returns the state from which a reflector resumes."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _EXPECTED = ("missing", "expired")  # reasons that no program can avoid
 
 
 class SnapshotLoader:
-    """Reads one file for all sources of an informer, once, and asks each server before it hands anything out.
+    """Reads one file for all sources of an informer, once, and verifies it with each server before use.
 
     Args:
-        file: Its path.
-        contents: The description that it must have.
-        sources: By scope; asked about the objects of that scope.
-        shrink: The functions that bring objects into the form that the cache keeps, by scope.
-        name: For the log.
-        count: Told the outcome for each source in one word: `loaded`, or why not.
+        file: The path of the file.
+        contents: The expected description of its objects.
+        sources: The sources by scope, used to verify the objects of that scope.
+        shrink: Functions that convert objects to the form of the cache, by scope.
+        name: The name for the log.
+        count: Called with the outcome for each source in one word: `loaded`, or the reason.
 
     Attributes:
-        loaded: The version that each source goes on from.
+        loaded: The version from which each source resumes.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class SnapshotLoader:
 
 
 async def _let_go(part: Resumption) -> None:
-    """Free the objects, in slices: at once they would stall the loop."""
+    """Free the objects in slices, because freeing them at once would block the loop."""
     budget = YieldBudget()
     part.newest.clear()
     for _ in part.objects.drain():

@@ -135,7 +135,7 @@ class LeaderElector:
         self.identity = default_identity() if identity is None else identity
         for option, value in (("namespace", namespace), ("name", name), ("identity", self.identity)):
             if not value:
-                raise ConfigError(f"LeaderElector: invalid {option}={value!r}: expected a text that is not empty")
+                raise ConfigError(f"LeaderElector: invalid {option}={value!r}: expected a non-empty string")
         self._options = options_of(LeaseOptions, "LeaderElector", durations)
         self.name = f"{namespace}/{name}"
         self._namespace, self._lease_name = namespace, name

@@ -202,7 +202,7 @@ def parse_path(text: str) -> JSONPath:
         ConfigError: The path is invalid. The message names the position.
     """
     if not isinstance(text, str):
-        raise ConfigError(f"a path must be text such as 'spec.nodeName', got {text!r}")
+        raise ConfigError(f"a path must be a string such as 'spec.nodeName', got {text!r}")
     return JSONPath(text)
 
 
@@ -243,7 +243,7 @@ class PathIndex:
         if isinstance(value, (bool, int, float)):
             return text_of(value)
         raise TypeError(
-            f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a text, number or boolean"
+            f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a string, number or boolean"
         )
 
     def __eq__(self, other: object) -> bool:

@@ -69,7 +69,7 @@ class GroupVersionResource:
         if isinstance(text, GroupVersionResource):
             return text
         if not isinstance(text, str):
-            raise ConfigError(f"a resource must be text such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
+            raise ConfigError(f"a resource must be a string such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
         parts = text.split("/")
         # A core version looks like v1. Anything else before a single slash is a group without its version, and a core
         # version before two slashes is followed by a subresource.
@@ -199,12 +199,12 @@ def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function 
     if not isinstance(name, str) or not name:
         raise KeyFuncError(
             f"no key for an object of type {type(obj).__name__}: metadata.name is "
-            + ("missing" if name is None or name == "" else f"{name!r}, expected a text"),
+            + ("missing" if name is None or name == "" else f"{name!r}, expected a string"),
             obj,
         )
     if namespace is not None and not isinstance(namespace, str):
         raise KeyFuncError(
-            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, expected a text",
+            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, not a string",
             obj,
         )
     return f"{namespace}/{name}" if namespace else name

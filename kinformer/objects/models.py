@@ -49,7 +49,7 @@ def check_model(model: object) -> None:
     """
     try:
         if not callable(model):
-            raise TypeError("it is not a type")
+            raise TypeError("not a type")
         _decoder_of(model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise ConfigError(

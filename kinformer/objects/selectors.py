@@ -125,7 +125,7 @@ class LabelSelector:
         if isinstance(selector, str):
             return cls(_LabelParser(selector).parse())
         if not isinstance(selector, Mapping):
-            raise SelectorError(f"a label selector must be text or a dict of texts, got {selector!r}")
+            raise SelectorError(f"a label selector must be a string or a dict of strings, got {selector!r}")
         requirements = []
         for key, value in selector.items():
             text = f"{key}={value}"
@@ -179,7 +179,7 @@ class LabelSelector:
 
 def _key_problem(key: object) -> str:
     if not isinstance(key, str):
-        return f"the key {key!r} is not a text"
+        return f"the key {key!r} is not a string"
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return f"the prefix of the key {key!r} must be a DNS subdomain of at most 253 characters"
@@ -193,7 +193,7 @@ def _key_problem(key: object) -> str:
 
 def _value_problem(value: object) -> str:
     if not isinstance(value, str):
-        return f"the value {value!r} is not a text"
+        return f"the value {value!r} is not a string"
     if value and (len(value) > 63 or not _NAME.fullmatch(value)):
         return (
             f"the value {value!r} must be at most 63 of the characters A-Z a-z 0-9 - _ ., "

@@ -201,13 +201,13 @@ class SnapshotReader:
             # Opening a pipe would otherwise wait for a writer.
             descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         except FileNotFoundError as error:
-            raise SnapshotRefusedError("missing", "there is none yet") from error
+            raise SnapshotRefusedError("missing", "it does not exist yet") from error
         except OSError as error:
             raise SnapshotRefusedError("unreadable", f"it cannot be opened: {error}") from error
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH:
             os.close(descriptor)
-            why = "anybody may write to it" if stat.S_ISREG(status.st_mode) else "it is not a file"
+            why = "it is writable by others" if stat.S_ISREG(status.st_mode) else "it is not a file"
             raise SnapshotRefusedError("unreadable", f"{why}, so it cannot be trusted")
         file = os.fdopen(descriptor, "rb")
         try:

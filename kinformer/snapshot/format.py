@@ -177,7 +177,7 @@ class BlockReader:
         if magic != MAGIC:
             if MAGIC.startswith(magic):
                 raise SnapshotRefusedError("torn", "it ends too early")
-            other = f"it is of another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
+            other = f"it has another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
             raise SnapshotRefusedError("format", other)
         self._crc = zlib.crc32(magic)
         self._ended = False
@@ -199,7 +199,7 @@ class BlockReader:
             return block
         self._ended = True
         if self._read(1):
-            raise SnapshotRefusedError("torn", "there is something behind its end")
+            raise SnapshotRefusedError("torn", "there is data after its end")
         return None
 
     def _block(self, *kinds: int) -> Block:

@@ -249,7 +249,7 @@ def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., A
         mark = fingerprint(transform)
         if mark is None:
             raise ConfigError(
-                f"snapshot: a change of {transform!r} cannot be noticed, so its results cannot be kept; pass a plain "
+                f"snapshot: changes of {transform!r} cannot be detected, so its results cannot be stored; pass a plain "
                 "function as the transform, with plain values as its defaults and in its closure"
             )
         contents["transform"] = mark

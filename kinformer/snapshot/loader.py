@@ -87,7 +87,7 @@ class SnapshotLoader:
             return None
         self._count("loaded")
         self.loaded[scope] = part.resource_version
-        text = "%s: going on from %d objects of resourceVersion %s in %s"
+        text = "%s: resuming from %d objects at resourceVersion %s in %s"
         version = part.resource_version
         log.info(text, self._name, len(part.objects), version, self._file, resource=self._name, reason="loaded")
         return self._parts.pop(scope)
@@ -95,7 +95,7 @@ class SnapshotLoader:
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
         level = logging.INFO if error.reason in _EXPECTED else logging.WARNING
-        text = "%s: the snapshot %s is not used, there will be a list: %s"
+        text = "%s: the snapshot %s is not used, so the objects are listed: %s"
         log.log(level, text, self._name, self._file, error, resource=self._name, reason=error.reason)
 
     async def _load(self) -> dict[Scope, Resumption]:
@@ -139,9 +139,9 @@ class SnapshotLoader:
                 for key in {*header.contents, *self._contents}
                 if header.contents.get(key) != self._contents.get(key)
             )
-            raise SnapshotRefusedError("other_contents", f"it is of something else: {', '.join(other)}")
+            raise SnapshotRefusedError("other_contents", f"it has other contents: {', '.join(other)}")
         if set(header.resource_versions) != {scope or "" for scope in self._sources}:
-            raise SnapshotRefusedError("torn", "its resourceVersions are not those of its namespaces")
+            raise SnapshotRefusedError("torn", "its resourceVersions do not match its namespaces")
 
     async def _take(self, parts: Mapping[Scope, Resumption], found: list[KubeObject]) -> None:
         if None in parts:

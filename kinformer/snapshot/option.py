@@ -35,9 +35,9 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
-            raise ConfigError(f"snapshot={self.path!r}: a path is needed, or Snapshot(path, ...)")
+            raise ConfigError(f"snapshot={self.path!r}: expected a path or Snapshot(path, ...)")
         if not self.interval > 0:
-            raise ConfigError(f"snapshot: interval={self.interval!r}: seconds above 0 are needed")
+            raise ConfigError(f"snapshot: interval={self.interval!r}: expected seconds above 0")
 
     @classmethod
     def of(cls, option: str | os.PathLike[str] | Snapshot) -> Snapshot:

@@ -165,7 +165,7 @@ class WatchStream:
 
     async def __aenter__(self) -> Self:
         if self._stack is not None:
-            raise RuntimeError(f"stream {self.name} was entered before; make a new one")
+            raise RuntimeError(f"stream {self.name} was entered before; create a new one")
         self._stack = ShieldedExitStack()
         self._running = await self._stack.enter_async_context(following(self._reflector))
         self._running.add_done_callback(lambda _: self._store.end())

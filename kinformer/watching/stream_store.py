@@ -125,7 +125,7 @@ class StreamStore:
 
     def unresumable(self, reason: str) -> ExpiredError:
         """Return the error for a version that a stream cannot be resumed from."""
-        text = f"{reason}; the changes since resourceVersion {self._received} cannot be told: begin without one"
+        text = f"{reason}; changes since resourceVersion {self._received} are lost; start without a version"
         return ExpiredError(410, "Expired", text)
 
     @property

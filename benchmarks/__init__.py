@@ -2,6 +2,7 @@
 
     python -m benchmarks              all of them, below ten minutes on a quiet machine
     python -m benchmarks.watch        one of them
+    python -m benchmarks --write      what docs/results.md has, and the page itself (`benchmarks.results`)
 
 By hand, for what it needs: `real_server` (a kube-apiserver; Go for `--client-go`). Measurements that were made once,
 for a decision, are in `benchmarks.studies`.

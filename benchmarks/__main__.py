@@ -1,7 +1,8 @@
 """All benchmarks, each in a process of its own, with a line of progress; or the regression gate.
 
-python -m benchmarks [NAME ...]      those, or all of them; below ten minutes on a quiet machine
-python -m benchmarks --gate          what CI holds a change against (`benchmarks.gate`)
+python -m benchmarks [NAME ...]              those, or all of them; below ten minutes on a quiet machine
+python -m benchmarks --write [SECTION ...]   sections of docs/results.md, or all: what they need, an hour in all
+python -m benchmarks --gate                  what CI holds a change against (`benchmarks.gate`)
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gate
+from benchmarks import gate, results
+from benchmarks.result_sections import SECTIONS, chosen
 
 NAMES = (
     "start",
@@ -77,11 +80,36 @@ def run_all(names: list[str]) -> int:
     return 1 if failed else 0
 
 
+def write(sections: Sequence[results.Section]) -> int:
+    """Measure what sections of the page of results need, each benchmark once, and write them; the exit status.
+
+    A benchmark that cannot run here (no Go, no root) leaves its section as it is, and so does one that fails.
+    """
+    since, began = time.time(), time.perf_counter()
+    commands = list(dict.fromkeys(tuple(command) for section in sections for command in section.commands))
+    for number, (name, *arguments) in enumerate(commands, 1):
+        text = f"[{number}/{len(commands)}, {time.perf_counter() - began:.0f} s] {name} ..."
+        print(text, file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False)
+    left = results.write(sections, since)
+    print(f"\n{len(sections) - len(left)} of {len(sections)} sections of {results.PAGE.name} were written")
+    for reason in left:
+        print(f"left as it was: {reason}")
+    return 1 if left else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What kinformer costs.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--gate", action="store_true", help="only what CI holds a change against")
+    sections = ", ".join(section.name for section in SECTIONS)
+    parser.add_argument("--write", action="store_true", help=f"NAMEs are sections of docs/results.md: {sections}")
     options = parser.parse_args()
+    if options.write:
+        try:
+            return write(chosen(options.names))
+        except ValueError as error:
+            parser.error(str(error))
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     return gate.main() if options.gate else run_all(options.names or list(NAMES))

@@ -14,8 +14,7 @@ from typing import Any
 
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, median, run, serving
-from kinformer import Client, Indexer, SharedInformerFactory
-from kinformer.cache.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Client, Indexer, SharedInformerFactory, meta_namespace_index_func
 from kinformer.wire.decoder import EntryDecoder
 
 PODS = 100_000

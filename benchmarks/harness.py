@@ -8,6 +8,7 @@ counts is the median of their ratios.
 from __future__ import annotations
 
 import asyncio
+import datetime
 import gc
 import json
 import os
@@ -181,10 +182,11 @@ class Others:
         of_all = psutil.cpu_times()
         here = psutil.Process()
         own = [process.cpu_times() for process in (here, *here.children(recursive=True))]
+        spent = sum(one.user + one.system + one.children_user + one.children_system for one in own)
         idle = of_all.idle + getattr(of_all, "iowait", 0.0)
         # Linux counts what guests have had under `user` too.
         whole = sum(of_all) - getattr(of_all, "guest", 0.0) - getattr(of_all, "guest_nice", 0.0)
-        return whole - idle - sum(times.user + times.system for times in own), whole
+        return whole - idle - spent, whole
 
 
 def forget_peak() -> None:
@@ -212,29 +214,51 @@ def stay_on_one_core() -> None:
         os.sched_setaffinity(0, CORES[:-1])
 
 
+def machine() -> str:
+    """The processor of this machine, in words."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().splitlines()
+        model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), model)
+    return f"{os.cpu_count()} cores of {model}"
+
+
+def record(name: str, figures: Sequence[Figure], seconds: float, others: float | None = None) -> None:
+    """Print figures, and write `results/<name>.json`, from which `benchmarks.results` makes the page of the docs.
+
+    Args:
+        name: The name of the file.
+        figures: To record.
+        seconds: How long it took.
+        others: The share of the CPU that other processes had meanwhile.
+    """
+    print(f"{name} ({seconds:.0f} s, Python {platform.python_version()})")
+    for figure in figures:
+        print(figure)
+    RESULTS.mkdir(exist_ok=True)
+    document = {
+        "benchmark": name,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "machine": machine(),
+        "others": None if others is None else round(others, 3),
+        "seconds": round(seconds, 1),
+        "figures": [{**asdict(figure), "meets": figure.meets} for figure in figures],
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
 def run(
     name: str,
     measure: Callable[[], Coroutine[Any, Any, list[Figure]]],
     *,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> int:
-    """Measure, print, write `results/<name>.json`; the exit status: 0 where every limit is met."""
+    """Measure and `record`; the exit status: 0 if every limit is met."""
     stay_on_one_core()
-    began = time.perf_counter()
+    began, others = time.perf_counter(), Others()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         figures = runner.run(measure())
-    took = time.perf_counter() - began
-    print(f"{name} ({took:.0f} s, Python {platform.python_version()})")
-    for figure in figures:
-        print(figure)
-    RESULTS.mkdir(exist_ok=True)
-    document = {
-        "benchmark": name,
-        "python": platform.python_version(),
-        "machine": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "seconds": round(took, 1),
-        "figures": [{**asdict(figure), "meets": figure.meets} for figure in figures],
-    }
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    record(name, figures, time.perf_counter() - began, others.share())
     return 0 if all(figure.meets for figure in figures) else 1

@@ -1,6 +1,6 @@
 """How large one process can get: a million objects in a cache, and two thousand informers on one client.
 
-Nothing here has a limit; docs/growth.md quotes the figures. Each of the parts is a process of its own and takes some
+Nothing here has a limit; docs/results.md has the figures. Each of the parts is a process of its own and takes some
 minutes and gigabytes, half of them the server's. It ends by itself, and says every few seconds how far it is.
 
     python -m benchmarks.large                              all parts, one after the other

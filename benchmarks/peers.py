@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 
 from benchmarks.harness import RESULTS, Figure, loads_us, median, run, serving
@@ -48,10 +49,14 @@ LIMITS = {
 }
 
 
+def package_of(peer: str) -> str:
+    """The package that a client is in."""
+    return peer.partition(",")[0].partition(" ")[0].partition(".")[0]
+
+
 def is_installed(peer: str) -> bool:
     """True if its package is installed."""
-    package = peer.partition(",")[0].partition(" ")[0].partition(".")[0]
-    return find_spec(package) is not None
+    return find_spec(package_of(peer)) is not None
 
 
 async def event_us(url: str, peer: str, kind: str, events: int) -> float:
@@ -92,7 +97,8 @@ async def side_by_side(kind: str) -> list[Figure]:
     figures = []
     for peer in present:
         text = f"an event {statistics.median(costs[peer]):.1f} us of CPU"
-        details = {"kind": kind, "peer": peer, "cost_us": costs[peer]}
+        package = package_of(peer)
+        details = {"kind": kind, "peer": peer, "cost_us": costs[peer], "version": f"{package} {version(package)}"}
         figures.append(median(f"{kind}: {peer}", ratios[peer], "x orjson.loads", reference=text, details=details))
     for (of, peer), (name, must, aim) in LIMITS.items():
         if of == kind and peer in costs:

@@ -14,8 +14,7 @@ import orjson
 
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, median, run
-from kinformer import Indexer, Lister
-from kinformer.cache.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, Lister, meta_namespace_index_func
 from kinformer.wire.decoder import EntryDecoder
 
 PODS = 100_000

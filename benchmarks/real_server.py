@@ -162,12 +162,12 @@ def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[
         ratios = [one["us"] / own["us"] for one, own in zip(ones, ours, strict=True)]
         us, own_us = statistics.median(_of(ones, "us")), statistics.median(_of(ours, "us"))
         text = f"{us:.1f} us of CPU, kinformer {own_us:.1f}"
+        details = {"us": _of(ones, "us")}
         if "peak" in ones[0]:
+            details["peak"] = _of(ones, "peak")
             memory, own = statistics.median(_of(ones, "peak")), statistics.median(_of(ours, "peak"))
             text += f"; peak memory of an object {memory:.0f} bytes, kinformer {own:.0f}"
-        figures.append(
-            median(f"{prefix}, {how}", ratios, "times kinformer", reference=text, details={"us": _of(ones, "us")})
-        )
+        figures.append(median(f"{prefix}, {how}", ratios, "times kinformer", reference=text, details=details))
     return figures
 
 

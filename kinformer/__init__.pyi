@@ -2,10 +2,10 @@
 # it. `__init__.py` reads this file.
 
 from kinformer._runtime.backoff import Backoff as Backoff
-from kinformer.cache.index import NAMESPACE_INDEX as NAMESPACE_INDEX
-from kinformer.cache.index import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.indexer import Indexer as Indexer
 from kinformer.cache.lister import Lister as Lister
+from kinformer.cache.namespace_index import NAMESPACE_INDEX as NAMESPACE_INDEX
+from kinformer.cache.namespace_index import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.store import Store as Store
 from kinformer.client.client import Client as Client
 from kinformer.controller.controller import Controller as Controller
@@ -50,9 +50,9 @@ from kinformer.objects.selectors import LabelSelector as LabelSelector
 from kinformer.processor.event_stream import EventStream as EventStream
 from kinformer.processor.event_stream import InformerEvent as InformerEvent
 from kinformer.processor.handler import HandlerRegistration as HandlerRegistration
-from kinformer.queue.delta_fifo import Delta as Delta
+from kinformer.queue.delta import Delta as Delta
+from kinformer.queue.delta import DeltaType as DeltaType
 from kinformer.queue.delta_fifo import DeltaFIFO as DeltaFIFO
-from kinformer.queue.delta_fifo import DeltaType as DeltaType
 from kinformer.reflector.health import InformerHealth as InformerHealth
 from kinformer.reflector.reflector import Reflector as Reflector
 from kinformer.reflector.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector

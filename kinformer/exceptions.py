@@ -4,14 +4,14 @@
 
     KinformerError
     ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
-    ├── SelectorError (ValueError)        a selector is invalid; `.position` is the offset
-    ├── NotSyncedError (TimeoutError)     a cache has not synced in time; `.unsynced` has the reasons
+    ├── SelectorError (ValueError)        a selector is invalid at `.position`
+    ├── NotSyncedError (TimeoutError)     a cache has not synced in time (see `.unsynced`)
     ├── StoppedError                      the queue or informer has ended
     ├── DecodeError                       received bytes are not the expected JSON
     ├── WatchError                        a stream broke its protocol
     ├── KeyFuncError                      a key function failed
     ├── IndexNotFoundError (LookupError)  an index does not exist
-    ├── DeletedError (LookupError)        an awaited object was deleted; `.object` is its last state
+    ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
     ├── LeadershipLostError               the lease went to another process
     │   └── ShardLostError                the slot of an object went to another replica
     ├── TerminalError                     raised by a reconcile that must not be retried

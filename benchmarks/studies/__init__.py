@@ -1,9 +1,9 @@
-"""Studies that were made once, for a decision; the documentation tells of them, and no limit is held by them.
+"""Studies that were made once, for a decision; docs/internals has the decisions, and no limit is held by them.
 
-    python -m benchmarks.studies.transport      aiohttp beside httptools, asyncio beside uvloop (docs/transport.md)
-    python -m benchmarks.studies.compression    a link of a given rate and delay; needs root (docs/transport.md)
+    python -m benchmarks.studies.transport      aiohttp beside httptools, asyncio beside uvloop (docs/internals)
+    python -m benchmarks.studies.compression    a link of a given rate and delay; needs root (docs/results.md)
     python -m benchmarks.studies.apiserver      the embedded API server as a load generator
-    python -m benchmarks.studies.parallel_reads threads that read one cache (docs/python-versions.md)
+    python -m benchmarks.studies.parallel_reads threads that read one cache (docs/results.md)
     python -m benchmarks.studies.dashboard      frame times of the page; needs chromium
 
 They use the public names of kinformer alone.

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "YieldBudget"]
+__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "YieldBudget"]
 
 # Seconds of work after which the event loop runs other tasks. Its own read of a socket comes on top, up to a
 # millisecond for 256 KB: together a stall is shorter than the jitter of a network response. A pause takes about 10 us;
@@ -28,9 +28,22 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+class ClockedLoop:
+    """The base of an event loop with clocks of its own, which are read while it runs: the seam for simulations.
+
+    Attributes:
+        clock: Its clocks.
+    """
+
+    clock: Clock
+
+
 def _simulated() -> Clock | None:
-    # A loop of `kinformer.testing.explore` has clocks of its own; no other loop has the attribute.
-    return getattr(asyncio._get_running_loop(), "simulated_clock", None)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop.clock if isinstance(loop, ClockedLoop) else None
 
 
 def _wall_time() -> float:

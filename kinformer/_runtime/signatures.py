@@ -12,15 +12,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
 
-__all__ = [
-    "check_callback",
-    "is_coroutine_function",
-    "keywords_of",
-    "name_of",
-    "options_of",
-    "takes",
-    "takes_by_name",
-]
+__all__ = ["check_callback", "is_coroutine_function", "keywords_of", "name_of", "options_of", "takes", "takes_by_name"]
 
 T = TypeVar("T")
 K = TypeVar("K")

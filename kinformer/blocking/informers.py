@@ -17,7 +17,7 @@ from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import Kubeconfig
 from kinformer.exceptions import ConfigError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.metrics import InformerStatistics
@@ -101,7 +101,7 @@ class Informers:
         self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
         # One face for each informer, for as long as the program holds it: asking twice gives the same.
-        self._faces: WeakValueDictionary[int, Informer[Any]] = WeakValueDictionary()
+        self._faces: WeakValueDictionary[int, Informer] = WeakValueDictionary()
 
     def __enter__(self) -> Self:
         self._loop_thread.open(self._running())
@@ -146,19 +146,19 @@ class Informers:
         model: type[Any] | None = None,
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> Informer[Any]:
+    ) -> Informer:
         """Return the informer for a resource, which starts at once; asking twice for the same returns the same.
 
         The arguments and errors are those of `SharedInformerFactory.for_resource`. Functions among the options (a
         transform, `on_error`, index functions) run on the loop's thread, so they must not block.
         """
-        ask = cast("Callable[..., SharedInformer[Any]]", self._factory.for_resource)
-        informer: SharedInformer[Any] = self._loop_thread.call(
+        ask = cast("Callable[..., SharedInformer]", self._factory.for_resource)
+        informer: SharedInformer = self._loop_thread.call(
             f"for_resource({str(resource)!r})", partial(ask, resource, model=model, indexers=indexers, **options)
         )
         return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
 
-    def release(self, informer: Informer[Any]) -> None:
+    def release(self, informer: Informer) -> None:
         """Give an informer back. The last holder to do so stops it. See `SharedInformerFactory.release`.
 
         Raises:
@@ -242,6 +242,6 @@ class Informers:
         return f"<blocking.Informers of {self._client!r}>"
 
 
-def _refuse_inside(informer: SharedInformer[Any], method: str) -> None:
+def _refuse_inside(informer: SharedInformer, method: str) -> None:
     """Raise RuntimeError if one of the handlers of an informer calls a method that would wait for it."""
     core_of(informer).refuse_inside(f"{method} would wait for informer {informer.name}")

@@ -22,43 +22,13 @@ from kinformer.objects.json_path import PathIndex
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ObjectT
 
-__all__ = [
-    "NAMESPACE_INDEX",
-    "Index",
-    "IndexFork",
-    "IndexFunc",
-    "IndexFunction",
-    "check_indexers",
-    "index_function",
-    "meta_namespace_index_func",
-]
+__all__ = ["Filed", "Index", "IndexFork", "IndexFunc", "IndexFunction", "check_indexers"]
 
 log = get_logger("kinformer.indexer")
 
 IndexFunc: TypeAlias = Callable[[ObjectT], Iterable[str]]
 
-NAMESPACE_INDEX = "namespace"
-"""The name of the index that an informer's cache always has (client-go, tools/cache/index.go: `NamespaceIndex`)."""
-
-_Filed = str | tuple[str, ...] | None  # one value, several, none; most have one, and a str is cheaper than a tuple
-
-
-def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace_key`
-    """Return the namespace of an object as its only value, `""` if it is cluster-scoped.
-
-    Takes what `meta_namespace_key` takes, except tombstones. Upstream: client-go, tools/cache/index.go,
-    MetaNamespaceIndexFunc.
-
-    Raises:
-        TypeError: The object has no metadata.
-    """
-    if isinstance(obj, KubeObject):
-        return [obj.namespace]
-    metadata = obj.get("metadata") if isinstance(obj, Mapping) else getattr(obj, "metadata", None)
-    if metadata is None:
-        raise TypeError(f"no namespace for an object of type {type(obj).__name__}: it has no metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else getattr(metadata, "namespace", None)
-    return [namespace or ""]
+Filed = str | tuple[str, ...] | None  # one value, several, none; most have one, and a str is cheaper than a tuple
 
 
 def check_indexers(indexers: Mapping[str, IndexFunc[Any] | str], owner: str) -> None:
@@ -81,6 +51,7 @@ class IndexFunction(Generic[ObjectT]):
         func: Returns the values of an object; or a JSON path such as `"spec.nodeName"`.
 
     Attributes:
+        files_objects: False if it files only objects that are no `KubeObject`, as that of the index by namespace does.
         segments: Those of the path, under which an object has the value that its decoder has read; None if there is no
             path.
 
@@ -90,6 +61,8 @@ class IndexFunction(Generic[ObjectT]):
     """
 
     __slots__ = ("_failing", "_told", "errors", "func", "name", "segments")
+
+    files_objects = True
 
     def __init__(self, name: str, func: IndexFunc[ObjectT] | str) -> None:
         check_indexers({name: func}, "Indexer")
@@ -102,7 +75,7 @@ class IndexFunction(Generic[ObjectT]):
         self._told = LogOnce()
         self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
 
-    def __call__(self, key: str, obj: ObjectT) -> _Filed:
+    def __call__(self, key: str, obj: ObjectT) -> Filed:
         """Return the values of an object, each once; None if there are none or the function failed."""
         if self.segments is not None and isinstance(obj, KubeObject):
             known = obj._path_values  # the values that the decoder has read already
@@ -150,28 +123,6 @@ class IndexFunction(Generic[ObjectT]):
             self._told.forget(key)
 
 
-class _NamespaceFunction(IndexFunction[ObjectT]):
-    """`meta_namespace_index_func` as the function of an index: it files only objects that are no `KubeObject`.
-
-    The others are found by their label groups, which know their namespace, at half the cost of maintaining one more
-    dict.
-    """
-
-    __slots__ = ()
-
-    def __call__(self, key: str, obj: ObjectT) -> _Filed:
-        if isinstance(obj, KubeObject):
-            self.forget(key)
-            return None
-        return super().__call__(key, obj)
-
-
-def index_function(name: str, func: IndexFunc[ObjectT] | str) -> IndexFunction[ObjectT]:
-    """Make the function of an index; see `IndexFunction`."""
-    made = _NamespaceFunction if func is meta_namespace_index_func else IndexFunction
-    return made(name, func)
-
-
 def _texts(values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
         # It would be taken apart into its letters.
@@ -185,7 +136,7 @@ def _texts(values: Iterable[str]) -> list[str]:
     return texts
 
 
-def _each(filed: _Filed) -> tuple[str, ...]:
+def _each(filed: Filed) -> tuple[str, ...]:
     if filed is None:
         return ()
     return (filed,) if isinstance(filed, str) else filed
@@ -195,16 +146,12 @@ class Index(Generic[ObjectT]):
     """The buckets of one index.
 
     Every write takes the number of the key's partition, `hash(key) & 255`, which the caller has computed already.
-
-    Attributes:
-        by_namespace: True if it files only objects that are no `KubeObject`; see `_NamespaceFunction`.
     """
 
-    __slots__ = ("_filed", "buckets", "by_namespace", "function")
+    __slots__ = ("_filed", "buckets", "function")
 
     def __init__(self, function: IndexFunction[ObjectT]) -> None:
         self.function = function
-        self.by_namespace = isinstance(function, _NamespaceFunction)
         self.buckets: Table[str, Table[str, ObjectT]] = {}
         self._filed: list[dict[str, str | tuple[str, ...]]] = new_partitions()
 
@@ -250,9 +197,7 @@ class Index(Generic[ObjectT]):
         """Return all values that an object has."""
         return list(self.buckets)
 
-    def _move(
-        self, filed: dict[str, str | tuple[str, ...]], key: str, obj: ObjectT, old: _Filed, values: _Filed
-    ) -> None:
+    def _move(self, filed: dict[str, str | tuple[str, ...]], key: str, obj: ObjectT, old: Filed, values: Filed) -> None:
         # In before out: a reader in another thread never misses an object that has the value before and after.
         for value in _each(values):
             bucket = self.buckets.get(value)
@@ -288,7 +233,6 @@ class IndexFork(Index[ObjectT]):
     def __init__(self, origin: Index[ObjectT]) -> None:
         self.origin = origin
         self.function = origin.function
-        self.by_namespace = origin.by_namespace
         self.buckets = origin.buckets
         self._filed = origin._filed
         self._copies = TableCopies()

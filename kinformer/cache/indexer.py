@@ -9,14 +9,9 @@ from typing import TypeAlias
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.exclusion import exclusive
-from kinformer.cache.index import (
-    NAMESPACE_INDEX,
-    Index,
-    IndexFunc,
-    index_function,
-    meta_namespace_index_func,
-)
+from kinformer.cache.index import Index, IndexFunc
 from kinformer.cache.label_groups import NO_LABELS, LabelGroups, Matches, filter_by_labels
+from kinformer.cache.namespace_index import NAMESPACE_INDEX, NamespaceIndex, index_function
 from kinformer.cache.rebuild import IndexerRebuild, IndexerState, Next
 from kinformer.cache.store import (
     PARTITIONS,
@@ -34,7 +29,7 @@ from kinformer.objects.meta import meta_namespace_key
 from kinformer.objects.object import KubeObject, force_setattr
 from kinformer.objects.types import ObjectT
 
-__all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
+__all__ = ["Indexer", "Indexers"]
 
 Indexers: TypeAlias = Mapping[str, IndexFunc[ObjectT] | str]
 
@@ -296,7 +291,7 @@ class Indexer(Store[ObjectT]):
 
     def _refresh_written(self) -> None:
         self._all = (*self._state.indexes.values(), *self._building.values())
-        self._written = tuple(index for index in self._all if not index.by_namespace)
+        self._written = tuple(index for index in self._all if index.function.files_objects)
 
     # --- reads -------------------------------------------------------------------------------
 
@@ -308,10 +303,7 @@ class Indexer(Store[ObjectT]):
             IndexNotFoundError: There is no such index.
         """
         state = self._state
-        index = state.indexes.get(name)
-        if index is None:
-            raise _no_index(state, name)
-        found = _with_value(state, index, value)
+        found = _index(state, name).get(value)
         return found if self._state is state else self.by_index(name, value)
 
     @exclusive
@@ -334,10 +326,7 @@ class Indexer(Store[ObjectT]):
         Raises:
             IndexNotFoundError: There is no such index.
         """
-        state = self._state
-        index = _index(state, name)
-        keys = index.keys(value)
-        return sorted(keys + state.groups.keys_in(value) if index.by_namespace else keys)
+        return sorted(_index(self._state, name).keys(value))
 
     @exclusive
     def index_values(self, name: str) -> Keys:
@@ -346,10 +335,7 @@ class Indexer(Store[ObjectT]):
         Raises:
             IndexNotFoundError: There is no such index.
         """
-        state = self._state
-        index = _index(state, name)
-        values = index.values()
-        return list(dict.fromkeys(values + state.groups.namespaces())) if index.by_namespace else values
+        return _index(self._state, name).values()
 
     @exclusive
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT]:
@@ -395,9 +381,9 @@ def _select(state: IndexerState[ObjectT], matches: Matches, namespace: str | Non
 
 
 def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[ObjectT]:
-    index = state.indexes.get(NAMESPACE_INDEX)
+    index = state.reads.get(NAMESPACE_INDEX)
     if index is not None:
-        return _with_value(state, index, namespace)
+        return index.get(namespace)
     found = state.groups.in_namespace(namespace)
     if found is not None and state.groups.is_complete:
         return found
@@ -406,26 +392,12 @@ def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[Objec
     return [obj for key, obj in items if (key.startswith(prefix) if namespace else "/" not in key)]
 
 
-def _with_value(state: IndexerState[ObjectT], index: Index[ObjectT], value: str) -> Objects[ObjectT]:
-    if not index.by_namespace:
-        return index.get(value)
-    found = state.groups.in_namespace(value)
-    if found is None:  # a writer in another thread was just moving an object
-        objects = objects_of(state.partitions)
-        found = [obj for obj in objects if isinstance(obj, KubeObject) and obj.namespace == value]
-    return found + index.get(value) if index.buckets else found
-
-
-def _index(state: IndexerState[ObjectT], name: str) -> Index[ObjectT]:
-    index = state.indexes.get(name)
+def _index(state: IndexerState[ObjectT], name: str) -> Index[ObjectT] | NamespaceIndex[ObjectT]:
+    index = state.reads.get(name)
     if index is None:
-        raise _no_index(state, name)
+        known = ", ".join(repr(other) for other in state.indexes) or "none"
+        raise IndexNotFoundError(f"there is no index {name!r}; there are: {known}")
     return index
-
-
-def _no_index(state: IndexerState[ObjectT], name: str) -> IndexNotFoundError:
-    known = ", ".join(repr(other) for other in state.indexes) or "none"
-    return IndexNotFoundError(f"there is no index {name!r}; there are: {known}")
 
 
 def _open_rebuild() -> RuntimeError:

@@ -243,23 +243,6 @@ class IndexView(Generic[ObjectT]):
         view: Makes what a callback gets of an object in the cache.
     """
 
-    __slots__ = (
-        "_indexer",
-        "any_key",
-        "by_index",
-        "get",
-        "get_by_key",
-        "in_namespace",
-        "index",
-        "index_keys",
-        "index_values",
-        "list",
-        "list_keys",
-        "sample",
-        "select",
-        "view",
-    )
-
     def __init__(self, indexer: Indexer[ObjectT]) -> None:
         self._indexer = indexer
         self.any_key = indexer.any_key

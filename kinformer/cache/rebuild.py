@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple
 
 from kinformer.cache.index import Index, IndexFork
 from kinformer.cache.label_groups import LabelGroups, LabelGroupsFork
+from kinformer.cache.namespace_index import NamespaceIndex
 from kinformer.cache.store import PARTITIONS, Objects, Partitions, StoreState
 from kinformer.objects.object import KubeObject, force_setattr
 from kinformer.objects.types import ObjectT
@@ -31,17 +32,22 @@ class IndexerState(StoreState[ObjectT]):
     """The state of an indexer that a read sees: a read takes it once, and so is of one moment.
 
     Attributes:
-        indexes: By name. The dict is never changed.
+        indexes: By name, as the writer files objects. The dict is never changed.
+        reads: By name, as readers find objects.
         groups: The groups of the objects.
     """
 
-    __slots__ = ("groups", "indexes")
+    __slots__ = ("groups", "indexes", "reads")
 
     def __init__(
         self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
     ) -> None:
         super().__init__(partitions)
         self.indexes = indexes
+        self.reads: Mapping[str, Index[ObjectT] | NamespaceIndex[ObjectT]] = {
+            name: index if index.function.files_objects else NamespaceIndex(index, groups, partitions)
+            for name, index in indexes.items()
+        }
         self.groups = groups
 
 
@@ -215,7 +221,7 @@ class IndexerRebuild(Generic[ObjectT]):
 
     def _follow(self, fork: IndexFork[ObjectT]) -> None:
         self._indexes.append(fork)
-        if not fork.by_namespace:
+        if fork.function.files_objects:
             self._written.append(fork)
 
     def _own_partition(self, number: int) -> dict[str, ObjectT]:

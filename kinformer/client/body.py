@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import cache
 
 import aiohttp
 
@@ -22,7 +21,7 @@ from kinformer.client.aiohttp_internals import low_watermark, read_whole, transp
 from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 
-__all__ = ["Body", "BodyReader", "Pace", "keep_free_memory"]
+__all__ = ["Body", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
@@ -54,13 +53,16 @@ class Pace:
         return self._row >= _ROW
 
 
-@cache
 def keep_free_memory() -> None:
-    """Make glibc's malloc keep up to 4 MB of free memory instead of returning most of it to the system.
+    """Make glibc's malloc keep up to 4 MB of free memory of this process instead of returning it to the system.
 
-    Its threshold is twice the size of the largest mapped block that was freed (mallopt(3), M_MMAP_THRESHOLD). So this
-    maps and frees one block, once per process, without touching its pages. A program that has set the thresholds keeps
-    them. Other allocators are not affected.
+    Streams allocate and free memory all the time, and memory that was returned costs page faults when it is allocated
+    again. A program that follows busy resources can call this once at its start (docs/cost.md has the effect).
+    kinformer never calls it, because it affects the whole process.
+
+    Malloc's threshold is twice the size of the largest mapped block that was freed (mallopt(3), M_MMAP_THRESHOLD). So
+    this maps and frees one block, without touching its pages. A program that has set the thresholds keeps them. Other
+    allocators are not affected.
     """
     bytes(_MAPPED)
 
@@ -68,15 +70,16 @@ def keep_free_memory() -> None:
 class Body:
     """A response whose head has been read. `read` or `async for` returns its body in chunks as they arrive."""
 
-    __slots__ = ("_cut_is_end", "_pace", "_response", "_what")
+    __slots__ = ("_budget", "_cut_is_end", "_no_json", "_pace", "_response", "_what")
 
     def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
         self._response = response
         self._what = what
         self._cut_is_end = cut_is_end
         self._pace = Pace()
+        self._budget: YieldBudget | None = None
+        self._no_json: type[Exception] | None = None
         read_whole(response.content)
-        keep_free_memory()
 
     @property
     def status(self) -> int:
@@ -91,6 +94,17 @@ class Body:
         """The media type without parameters, in lower case, or "" if the server sent none."""
         return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
+    def expect_json(self, budget: YieldBudget, error: type[Exception]) -> None:
+        """Expect JSON, and yield to the event loop regularly.
+
+        Args:
+            budget: The reader's budget. Waiting is not work, so a read that has waited starts a new slice of it.
+            error: The class of the error to raise if the body is HTML, such as a login page or a proxy's error page
+                with status 200.
+        """
+        self._budget = budget
+        self._no_json = error
+
     async def read(self) -> bytes:
         """Wait for data, and return everything that has arrived, or b"" at the end.
 
@@ -100,6 +114,7 @@ class Body:
             ConnectError: The connection was cut, unless that is a regular end of the body. (A truncated LIST must not
                 look like a short list.)
         """
+        began = SYSTEM.perf()
         if self._pace.is_hurried:
             await self._gather()
         before = SYSTEM.perf()
@@ -109,10 +124,26 @@ class Body:
             if self._cut_is_end:
                 log.debug("%s was cut: %s", self._what, error, reason=error)
                 return b""
-            text = f"{self._what}: the body broke off: {reason_of(error)}"
-            raise ConnectError.of_lost_connection(text) from None
-        self._pace.note(len(chunk), SYSTEM.perf() - before)
+            raise ConnectError.of_lost_connection(f"{self._what}: the body broke off: {reason_of(error)}") from None
+        now = SYSTEM.perf()
+        self._pace.note(len(chunk), now - before)
+        if self._budget is not None:
+            if now - began > _WAITED:
+                self._budget.rested = True
+            elif self._budget.exhausted():
+                await self._budget.pause()
+        if self._no_json is not None and chunk:
+            self._check_json(chunk, self._no_json)
         return chunk
+
+    def _check_json(self, chunk: bytes, error: type[Exception]) -> None:
+        first = chunk.lstrip(b" \t\r\n")[:1]
+        if first:
+            self._no_json = None
+        if first == b"<" or self.content_type == "text/html":
+            got = self.content_type or "HTML"
+            text = f"expected JSON, got {got}: a proxy is answering instead of the API server"
+            raise error(f"{text}: {chunk[:80]!r}")
 
     async def _gather(self) -> None:
         transport = transport_of(self._response)
@@ -158,44 +189,3 @@ class Body:
         transport = transport_of(self._response)
         self._response.close()
         without_close_notify(transport)
-
-
-class BodyReader:
-    """Reads a JSON body chunk by chunk, and yields to the event loop regularly.
-
-    Waiting is not work, so a read that has waited starts a new slice of the budget. HTML with status 200, such as a
-    login page or a proxy's error page, does not come from the API server and raises `no_json`.
-
-    Args:
-        body: The body to read.
-        budget: The reader's budget.
-        no_json: The class of the error to raise if the body is HTML.
-    """
-
-    __slots__ = ("_begun", "_body", "_budget", "_no_json")
-
-    def __init__(self, body: Body, budget: YieldBudget, no_json: type[Exception]) -> None:
-        self._body = body
-        self._budget = budget
-        self._no_json = no_json
-        self._begun = False
-
-    async def read(self) -> bytes:
-        """Return the next chunk, or b"" at the end."""
-        before = SYSTEM.perf()
-        chunk = await self._body.read()
-        if SYSTEM.perf() - before > _WAITED:
-            self._budget.rested = True
-        elif self._budget.exhausted():
-            await self._budget.pause()
-        if not self._begun and chunk:
-            self._begin(chunk)
-        return chunk
-
-    def _begin(self, chunk: bytes) -> None:
-        first = chunk.lstrip(b" \t\r\n")[:1]
-        self._begun = bool(first)
-        if first == b"<" or self._body.content_type == "text/html":
-            kind = self._body.content_type or "HTML"
-            text = f"expected JSON, got {kind}: a proxy is answering instead of the API server"
-            raise self._no_json(f"{text}: {chunk[:80]!r}")

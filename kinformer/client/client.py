@@ -12,7 +12,6 @@ import anyio
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.request_context import note_write
-from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.tasks import Coro
 from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import (
@@ -29,6 +28,7 @@ from kinformer.client.config import (
 from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
+from kinformer.client.single_flight import SingleFlight
 from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.client.upward import wait_for_object
 from kinformer.exceptions import DecodeError
@@ -58,18 +58,15 @@ class Client:
 
     The other constructors are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. They return
     immediately. Entering the client reads files, runs plugins and sets up TLS, and raises ConfigError (with file and
-    field in its message) if that fails. A client can be entered once, belongs to that event loop, and closes
-    everything on exit. Expiring credentials are renewed automatically. Credentials never appear in a repr, error or
-    log message.
+    field) if that fails. A client is entered once, belongs to that event loop, and closes everything on exit. Expiring
+    credentials are renewed automatically. Credentials never appear in a repr, error or log message.
 
     Args:
-        compression: Whether to ask the server to gzip lists and other responses, which it does above 128 KB
-            (apiserver, endpoints/handlers/responsewriters/writers.go). All constructors accept it. "auto", the
-            default, asks for it, as client-go does, unless the server is on this machine (a loopback address) or the
-            kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. Over 100 Mbit/s a
-            compressed list arrived in a seventh of the time, and over 1 Gbit/s in half of it, with less CPU. A watch
-            is not compressed, because each event would be a separate gzip member. The exception is the initial stream
-            of a server that supports it (1.37). See docs/transport.md.
+        compression: "auto", the default, asks the server to gzip lists and other responses above 128 KB, as client-go
+            does (apiserver, endpoints/handlers/responsewriters/writers.go), unless the server is on this machine (a
+            loopback address) or the kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. A
+            watch is not compressed, because each event would be a separate gzip member, except for the initial stream
+            of a server that supports it (1.37). docs/cost.md has the effect.
         rate: The maximum number of requests a second. None, the default, sets no limit, because servers protect
             themselves (API Priority and Fairness). It applies to `request`, `text`, the lists of informers and
             `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have deadlines.
@@ -92,16 +89,11 @@ class Client:
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
         self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
-        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together. 40 by
-        default."""
+        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together."""
 
     @classmethod
     def from_kubeconfig(
-        cls,
-        path: Kubeconfig | None = None,
-        *,
-        context: str | None = None,
-        **options: Unpack[ClientKeywords],
+        cls, path: Kubeconfig | None = None, *, context: str | None = None, **options: Unpack[ClientKeywords]
     ) -> Self:
         """Create a client from a kubeconfig.
 
@@ -112,8 +104,7 @@ class Client:
             **options: See `Client`.
 
         Raises:
-            ConfigError: The path is not a path, but for example the content of a kubeconfig (raised here, not on
-                entering).
+            ConfigError: The path is something else, such as the content of a kubeconfig (raised here, not on entering).
         """
         source = as_source(path)
         return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
@@ -332,7 +323,7 @@ class Client:
         if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
             headers["Accept-Encoding"] = "identity"
         transport = self._opened()
-        exchange = Exchange("GET", _url(transport, path), 0)
+        exchange = Exchange("GET", transport.url(path), 0)
         await transport.connection.credential.authorization()  # a plugin may take longer than a response
         if not watch:
             await self._sender.wait_for_turn(exchange)
@@ -385,8 +376,7 @@ class Client:
         Args:
             resource: The resource, such as `"v1/pods"`.
             key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-            condition: A plain function that takes the object or None, such as the functions in `kinformer.conditions`.
-                Its exceptions propagate.
+            condition: A plain function of the object or None, as in `kinformer.conditions`. Its exceptions propagate.
             timeout: Seconds, or None to wait forever.
             allow_recreate: True to keep waiting if the object is deleted, because another one may get its name.
 
@@ -397,8 +387,7 @@ class Client:
         Raises:
             TimeoutError: The time has passed. The message describes the object's last state and the last error.
             DeletedError: The object existed and was deleted. The message describes its last state.
-            APIError: The server refused twice in a row (a 4xx such as 403). The message describes the object's last
-                state.
+            APIError: The server refused twice in a row (a 4xx such as 403). The message has the object's last state.
             ValueError: The key is not valid for the resource.
             ConfigError: The resource name is invalid.
         """
@@ -432,7 +421,7 @@ class Client:
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
-        exchange = Exchange(method, _url(transport, path), retries)
+        exchange = Exchange(method, transport.url(path), retries)
         check_fences()  # also before a credential is fetched
         await transport.connection.credential.authorization()
 
@@ -459,7 +448,3 @@ class Client:
         if self._connection is None:
             raise RuntimeError("the client has not been entered, so its configuration is unknown; use `async with`")
         return self._connection
-
-
-def _url(transport: Transport, path: str) -> str:
-    return f"{transport.connection.server}{path.partition('?')[0]}"

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.single_flight import SingleFlight
+from kinformer.client.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError
 from kinformer.objects.types import JSON
 
@@ -305,7 +305,7 @@ class _TooMuchOutputError(Exception):
     """A plugin printed more than any credential contains."""
 
 
-class _Program(asyncio.SubprocessProtocol):
+class _PluginProcess(asyncio.SubprocessProtocol):
     """A running program and its output. It is killed if it prints too much."""
 
     _transport: asyncio.SubprocessTransport
@@ -339,7 +339,7 @@ async def _run_program(
     killed after they have stopped reading.)
     """
     transport, program = await asyncio.get_running_loop().subprocess_exec(
-        _Program,
+        _PluginProcess,
         *command,
         env=env,
         stdin=None if interactive else subprocess.DEVNULL,

@@ -94,10 +94,7 @@ def load_default(environ: Mapping[str, str] | None = None) -> Connection:
 
 
 def load_kubeconfig(
-    path: Kubeconfig | None,
-    *,
-    context: str | None = None,
-    environ: Mapping[str, str] | None = None,
+    path: Kubeconfig | None, *, context: str | None = None, environ: Mapping[str, str] | None = None
 ) -> Connection:
     """Load one context of a kubeconfig.
 

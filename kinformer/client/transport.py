@@ -103,6 +103,10 @@ class Transport:
         finally:
             await self.connection.credential.close()
 
+    def url(self, path: str) -> str:
+        """Return the URL of a path without its query, for errors."""
+        return f"{self.connection.server}{path.partition('?')[0]}"
+
     @property
     def host(self) -> str:
         """Host and port of the server."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
@@ -14,8 +14,7 @@ from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, r
 from kinformer.controller.run import ControllerRun
 from kinformer.controller.sources import ControllerSource, Mapper, has_clusters, keys_of_owners
 from kinformer.exceptions import ConfigError
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
@@ -66,11 +65,7 @@ class Controller:
     own_informers: tuple[SharedInformer, ...] = ()
     """Constant: its informers are entered and left by others, such as a factory."""
 
-    def __init__(
-        self,
-        reconcile: ReconcileFunction,
-        **keywords: Unpack[ControllerKeywords],
-    ) -> None:
+    def __init__(self, reconcile: ReconcileFunction, **keywords: Unpack[ControllerKeywords]) -> None:
         self._options = options = options_of(ControllerOptions, "Controller", keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name
         check_callback(reconcile, "reconcile", "request", f"controller {self.name}")
@@ -81,15 +76,13 @@ class Controller:
         )
         self._metrics = ControllerMetrics(self.name, options.metrics)
         self._sources: list[ControllerSource] = []
-        self._main: Collection[Any] | None = None
+        self._main: Collection | None = None
         self._run: ControllerRun | None = None
         self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
-        self._past_waits = 0  # for own writes, in earlier runs
-        self._past_wait_timeouts = 0
 
     # --- sources ------------------------------------------------------------------------------------------
 
-    def for_(self, informer: Collection[Any], predicate: EventFilter | None = None) -> Self:
+    def for_(self, informer: Collection, predicate: EventFilter | None = None) -> Self:
         """Reconcile the objects of this informer: each change of an object triggers its key.
 
         Args:
@@ -107,7 +100,7 @@ class Controller:
         self._main = informer
         return self
 
-    def owns(self, informer: Collection[Any], owner_kind: str, predicate: EventFilter | None = None) -> Self:
+    def owns(self, informer: Collection, owner_kind: str, predicate: EventFilter | None = None) -> Self:
         """Reconcile the owner of these objects when one changes: the owner whose reference has `controller: true`.
 
         Args:
@@ -123,7 +116,7 @@ class Controller:
         mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
-    def watches(self, informer: Collection[Any], mapper: Mapper, predicate: EventFilter | None = None) -> Self:
+    def watches(self, informer: Collection, mapper: Mapper, predicate: EventFilter | None = None) -> Self:
         """Reconcile the keys that `mapper` returns for an object of this informer when that object changes.
 
         Args:
@@ -182,22 +175,13 @@ class Controller:
             raise ConfigError(f"controller {self.name} has no sources; call for_, owns or watches first")
         queue: RateLimitingQueue[str] = RateLimitingQueue(self._limiter, name=self.name, metrics=self._options.metrics)
         self._run = run = ControllerRun(
-            self.name,
-            self.reconcile,
-            self._sources,
-            self._options,
-            self._limiter,
-            self._metrics,
-            queue,
-            self._abandoned,
+            self.name, self.reconcile, self._sources, self._options, self._metrics, queue, self._abandoned
         )
         try:
             await run.run()
         finally:
             self._run = None
             self._abandoned = run.abandoned
-            self._past_waits += run.own_writes.waits
-            self._past_wait_timeouts += run.own_writes.timeouts
 
     def trigger(self, request: str | Request) -> None:
         """Reconcile a key for a reason of the program's own: a webhook, a timer, a change outside the cluster.
@@ -221,19 +205,19 @@ class Controller:
 
     def statistics(self) -> ControllerStatistics:
         """Return the figures of this moment."""
-        run, metrics = self._run, self._metrics
+        run, counts = self._run, self._metrics.counts
         return ControllerStatistics(
             running=run is not None,
             synced=self.synced,
             active=0 if run is None else run.active,
-            reconciles=dict(metrics.outcomes),
-            terminal_errors=metrics.terminal,
-            timeouts=metrics.timeouts,
-            source_errors=metrics.source_errors,
-            own_write_waits=self._past_waits + (0 if run is None else run.own_writes.waits),
-            own_write_timeouts=self._past_wait_timeouts + (0 if run is None else run.own_writes.timeouts),
-            caught_up_waits=metrics.caught_up_waits,
-            caught_up_timeouts=metrics.caught_up_timeouts,
+            reconciles=dict(self._metrics.outcomes),
+            terminal_errors=counts["terminal_errors"],
+            timeouts=counts["timeouts"],
+            source_errors=counts["source_errors"],
+            own_write_waits=counts["own_write_waits"],
+            own_write_timeouts=counts["own_write_timeouts"],
+            caught_up_waits=counts["caught_up_waits"],
+            caught_up_timeouts=counts["caught_up_timeouts"],
             queue=None if run is None else run.queue.statistics(),
         )
 

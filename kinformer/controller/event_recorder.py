@@ -7,7 +7,7 @@ import contextlib
 import random
 import socket
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,22 +63,12 @@ class EventRecorderStatistics:
     dropped: int
 
 
-class _EventMetadata(TypedDict):
-    name: str
-    namespace: str
-
-
-class _SeriesFields(TypedDict):
-    count: int
-    lastObservedTime: str
-
-
 class _EventDocument(TypedDict):
     """An Event as it is sent (api/events/v1/types.go)."""
 
     apiVersion: str
     kind: str
-    metadata: _EventMetadata
+    metadata: dict[str, str]  # name and namespace
     eventTime: str
     reportingController: str
     reportingInstance: str
@@ -151,7 +141,7 @@ class EventRecorder:
         self._closing = False
         self._next_series_check = 0.0
         self._number = 0
-        self._recorded = self._sent = self._folded = self._dropped = 0
+        self._counts: Counter[str] = Counter()
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
@@ -211,7 +201,7 @@ class EventRecorder:
         if type not in ("Normal", "Warning"):
             raise ValueError(f"record: invalid type={type!r}: expected 'Normal' or 'Warning'")
         about, other = _reference_to(regarding), None if related is None else _reference_to(related)
-        self._recorded += 1
+        self._counts["recorded"] += 1
         now = self._clock.loop()
         identity = (about.kind, about.namespace, about.name, about.uid)
         key = (*identity, type, reason, action, None if other is None else (other.kind, other.uid, other.name))
@@ -219,7 +209,7 @@ class EventRecorder:
             self._queue.append(_Job(key, ended, self._documents[key]))
         occurrences, is_news = self._series.occurred(key, now)
         if not is_news:
-            self._folded += 1
+            self._counts["folded"] += 1
             return True
         if occurrences.count == 1 and not self._buckets.take(identity, now):
             self._series.forget(key, occurrences)
@@ -235,12 +225,13 @@ class EventRecorder:
 
     def statistics(self) -> EventRecorderStatistics:
         """Return the counts so far."""
-        return EventRecorderStatistics(self._recorded, self._sent, self._folded, self._dropped)
+        counts = self._counts
+        return EventRecorderStatistics(counts["recorded"], counts["sent"], counts["folded"], counts["dropped"])
 
     def _drop(self, count: int, why: str) -> bool:
         """Count events that are lost, and return False."""
         if count:
-            self._dropped += count
+            self._counts["dropped"] += count
             log.debug("%d events of %s dropped: %s", count, self._controller, why, reason="events_dropped")
         return False
 
@@ -317,7 +308,7 @@ class EventRecorder:
                 return  # an earlier job has sent this count
             try:
                 await self._send(job, is_retry=attempt > 0)
-                self._sent += 1
+                self._counts["sent"] += 1
                 return
             except NotFoundError as error:
                 if known.place is None:  # no such namespace
@@ -337,7 +328,7 @@ class EventRecorder:
 
     def _give_up(self, job: _Job, error: BaseException) -> None:
         self._series.forget(job.key, job.occurrences)
-        self._dropped += 1
+        self._counts["dropped"] += 1
         about = job.document["regarding"]
         key = _utf8(f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")).decode()
         text = "the event %s about %s %s is lost: %s"
@@ -351,7 +342,7 @@ class EventRecorder:
     async def _send(self, job: _Job, *, is_retry: bool) -> None:
         known, document = job.occurrences, job.document
         count, now = known.count, self._clock.loop()
-        series: _SeriesFields | None = None
+        series: dict[str, object] | None = None
         if count > 1:
             wall = self._clock.wall() - (now - known.last)
             series = {"count": count, "lastObservedTime": self._formatted_time(wall)}

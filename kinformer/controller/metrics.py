@@ -50,48 +50,48 @@ class ControllerStatistics:
     queue: QueueStatistics | None = None
 
 
+_COUNTERS = {
+    "errors": ("controller_runtime_reconcile_errors_total", "Reconciles that raised"),
+    "terminal_errors": ("controller_runtime_terminal_reconcile_errors_total", "Reconciles that raised TerminalError"),
+    "timeouts": ("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their timeout"),
+    "source_errors": ("kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
+    "own_write_waits": ("kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
+    "own_write_timeouts": ("kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
+    "caught_up_waits": ("kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
+    "caught_up_timeouts": ("kinformer_controller_caught_up_timeouts_total", "Of these, those in vain"),
+}
+
+
 class ControllerMetrics:
     """Counts for `statistics()`, and for a sink if there is one.
 
     Args:
-        name: Of the controller, the value of the label `controller`.
+        name: The controller's, the value of the label `controller`.
         metrics: The sink, or None.
+
+    Attributes:
+        outcomes: Ended reconciles by outcome.
+        counts: The other counts, by the name of the field of `ControllerStatistics`.
     """
 
     def __init__(self, name: str, metrics: Metrics | None) -> None:
         self.outcomes: Counter[str] = Counter()
-        self.terminal = 0
-        self.timeouts = 0
-        self.source_errors = 0
-        self.caught_up_waits = 0
-        self.caught_up_timeouts = 0
+        self.counts: Counter[str] = Counter()
         self._close_gauges: list[Callable[[], None]] = []
         self._counters: dict[str, Callable[[float], None]] = {}
         self._observe_seconds: Callable[[float], None] | None = None
         self._metrics = metrics
-        self._label = {"controller": name}
-        if metrics is not None:
-            self._instrument(metrics, self._label)
-
-    def _instrument(self, metrics: Metrics, label: dict[str, str]) -> None:
-        prefix = "controller_runtime"
+        self._label = label = {"controller": name}
+        if metrics is None:
+            return
         for outcome in OUTCOMES:
             self._counters[outcome] = metrics.counter(
-                f"{prefix}_reconcile_total", "Reconciles by result", {**label, "result": outcome}
+                "controller_runtime_reconcile_total", "Reconciles by result", {**label, "result": outcome}
             )
-        for name, counter, text in (
-            ("errors", f"{prefix}_reconcile_errors_total", "Reconciles that raised"),
-            ("terminal", f"{prefix}_terminal_reconcile_errors_total", "Reconciles that raised a TerminalError"),
-            ("timeout", f"{prefix}_reconcile_timeouts_total", "Reconciles that took longer than their timeout"),
-            ("source", "kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
-            ("wait", "kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
-            ("wait_timeout", "kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
-            ("caught_up", "kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
-            ("caught_up_timeout", "kinformer_controller_caught_up_timeouts_total", "Of these, those in vain"),
-        ):
-            self._counters[name] = metrics.counter(counter, text, label)
+        for counted, (counter, text) in _COUNTERS.items():
+            self._counters[counted] = metrics.counter(counter, text, label)
         self._observe_seconds = metrics.histogram(
-            f"{prefix}_reconcile_time_seconds", "Seconds that a reconcile takes", label, _BUCKETS
+            "controller_runtime_reconcile_time_seconds", "Seconds that a reconcile takes", label, _BUCKETS
         )
 
     def open(self, workers: int, active: Callable[[], int]) -> None:
@@ -110,42 +110,19 @@ class ControllerMetrics:
             close()
         self._close_gauges.clear()
 
-    def reconcile_ended(self, outcome: str, seconds: float, kind: str = "") -> None:
-        """Count a reconcile that has ended; `kind` is "terminal" or "timeout" for such an error."""
+    def count(self, name: str) -> None:
+        """Count one of what the field `name` of `ControllerStatistics` counts."""
+        self.counts[name] += 1
+        if name in self._counters:
+            self._counters[name](1)
+
+    def reconcile_ended(self, outcome: str, seconds: float, error: str = "") -> None:
+        """Count a reconcile that has ended; `error` is "terminal_errors" or "timeouts" for such a one."""
         self.outcomes[outcome] += 1
-        self.terminal += kind == "terminal"
-        self.timeouts += kind == "timeout"
         if self._observe_seconds is not None:
             self._observe_seconds(seconds)
             self._counters[outcome](1)
-            if outcome == "error":
-                self._counters["errors"](1)
-            if kind:
-                self._counters[kind](1)
-
-    def source_failed(self) -> None:
-        """Count an event for which a predicate or a mapper raised."""
-        self.source_errors += 1
-        self._count_one("source")
-
-    def own_write_wait_began(self) -> None:
-        """Count a key that waits until the cache has seen its own writes."""
-        self._count_one("wait")
-
-    def own_write_wait_timed_out(self) -> None:
-        """Count a key whose own writes were not seen in time."""
-        self._count_one("wait_timeout")
-
-    def catching_up_began(self) -> None:
-        """Count a call of `Request.caught_up` that has to wait."""
-        self.caught_up_waits += 1
-        self._count_one("caught_up")
-
-    def catching_up_timed_out(self) -> None:
-        """Count one that has waited in vain."""
-        self.caught_up_timeouts += 1
-        self._count_one("caught_up_timeout")
-
-    def _count_one(self, name: str) -> None:
-        if name in self._counters:
-            self._counters[name](1)
+        if outcome == "error":
+            self.count("errors")
+        if error:
+            self.count(error)

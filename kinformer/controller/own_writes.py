@@ -18,7 +18,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
@@ -96,10 +96,6 @@ class OwnWrites:
         informers: Returns those of the controller, of one cluster or, for "", of all; writes to other resources do not
             count.
         clusters: Keys may begin with the name of a cluster.
-
-    Attributes:
-        waits: Waits of a key so far.
-        timeouts: Waits of `WAIT_LIMIT` seconds in which the cache did not show its writes.
     """
 
     def __init__(self, informers: Callable[[str], Iterable[SharedInformer]], *, clusters: bool = False) -> None:
@@ -109,8 +105,6 @@ class OwnWrites:
         self._kinds: WeakKeyDictionary[SharedInformer, tuple[str, str]] = WeakKeyDictionary()
         self._pending: dict[str, list[_PendingWrite]] = {}
         self._sweep_above = _SWEEP_ABOVE
-        self.waits = 0
-        self.timeouts = 0
 
     def note_request(self, key: str, write: Write) -> None:
         """Note a request that `Client` made in a reconcile of `key`."""
@@ -216,20 +210,21 @@ class OwnWrites:
             del self._pending[key]
         return bool(left)
 
-    async def wait(self, key: str) -> None:
-        """Wait until all writes of `key` have been seen, or are given up: 10 s at most for all of them together."""
-        self.waits += 1
+    async def wait(self, key: str) -> bool:
+        """Wait until all writes of `key` have been seen; return False if they are given up after 10 s in all."""
+        is_seen = True
         try:
             async with asyncio.timeout(WAIT_LIMIT):
                 for write in self._pending.get(key, ()):
                     await self._wait_for_write(key, write)
         except TimeoutError:
-            self.timeouts += 1
+            is_seen = False
             text = "%s: its own writes have not come back within %g s; it is reconciled without them"
             log.warning(text, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
             log.debug("%s: not waiting for its writes: the informer has been left", key, key=key, reason="stopped")
         self._pending.pop(key, None)
+        return is_seen
 
     async def catch_up(self, key: str, timeout: float) -> None:
         """Wait within a reconcile of `key` until its writes so far have been seen.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
@@ -20,9 +21,9 @@ from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
-from kinformer.informer.core import CollectionCore, core_of
+from kinformer.informer.collection import core_of
+from kinformer.informer.core import CollectionCore
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
-from kinformer.workqueue.rate_limiters import RateLimiter
 
 __all__ = ["ControllerRun"]
 
@@ -50,7 +51,6 @@ class ControllerRun:
         reconcile: ReconcileFunction,
         sources: Sequence[ControllerSource],
         options: ControllerOptions,
-        limiter: RateLimiter[str],
         metrics: ControllerMetrics,
         queue: RateLimitingQueue[str],
         abandoned: Mapping[str, asyncio.Task[None]],
@@ -58,7 +58,6 @@ class ControllerRun:
         self._name = name
         self._reconcile = reconcile
         self._options = options
-        self._limiter = limiter
         self._metrics = metrics
         self.queue = queue
         self.synced = False
@@ -69,17 +68,15 @@ class ControllerRun:
         )
         self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
+        failed = partial(metrics.count, "source_errors")
         self._feeds = [
-            SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=clusters, completes=completes)
-            for source in sources
+            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes) for source in sources
         ]
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._task_crashed)
-        self._leaving = False
-        self._resource = next((feed.informer.name for feed in self._feeds), "")
         self._logged = LogOnce()
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -87,6 +84,10 @@ class ControllerRun:
     def active(self) -> int:
         """Reconciles under way."""
         return len(self._active)
+
+    @property
+    def _resource(self) -> str:
+        return next((feed.informer.name for feed in self._feeds), "")
 
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
         """Have a key reconciled, after the debounce if there is one."""
@@ -128,7 +129,7 @@ class ControllerRun:
         if not self._end.done():
             self._end.set_exception(error)
             self._end.exception()  # read here, because no task awaits it if the run is being cancelled
-        elif isinstance(error, LeadershipLostError) or (self._leaving and isinstance(error, KinformerError)):
+        elif isinstance(error, LeadershipLostError) or (self.queue.shutting_down and isinstance(error, KinformerError)):
             log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # the informers leave too
         else:
             log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
@@ -153,7 +154,6 @@ class ControllerRun:
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
         """Take no new key; let reconciles end within the deadline; then cancel them once."""
-        self._leaving = True
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
         for task in producers:
@@ -188,7 +188,7 @@ class ControllerRun:
                 continue
             if self.own_writes.is_behind(key) or self._is_deriving:
                 self._free_workers.release()
-                self._metrics.own_write_wait_began()
+                self._metrics.count("own_write_waits")
                 self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
                 continue
             task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
@@ -213,11 +213,9 @@ class ControllerRun:
 
     async def _wait_for_own_writes(self, key: str) -> None:
         # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.
-        before = self.own_writes.timeouts
-        await self.own_writes.wait(key)
+        if not await self.own_writes.wait(key):
+            self._metrics.count("own_write_timeouts")
         await self._derive_rest()
-        if self.own_writes.timeouts > before:
-            self._metrics.own_write_wait_timed_out()
         self.queue.add(key, priority=self.queue.priority(key))
 
     @property
@@ -236,12 +234,12 @@ class ControllerRun:
         if not self.own_writes.is_behind(key):
             await self._derive_rest()
             return
-        self._metrics.catching_up_began()
+        self._metrics.count("caught_up_waits")
         try:
             await self.own_writes.catch_up(key, timeout)
             await self._derive_rest()
         except TimeoutError:
-            self._metrics.catching_up_timed_out()
+            self._metrics.count("caught_up_timeouts")
             raise
 
     async def _reconcile_key(self, key: str) -> None:
@@ -289,7 +287,7 @@ class ControllerRun:
     def _failed(self, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False) -> None:
         key, why = request.key, ", ".join(map(str, request.reasons))
         if isinstance(error, TerminalError):
-            self._metrics.reconcile_ended("error", seconds, "terminal")
+            self._metrics.reconcile_ended("error", seconds, "terminal_errors")
             self.queue.forget(key)
             self._logged.forget(key)  # it runs again only when something has changed, so its next failure is news
             text = "controller %s: %s failed and is not retried (%s): %s"
@@ -297,8 +295,8 @@ class ControllerRun:
             cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
             self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
             return
-        self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
-        delay = self._limiter.when(key)
+        self._metrics.reconcile_ended("error", seconds, "timeouts" if timed_out else "")
+        delay = self.queue.limiter.when(key)
         if isinstance(error, APIError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, RETRY_AFTER_CAP))
         self._note_reason(key, _RETRY)

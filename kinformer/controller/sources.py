@@ -7,14 +7,12 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
@@ -38,7 +36,7 @@ class ControllerSource:
         predicate: Chooses the events that count; None: all.
     """
 
-    informer: Collection[Any]
+    informer: Collection
     mapper: Mapper | None = None
     predicate: EventFilter | None = None
 

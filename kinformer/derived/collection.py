@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from kinformer.cache.lister import Lister
 from kinformer.derived.engine import Engine
@@ -11,13 +11,12 @@ from kinformer.derived.entries import ValuesByKey, ValueView, value_of
 from kinformer.derived.metrics import DerivedStatistics
 from kinformer.derived.values import ValueIndexers, over_values
 from kinformer.informer.collection import CollectionFace
+from kinformer.objects.types import ObjectT
 
 __all__ = ["DerivedCollection"]
 
-V = TypeVar("V")
 
-
-class DerivedCollection(CollectionFace[V], Generic[V]):
+class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
     """A collection that is computed from others, and follows them; made by `derive` and the short forms beside it.
 
     ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits until everything that it reads is
@@ -42,9 +41,9 @@ class DerivedCollection(CollectionFace[V], Generic[V]):
         self.name = engine.name
         if indexers:
             engine.values.add_indexers(indexers)
-        self.indexer: ValueView[V] = ValueView(engine.values.indexer)
-        self.lister: Lister[V] = Lister(self.indexer)
-        self.by_key: Mapping[str, V] = ValuesByKey(self.indexer)
+        self.indexer: ValueView[ObjectT] = ValueView(engine.values.indexer)
+        self.lister: Lister[ObjectT] = Lister(self.indexer)
+        self.by_key: Mapping[str, ObjectT] = ValuesByKey(self.indexer)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.tap import Change, ComputedCore, Source, Tap
+from kinformer.derived.tap import ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.metrics import Metrics
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 
@@ -40,7 +40,7 @@ class Engine(ComputedCore):
         circle: Raised when it was about to read itself, directly or not; it ends by that.
     """
 
-    def __init__(self, name: str, collections: tuple[Collection[Any], ...]) -> None:
+    def __init__(self, name: str, collections: tuple[Collection, ...]) -> None:
         self.values = Values()
         self.values.wake = self.wake
         super().__init__(
@@ -114,7 +114,7 @@ class Engine(ComputedCore):
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def source_of(self, collection: Collection[Any]) -> Source:
+    def source_of(self, collection: Collection) -> Source:
         """Return a collection as this reads it; one of the program's own is mirrored."""
         core = core_of(collection)
         if core is None:
@@ -309,7 +309,7 @@ class Engine(ComputedCore):
         """True if changes have been taken that are not in the values yet."""
 
     @abstractmethod
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         """Note what a change concerns."""
 
     @abstractmethod

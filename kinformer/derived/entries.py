@@ -17,6 +17,7 @@ from kinformer.objects.types import KeyedValue, TrackedValue
 
 __all__ = [
     "Entry",
+    "EntryChange",
     "Joined",
     "ValueView",
     "ValuesByKey",
@@ -33,6 +34,9 @@ R = TypeVar("R")
 
 Entry: TypeAlias = Any
 """An object of an informer, or the value of a derived collection with its key."""
+
+EntryChange: TypeAlias = tuple[str, Entry, Entry]
+"""The key, the entry before (None: there was none), the entry now (None: there is none)."""
 
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector asks objects of the type what they refer to
 _PARTS = 16  # parts of a tuple that are looked at; longer ones are few, or were looked at by the collector

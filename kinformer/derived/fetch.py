@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kinformer.cache.lister import Selector
-from kinformer.derived.reads import ALL, KEY, OWNER, Read, Reads, by_index
-from kinformer.derived.tap import OWNER_INDEX, Tap
+from kinformer.derived.reads import ALL, KEY, OWNER, OWNER_INDEX, Read, Reads, by_index
 from kinformer.informer.collection import Collection
 from kinformer.objects.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from kinformer.derived.tap import Tap
 
 __all__ = ["Fetch", "NotReady"]
 
@@ -34,7 +36,7 @@ class Fetch:
     again.
     """
 
-    def __init__(self, reads: Reads, tap_of: Callable[[Collection[Any]], Tap]) -> None:
+    def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap]) -> None:
         self.read: list[Read] | None = None
         self._reads = reads
         self._tap_of = tap_of
@@ -54,7 +56,7 @@ class Fetch:
     ) -> list[T]: ...
     def __call__(
         self,
-        collection: Collection[Any],
+        collection: Collection,
         /,
         *,
         key: str | None = None,

@@ -9,11 +9,11 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import Joined, value_of
+from kinformer.derived.entries import EntryChange, Joined, value_of
 from kinformer.derived.fetch import Fetch, NotReady
 from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.informer.collection import Collection
 
@@ -42,7 +42,7 @@ class FunctionEngine(Engine):
         failures: The number of times that it raised.
     """
 
-    def __init__(self, name: str, primary: Collection[Any], function: Function, *, fetches: bool, many: bool) -> None:
+    def __init__(self, name: str, primary: Collection, function: Function, *, fetches: bool, many: bool) -> None:
         super().__init__(name, (primary,))
         self.runs = 0
         self.failures = 0
@@ -57,14 +57,14 @@ class FunctionEngine(Engine):
         self._marking: deque[Iterator[str]] = deque()  # keys that changes concern, if these are many
         self._blocked: dict[Tap, dict[str, None]] = {}
         self._tap_by_id: dict[int, Tap] = {}  # by the id of the collection that a function fetches from
-        self._kept: list[Collection[Any]] = []  # these collections, so that no other gets one of the ids
+        self._kept: list[Collection] = []  # these collections, so that no other gets one of the ids
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def _tap_of(self, collection: Collection[Any]) -> Tap:
+    def _tap_of(self, collection: Collection) -> Tap:
         tap = self._tap_by_id.get(id(collection))
         if tap is None:
             source = self.source_of(collection)
@@ -95,7 +95,7 @@ class FunctionEngine(Engine):
     def _is_waiting(self) -> bool:
         return bool(self._blocked)
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         if tap is self.taps[0]:
             self._dirty.add(change[0])
         if self.reads.has(tap.number):
@@ -116,14 +116,7 @@ class FunctionEngine(Engine):
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
-        left = _LOOK
-        while self._dirty:
-            self._run(self._dirty.take())
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
+        self._dirty.drain(self._run, budget, _LOOK)
         # What it waits for, and is complete, has work itself: it comes first, and this again after it.
         return not self._is_behind
 

@@ -9,8 +9,8 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import Entry, value_of
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.entries import Entry, EntryChange, value_of
+from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.informer.collection import Collection
 
@@ -51,7 +51,7 @@ class GroupEngine(Engine):
         function: Returns the groups of an object: one, several, or none.
     """
 
-    def __init__(self, name: str, source: Collection[Any], function: Callable[[Any], Names]) -> None:
+    def __init__(self, name: str, source: Collection, function: Callable[[Any], Names]) -> None:
         super().__init__(name, (source,))
         self._view = self._sources[0].view
         self._function = function
@@ -68,7 +68,7 @@ class GroupEngine(Engine):
     def _is_behind(self) -> bool:
         return bool(self._dirty)
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         key, _, entry = change
         before = self._filed.get(key, ())
         names = () if entry is None else self._names(key, entry)
@@ -105,18 +105,12 @@ class GroupEngine(Engine):
         return names
 
     def _compute(self, budget: YieldBudget) -> bool:
-        left = _LOOK
-        while self._dirty:
-            name = self._dirty.take()
-            group = self._groups.get(name)
-            if group is None:
-                self.values.remove(name)
-            else:
-                members = group.members
-                self.values.set(name, tuple([value_of(members[key]) for key in group.keys]))
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
-        return not self._dirty
+        return self._dirty.drain(self._set, budget, _LOOK)
+
+    def _set(self, name: str) -> None:
+        group = self._groups.get(name)
+        if group is None:
+            self.values.remove(name)
+        else:
+            members = group.members
+            self.values.set(name, tuple([value_of(members[key]) for key in group.keys]))

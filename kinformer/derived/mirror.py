@@ -34,7 +34,7 @@ class MirrorCore(CollectionCore):
         collection: It has the members of `Collection`; entered and left by its owner.
     """
 
-    def __init__(self, collection: Collection[Any]) -> None:
+    def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._values = Values()
         super().__init__(

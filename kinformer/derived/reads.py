@@ -11,15 +11,16 @@ from typing import Any, TypeGuard, cast
 
 from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, stored
 from kinformer.cache.store import new_partitions
-from kinformer.derived.entries import labels_of, namespace_of, owners_of
+from kinformer.derived.entries import EntryChange, labels_of, namespace_of, owners_of
 from kinformer.objects.selectors import LabelSelector
 
-__all__ = ["ALL", "KEY", "OWNER", "SELECTOR", "Change", "Read", "Reads", "by_index"]
+__all__ = ["ALL", "KEY", "OWNER", "OWNER_INDEX", "SELECTOR", "Read", "Reads", "by_index"]
 
 KEY, ALL, OWNER, SELECTOR = "key", "all", "owner", "selector"
 _INDEX = "index "
 
-Change = tuple[str, Any, Any]  # the key, the entry before (None: there was none), the entry now (None: there is none)
+OWNER_INDEX = "kinformer.owner"
+"""The name of the index by the uids of owners, which is added to a collection that is read by owner."""
 
 
 def by_index(name: str) -> str:
@@ -100,7 +101,7 @@ class Reads:
         if key in self._of[hash(key) & 255]:
             self.record(key, ())
 
-    def concerned(self, source: int, change: Change) -> Iterator[str]:
+    def concerned(self, source: int, change: EntryChange) -> Iterator[str]:
         """The keys of the values that a change in a collection concerns, some of them perhaps twice."""
         kinds = self._kinds.get(source)
         if not kinds:

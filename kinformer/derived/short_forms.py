@@ -17,6 +17,7 @@ from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.objects.json_path import PathIndex
+from kinformer.objects.types import ObjectT
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["UnionCollection", "derive", "filtered", "group_by", "join", "mapped", "union"]
@@ -45,13 +46,13 @@ def derive(
     indexers: Mapping[str, IndexFunc[V] | str] | None = None,
 ) -> DerivedCollection[V]: ...
 def derive(
-    primary: Collection[Any],
+    primary: Collection,
     function: Callable[[Any, Fetch], Any],
     *,
     name: str | None = None,
     many: bool = False,
     indexers: Mapping[str, IndexFunc[Any] | str] | None = None,
-) -> DerivedCollection[Any]:
+) -> DerivedCollection:
     """Derive a collection: what a function makes of each object of another, and of what it fetches for it.
 
     ::
@@ -140,8 +141,8 @@ def join(
     left: Collection[T], right: Collection[R], *, on: str, name: str | None = None
 ) -> DerivedCollection[Joined[T, tuple[R, ...]]]: ...
 def join(
-    left: Collection[Any], right: Collection[Any], *, on: Callable[[Any], str | None] | str, name: str | None = None
-) -> DerivedCollection[Any]:
+    left: Collection, right: Collection, *, on: Callable[[Any], str | None] | str, name: str | None = None
+) -> DerivedCollection:
     """Derive each object of one collection with what belongs to it in another.
 
     ::
@@ -189,7 +190,7 @@ def union(*members: Collection[T], name: str | None = None) -> DerivedCollection
 def union(
     members: Mapping[str, Collection[T]], /, *, name: str | None = None, away_after: float = AWAY_AFTER
 ) -> UnionCollection[T]: ...
-def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER) -> DerivedCollection[Any]:
+def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER) -> DerivedCollection:
     """Derive one collection of all objects of several.
 
     ::
@@ -207,16 +208,16 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
         ConfigError: There is no member; a name is empty or has a slash.
     """
     if len(members) == 1 and isinstance(members[0], Mapping):
-        named: Mapping[str, Collection[Any]] = members[0]
+        named: Mapping[str, Collection] = members[0]
         return UnionCollection(UnionEngine(name or f"union of {', '.join(named)}", named, away_after=away_after))
     if not members:
         raise ConfigError("union: got no collection; pass some, or a mapping of names to collections")
-    listed: Sequence[Collection[Any]] = members
+    listed: Sequence[Collection] = members
     text = name or f"union of {', '.join(member.name for member in listed)}"
     return DerivedCollection(UnionEngine(text, tuple(listed)))
 
 
-class UnionCollection(DerivedCollection[V]):
+class UnionCollection(DerivedCollection[ObjectT]):
     """The union of collections by name, such as clusters; members come and go while it runs.
 
     The key of a value is the name of its member and the key that it has there: `"east/default/web-1"`, and without a

@@ -10,20 +10,16 @@ from itertools import islice
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.derived.entries import Entry, ValueView, owners_of
-from kinformer.informer.collection import Collection
+from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
+from kinformer.derived.reads import OWNER_INDEX
+from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 
-__all__ = ["OWNER_INDEX", "Change", "ComputedCore", "Source", "Tap"]
-
-OWNER_INDEX = "kinformer.owner"
-"""The name of the index by the uids of owners, which is added to a collection that is read by owner."""
+__all__ = ["ComputedCore", "Source", "Tap"]
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
-
-Change = tuple[str, Entry, Entry]
 
 
 class ComputedCore(CollectionCore):
@@ -72,11 +68,13 @@ class Source:
 
     __slots__ = ("_collection", "computed", "core", "indexer", "view")
 
-    def __init__(self, collection: Collection[Any], core: CollectionCore) -> None:
+    def __init__(self, collection: Collection, core: CollectionCore) -> None:
         self._collection = collection  # kept, so that no other collection gets its id
         self.core = core
         self.computed = core if isinstance(core, ComputedCore) else None
-        self.indexer: Any = getattr(collection, "indexer", None) or ValueView(core.publisher.cache)
+        face: Any = collection
+        # A class of the program may have something else under this name.
+        self.indexer: Any = face.indexer if core_of(face) is core else ValueView(core.publisher.cache)
         self.view: Callable[[Any], Any] = self.indexer.view
 
     @property
@@ -212,7 +210,7 @@ class Tap:
         """True if nothing waits here."""
         return not self._calls and not self._replays
 
-    def take(self, count: int) -> Iterable[Change]:
+    def take(self, count: int) -> Iterable[EntryChange]:
         """Take up to `count` changes: the state that there was first, then what came after it."""
         while self._replays:
             taken = [(entry.key, None, entry) for entry in islice(self._replays[0], count)]
@@ -223,7 +221,7 @@ class Tap:
         return [_change(calls.popleft()) for _ in range(min(count, len(calls)))]
 
 
-def _change(call: Notification) -> Change:
+def _change(call: Notification) -> EntryChange:
     kind, key, old, new, _ = call
     if kind == DELETE:
         return key, old, None

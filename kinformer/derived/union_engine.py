@@ -11,8 +11,8 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import value_of
-from kinformer.derived.tap import Change, Source, Tap
+from kinformer.derived.entries import EntryChange, value_of
+from kinformer.derived.tap import Source, Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
@@ -81,11 +81,7 @@ class UnionEngine(Engine):
     """
 
     def __init__(
-        self,
-        name: str,
-        members: Mapping[str, Collection[Any]] | tuple[Collection[Any], ...],
-        *,
-        away_after: float = AWAY_AFTER,
+        self, name: str, members: Mapping[str, Collection] | tuple[Collection, ...], *, away_after: float = AWAY_AFTER
     ) -> None:
         super().__init__(name, members if isinstance(members, tuple) else tuple(members.values()))
         self.has_members = isinstance(members, Mapping)
@@ -112,7 +108,7 @@ class UnionEngine(Engine):
             self._next_look.cancel()
         super()._stop(error)
 
-    def add(self, name: str, member: Collection[Any]) -> None:
+    def add(self, name: str, member: Collection) -> None:
         """Add a member while it runs; its objects come as adds when it is complete.
 
         Raises:
@@ -125,7 +121,7 @@ class UnionEngine(Engine):
             raise ConfigError(f"union: {self.name} has a member {name!r} already")
         self._file(name, self._tap(self.source_of(member), with_state=True))
 
-    def replace(self, name: str, member: Collection[Any]) -> None:
+    def replace(self, name: str, member: Collection) -> None:
         """Have another collection take the place of a member; the values change when that is complete.
 
         Raises:
@@ -252,7 +248,7 @@ class UnionEngine(Engine):
         is_due = any(member.follows_another and member.tap.is_synced for member in self._members.values())
         return bool(self._dirty or self._sweeps) or is_due
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         if self.has_members:
             member = self._members[self._name_of[tap]]
             if not member.follows_another:  # else all of its keys are marked once it is complete
@@ -286,15 +282,7 @@ class UnionEngine(Engine):
                 if budget.exhausted():
                     return False
             self._sweeps.popleft()
-        left = _LOOK
-        while self._dirty:
-            self._set(self._dirty.take())
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
-        return not self._dirty
+        return self._dirty.drain(self._set, budget, _LOOK)
 
     def _set(self, key: str) -> None:
         entry: Any = None

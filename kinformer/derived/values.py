@@ -46,6 +46,21 @@ class KeyQueue:
         del self._keys[key]
         return key
 
+    def drain(self, compute: Callable[[str], None], budget: YieldBudget, look: int) -> bool:
+        """Call `compute` with each key, until none waits or the budget is exhausted; return True if none waits.
+
+        Args:
+            compute: May add keys.
+            budget: The time that this may take.
+            look: The number of keys between two looks at the clock.
+        """
+        while self._keys:
+            for _ in range(min(look, len(self._keys))):
+                compute(self.take())
+            if budget.exhausted():
+                break
+        return not self._keys
+
     def __len__(self) -> int:
         return len(self._keys)
 

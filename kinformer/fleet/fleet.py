@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 from kinformer._runtime.life import FirstSync, Life
 from kinformer._runtime.logs import get_logger
@@ -136,7 +136,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
     @classmethod
     def from_secrets(
         cls,
-        secrets: Collection[Any],
+        secrets: Collection,
         *,
         key: str = "kubeconfig",
         cluster_of: Callable[[KubeObject], str | None] = lambda secret: secret.name,
@@ -279,9 +279,9 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self,
         resource: str | GroupVersionResource,
         *,
-        indexers: Indexers[Any] | None = None,
+        indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> UnionCollection[KubeObject[Any]]:
+    ) -> UnionCollection[KubeObject]:
         """Return the union of a resource of all clusters, also of those that come later; asking twice returns the same.
 
         Keys begin with the name of a cluster: `"east/default/web-1"`. It is entered and left with the fleet.
@@ -341,7 +341,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self._core.life.require_running("union_of")
         return self._added(FleetUnion(name, make, away_after=self._away_after, indexers=indexers))
 
-    async def release(self, union: UnionCollection[Any]) -> None:
+    async def release(self, union: UnionCollection) -> None:
         """Give a union back. The last holder to do so ends it, and the informers that were made for it.
 
         Raises:
@@ -366,7 +366,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
             for cluster in list(self.values()):
                 await one.release(cluster)
 
-    def _added(self, one: FleetUnion) -> UnionCollection[Any]:
+    def _added(self, one: FleetUnion) -> UnionCollection:
         if self._core.life.has_begun:
             self._unions.begin(one, self._roster)
         self._unions.each.append(one)
@@ -391,6 +391,6 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return f"<Fleet {self.name}: {', '.join(self) or 'no cluster'}>"
 
 
-def _informer_of(resource: GroupVersionResource, options: ResourceKeywords, cluster: Cluster) -> Collection[Any]:
-    found: Collection[Any] = cluster.factory.for_resource(resource, **options)
+def _informer_of(resource: GroupVersionResource, options: ResourceKeywords, cluster: Cluster) -> Collection:
+    found: Collection = cluster.factory.for_resource(resource, **options)
     return found

@@ -90,6 +90,7 @@ class ClusterKeeper:
         self._defaults = defaults
         self._owner = owner
         self._ending = asyncio.Event()
+        self._waiter: asyncio.Future[Cluster] | None = None
 
     def start(self, tasks: Tasks) -> None:
         """Connect, in a task of `tasks`."""
@@ -101,6 +102,20 @@ class ClusterKeeper:
         self._ending.set()
         if self.cluster is None and self.task is not None:
             self.task.cancel()
+
+    async def connected(self) -> Cluster:
+        """Wait for the cluster, and return it; raises the error that its owner tells. One waiter at a time."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        return await self._waiter
+
+    def tell(self, outcome: Cluster | Exception) -> None:
+        """Have the waiter, if there is one, go on with the cluster or an error."""
+        if self._waiter is None or self._waiter.done():
+            return
+        if isinstance(outcome, Exception):
+            self._waiter.set_exception(outcome)
+        else:
+            self._waiter.set_result(outcome)
 
     def note(self, error: BaseException) -> None:
         """Count a failure, and show it."""

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from kinformer.fleet.keeper import ClusterHealth
-from kinformer.fleet.roster import FleetStatistics
+from kinformer.informer.collection import FollowedClusters
 from kinformer.informer.metrics import CollectionMetrics
 from kinformer.metrics import MetricFamily, Metrics
 
 __all__ = ["FleetMetrics"]
 
 _STATES = ("live", "away", "connecting", "failed")
-
-
-class _Measured(Protocol):
-    """The parts of a fleet that metrics read, from any thread."""
-
-    name: str
-
-    @property
-    def has_synced(self) -> bool: ...
-    @property
-    def source_error(self) -> BaseException | None: ...
-    def health(self) -> Mapping[str, ClusterHealth]: ...
-    def statistics(self) -> FleetStatistics: ...
 
 
 class FleetMetrics(CollectionMetrics):
@@ -37,7 +23,7 @@ class FleetMetrics(CollectionMetrics):
         fleet: The fleet to measure.
     """
 
-    def __init__(self, sink: Callable[[], Metrics | None], fleet: _Measured) -> None:
+    def __init__(self, sink: Callable[[], Metrics | None], fleet: FollowedClusters) -> None:
         super().__init__(fleet.name, sink, "kinformer_fleet_", label="fleet")
         self._fleet = fleet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -56,6 +56,48 @@ class RosterOwner(Protocol):
     def first_known(self, roster: Roster, /) -> None: ...
 
 
+class _FirstClusters:
+    """Waits for the first clusters, but not for long.
+
+    Args:
+        away_after: Seconds after which those that are not connected are no longer waited for.
+        on_settled: Called once each has been connected, or has failed, or is away.
+    """
+
+    def __init__(self, away_after: float, on_settled: Callable[[], None]) -> None:
+        self.settled = Latch()
+        self._away_after = away_after
+        self._on_settled = on_settled
+        self._opening: set[str] = set()  # those that have neither been connected nor failed
+        self._patience: asyncio.TimerHandle | None = None
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Begin to wait; only the first call has an effect."""
+        if self._patience is None and not self.settled.is_open:
+            self._opening = set(names)
+            self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
+
+    def forget(self, name: str) -> None:
+        """Wait for this cluster no more."""
+        self._opening.discard(name)
+
+    def check(self) -> None:
+        """Settle if there is none left to wait for."""
+        if self._patience is not None and not self._opening:
+            self._settle()
+
+    def cancel(self) -> None:
+        """Let the time pass without effect."""
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def _settle(self) -> None:
+        self.cancel()
+        if not self.settled.is_open:
+            self.settled.open()
+            self._on_settled()
+
+
 class Roster:
     """The clusters of a fleet. It follows a source, and owns the keepers of the clusters.
 
@@ -71,7 +113,6 @@ class Roster:
         open: The clusters that are connected, by name.
         source_error: Why the source cannot be read at present; None if it can.
         tasks: Those of the clusters.
-        settled: Open once each of the first clusters has been connected, or has failed, or is away.
     """
 
     def __init__(
@@ -79,23 +120,19 @@ class Roster:
     ) -> None:
         self.open: dict[str, ClusterKeeper] = {}
         self.source_error: BaseException | None = None
-        self.settled = Latch()
         self._name = name
         self.source = source
         self._defaults = defaults
-        self._away_after = away_after
         self._owner = owner
         self._wanted: dict[str, ClusterKeeper] = {}  # the newest keeper of each cluster that there should be
         self._of_program: set[str] = set()
         self._failed: Mapping[str, Exception] = {}  # what the source says is wrong, by name
-        self._waiters: dict[ClusterKeeper, asyncio.Future[Cluster]] = {}
         self._counts: Counter[str] = Counter()
         self._logged = LogOnce()
         self.tasks = Tasks(self._crashed)
         self._starting = OneByOne(self._start, self.tasks, f"kinformer fleet {name}: clusters")
         self._following: asyncio.Task[None] | None = None
-        self.opening: set[str] = set()  # of the first clusters those that have neither been connected nor failed
-        self._patience: asyncio.TimerHandle | None = None
+        self._first = _FirstClusters(away_after, lambda: owner.first_known(self))
         self._is_left = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -104,9 +141,9 @@ class Roster:
         """Begin to follow the source."""
         if isinstance(self.source, GivenClusters):
             given = self.source.desired.clusters
-            self._expect(given)
+            self._first.expect(given)
             self._starting.add([self._want(name, wanted) for name, wanted in given.items()])
-            self._check_settled()
+            self._first.check()
             return
         with unfenced():  # it may be started by a leader's body, and outlive that
             self._following = self.tasks.start(self._follow(), f"kinformer fleet {self._name}")
@@ -115,15 +152,14 @@ class Roster:
         """Follow the source no more; nothing joins from here on."""
         self._is_left = True
         self._starting.clear()
-        if self._patience is not None:
-            self._patience.cancel()
+        self._first.cancel()
         if self._following is not None:
             await self.tasks.cancel([self._following])
 
     async def leave_clusters(self, deadline: float) -> None:
         """Leave all clusters, within `deadline` on the loop's clock."""
+        keepers = {*self._wanted.values(), *self.open.values()}
         try:
-            keepers = {*self._wanted.values(), *self.open.values()}
             for keeper in keepers:
                 keeper.end()
             await self.tasks.finish(self.tasks.running, deadline)
@@ -132,9 +168,8 @@ class Roster:
             self.open.clear()
             error = StoppedError(f"{self._name} has been left")
             self.settled.fail(error)
-            for waiter in self._waiters.values():
-                if not waiter.done():
-                    waiter.set_exception(error)
+            for keeper in keepers:
+                keeper.tell(error)
 
     def _crashed(self, task: str, error: BaseException) -> None:
         log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self._name, reason=error)
@@ -148,16 +183,12 @@ class Roster:
         keeper = self._want(name, wanted)
         self._start(keeper)
         self._of_program.add(name)
-        waiter: asyncio.Future[Cluster] = asyncio.get_running_loop().create_future()
-        self._waiters[keeper] = waiter
         try:
-            return await waiter
+            return await keeper.connected()
         except BaseException:
             if self._wanted.get(name) is keeper:
                 self._drop(name)
             raise
-        finally:
-            del self._waiters[keeper]
 
     def remove(self, name: str) -> list[asyncio.Task[None]]:
         """Leave a cluster, and return the tasks that do; see `Fleet.remove`."""
@@ -192,8 +223,7 @@ class Roster:
 
     async def _apply(self, desired: Desired) -> None:
         """Connect the clusters that are new or have changed, and leave those that are gone, one by one."""
-        if self._patience is None and not self.settled.is_open:
-            self._expect(desired.clusters)
+        self._first.expect(desired.clusters)
         budget = YieldBudget()
         bad = dict(desired.failures)
         for name, wanted in desired.clusters.items():
@@ -201,7 +231,7 @@ class Roster:
                 await budget.pause()
             if (error := self._refusal(name)) is not None:
                 bad[name] = error
-                self.opening.discard(name)
+                self._first.forget(name)
                 continue
             keeper = self._wanted.get(name)
             if keeper is None or keeper.wanted.fingerprint != wanted.fingerprint:
@@ -213,7 +243,7 @@ class Roster:
             if gone and name in self._wanted and name not in self._of_program:
                 self._drop(name)
                 await asyncio.sleep(0)
-        self._check_settled()
+        self._first.check()
 
     def _refusal(self, name: str) -> ConfigError | None:
         try:
@@ -232,11 +262,6 @@ class Roster:
                 log.error("%s: cluster %s: %s", self._name, name, describe(failure), resource=name, reason=failure)
         self._failed = bad
 
-    def _expect(self, first: Iterable[str]) -> None:
-        """Wait for the first clusters, but not for long."""
-        self.opening = set(first)
-        self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
-
     def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
         before = self._wanted.get(name)
         if before is not None and before is not self.open.get(name):
@@ -253,7 +278,7 @@ class Roster:
         was_open = name in self.open
         keepers = {self._wanted.pop(name), self.open.pop(name, None)}
         self._of_program.discard(name)
-        self.opening.discard(name)
+        self._first.forget(name)
         self._owner.cluster_left(name)
         if was_open:
             self._counts["left"] += 1
@@ -261,7 +286,8 @@ class Roster:
         ending = [keeper for keeper in keepers if keeper is not None]
         for keeper in ending:
             keeper.end()
-        self._check_settled()
+            keeper.tell(StoppedError(f"{self._name}: cluster {name!r} was removed"))
+        self._first.check()
         return [keeper.task for keeper in ending if keeper.task is not None]
 
     # --- what keepers tell ------------------------------------------------------------------------
@@ -281,11 +307,9 @@ class Roster:
         self._owner.cluster_joined(self, keeper, cluster)
         if before is not None:
             before.end()
-        waiter = self._waiters.get(keeper)
-        if waiter is not None and not waiter.done():
-            waiter.set_result(cluster)
-        self.opening.discard(name)
-        self._check_settled()
+        keeper.tell(cluster)
+        self._first.forget(name)
+        self._first.check()
 
     def failed(self, keeper: ClusterKeeper, error: Exception) -> None:
         """Take note that a cluster could not be connected."""
@@ -296,11 +320,9 @@ class Roster:
         if self._logged.is_news(name, str(error)):
             text = "%s: cluster %s cannot be connected: %s"
             log.error(text, self._name, name, describe(error), resource=name, reason=error)
-        waiter = self._waiters.get(keeper)
-        if waiter is not None and not waiter.done():
-            waiter.set_exception(error)
-        self.opening.discard(name)
-        self._check_settled()
+        keeper.tell(error)
+        self._first.forget(name)
+        self._first.check()
 
     def note(self, keeper: ClusterKeeper, error: Exception, what: str) -> None:
         """Count and show that a cluster, which is connected, cannot do something."""
@@ -311,18 +333,12 @@ class Roster:
             text, self._name, keeper.name, what, describe(error), exc_info=error, resource=keeper.name, reason=error
         )
 
-    # --- the first clusters -----------------------------------------------------------------------
+    # --- reports ----------------------------------------------------------------------------------
 
-    def _check_settled(self) -> None:
-        if self._patience is not None and not self.opening:
-            self._settle()
-
-    def _settle(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-        if not self.settled.is_open:
-            self.settled.open()
-            self._owner.first_known(self)
+    @property
+    def settled(self) -> Latch:
+        """Open once each of the first clusters has been connected, or has failed, or is away."""
+        return self._first.settled
 
     def unsettled_reason(self) -> str:
         """Return why the first clusters are not known."""
@@ -331,8 +347,6 @@ class Roster:
         if self.settled.is_open:
             return "the clusters are joining"
         return f"the clusters of {self.source.description} are not known yet"
-
-    # --- reports ----------------------------------------------------------------------------------
 
     def health(self) -> dict[str, ClusterHealth]:
         """Return the health of each cluster that there should be, by name; those that have failed are among them."""

@@ -17,8 +17,7 @@ from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import Desired, Wanted
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
 

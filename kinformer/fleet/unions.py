@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kinformer._runtime.tasks import OneByOne
 from kinformer.derived.short_forms import UnionCollection
@@ -19,7 +18,7 @@ from kinformer.informer.options import ResourceOptions
 
 __all__ = ["ClusterMember", "FleetUnion", "FleetUnions"]
 
-ClusterMember = Callable[[Cluster], Collection[Any]]
+ClusterMember = Callable[[Cluster], Collection]
 
 
 class FleetUnion:
@@ -48,13 +47,13 @@ class FleetUnion:
         options: ResourceOptions | None = None,
     ) -> None:
         self.core = UnionEngine(name, {}, away_after=away_after)
-        self.union: UnionCollection[Any] = UnionCollection(self.core, indexers=indexers)
+        self.union: UnionCollection = UnionCollection(self.core, indexers=indexers)
         self.identity = identity
         self.options = options
         self.holders = 1
         self.joining: OneByOne[ClusterKeeper] | None = None
         self._make = make
-        self._members: dict[str, Collection[Any]] = {}
+        self._members: dict[str, Collection] = {}
         self._clusters: dict[str, Cluster] = {}
 
     def expect(self, reason: Callable[[], str] | None) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, runtime_checkable
 
-from kinformer._runtime.life import Life
 from kinformer.cache.lister import Lister
-from kinformer.informer.core import CollectionCore
+from kinformer.objects.types import ObjectT
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "FollowedClusters"]
+if TYPE_CHECKING:
+    from kinformer._runtime.life import Life
+    from kinformer.informer.core import CollectionCore
 
-T = TypeVar("T")
+__all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "FollowedClusters", "core_of"]
 
 
 @runtime_checkable
-class Collection(Protocol[T]):
+class Collection(Protocol[ObjectT]):
     """Objects or values by key, which change: a `SharedInformer`, what `derive` makes, or a class of the program's own.
 
     Reads return snapshots and may come from any thread. The cache has a change before a handler is called for it.
@@ -34,12 +35,12 @@ class Collection(Protocol[T]):
         ...
 
     @property
-    def lister(self) -> Lister[T]:
+    def lister(self) -> Lister[ObjectT]:
         """The objects by name, namespace, selector and index."""
         ...
 
     @property
-    def by_key(self) -> Mapping[str, T]:
+    def by_key(self) -> Mapping[str, ObjectT]:
         """The objects as a mapping from key, `"namespace/name"` or `"name"`; iterating takes a snapshot."""
         ...
 
@@ -69,7 +70,7 @@ class Collection(Protocol[T]):
         queue_size: int | None = 1024,
         filter: Any = None,  # noqa: A002 - the contract's name
         name: str | None = None,
-    ) -> EventStream[Any]:
+    ) -> EventStream:
         """Return a stream of the changes: an async context manager and iterator over `InformerEvent`s."""
         ...
 
@@ -82,7 +83,7 @@ class Collection(Protocol[T]):
         ...
 
 
-class ComputedCollection(Collection[T], Protocol[T]):
+class ComputedCollection(Collection[ObjectT], Protocol[ObjectT]):
     """A collection that is computed from others, as `derive` makes it."""
 
     @property
@@ -142,12 +143,12 @@ class Entered:
             raise life.crash
 
 
-class CollectionFace(Entered, Generic[T]):
+class CollectionFace(Entered, Generic[ObjectT]):
     """The members that `SharedInformer` and `DerivedCollection` share."""
 
     name: str
-    lister: Lister[T]
-    by_key: Mapping[str, T]
+    lister: Lister[ObjectT]
+    by_key: Mapping[str, ObjectT]
 
     @property
     def shutdown_timeout(self) -> float:
@@ -234,7 +235,7 @@ class CollectionFace(Entered, Generic[T]):
         queue_size: int | None = 1024,
         filter: Any = None,  # noqa: A002 - the contract's name
         name: str | None = None,
-    ) -> EventStream[Any]:
+    ) -> EventStream:
         """Return a stream of the changes; `object` and `old` of an event are values. See `SharedInformer.events`."""
         core: CollectionCore = self._core
         return core.handlers.stream(
@@ -255,6 +256,11 @@ class CollectionFace(Entered, Generic[T]):
         """Return the filter of a handler as a function of the objects in the cache."""
         return only
 
-    def _stream(self) -> Callable[..., EventStream[Any]]:
+    def _stream(self) -> Callable[..., EventStream]:
         """Return what makes a stream."""
         return EventStream
+
+
+def core_of(face: object) -> Any:
+    """Return the core of an informer, derived collection, fleet or factory; None of any other object."""
+    return getattr(face, "_core", None)

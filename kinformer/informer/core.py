@@ -22,7 +22,7 @@ from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CollectionCore", "Part", "core_of"]
+__all__ = ["CollectionCore", "Part"]
 
 
 class Part:
@@ -94,14 +94,7 @@ class CollectionCore(Part, ABC):
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)
         self.handlers = HandlerSet(
-            name,
-            publisher,
-            schedule,
-            self.tasks,
-            life.require_running,
-            metrics.handler,
-            limiter,
-            self.unlisted_reason,
+            name, publisher, schedule, self.tasks, life.require_running, metrics.handler, limiter, self.unlisted_reason
         )
 
     # --- life -------------------------------------------------------------------------------------
@@ -173,8 +166,3 @@ class CollectionCore(Part, ABC):
 
     async def settled(self) -> None:
         """Wait until `has_work` is False, or it has ended."""
-
-
-def core_of(face: object) -> Any:
-    """Return the core of an informer, derived collection, fleet or factory; None of any other object."""
-    return getattr(face, "_core", None)

@@ -15,8 +15,8 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
-from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters
-from kinformer.informer.core import CollectionCore, Part, core_of
+from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
+from kinformer.informer.core import CollectionCore, Part
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -134,12 +134,11 @@ class SharedInformerFactory(Entered):
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that have been asked for and not released, in the order of asking."""
-        return tuple(
-            held.informer for held in list(self._held.values())
-        )  # a copy first: exports read it in other threads
+        held = list(self._held.values())  # a copy first: exports read it in other threads
+        return tuple(one.informer for one in held)
 
     @property
-    def derived(self) -> tuple[ComputedCollection[Any], ...]:
+    def derived(self) -> tuple[ComputedCollection, ...]:
         """The derived collections that were given to it, in that order."""
         return tuple(part for part in self._added if isinstance(core_of(part), CollectionCore))
 
@@ -173,7 +172,7 @@ class SharedInformerFactory(Entered):
         model: type[Any] | None = None,
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer[Any]:
+    ) -> SharedInformer:
         """Return the informer for a resource; asking twice for the same returns the same.
 
         Two requests are the same if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.tasks import wait_for_end
@@ -38,7 +38,7 @@ class KeyFollower:
 
     def __init__(
         self,
-        collection: Collection[Any],
+        collection: Collection,
         name: str,
         *,
         changed: KeyChanged,

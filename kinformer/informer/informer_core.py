@@ -48,7 +48,7 @@ class InformerCore(CollectionCore):
         self,
         list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
         name: str | None,
-        indexers: Indexers[Any],
+        indexers: Indexers,
         options: InformerOptions,
     ) -> None:
         sources, self.source = sources_of(list_watch)
@@ -69,7 +69,14 @@ class InformerCore(CollectionCore):
         self.face: Any = None
         self.ended: asyncio.Future[None] | None = None
         self._refusals = Refusals()
-        self._namespaces = NamespaceFollower(name, self.parts, self._run_reflector, self.tasks)
+        self._namespaces = NamespaceFollower(
+            name,
+            self.parts.chosen,
+            self.parts.queue,
+            join=lambda namespace: self._run_reflector(self.parts.join(namespace)),
+            leave=self.parts.leave,
+            tasks=self.tasks,
+        )
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
 
@@ -207,14 +214,14 @@ class InformerCore(CollectionCore):
 
     # --- indexes ------------------------------------------------------------------------------------
 
-    def add_indexers(self, indexers: Indexers[Any]) -> None:
+    def add_indexers(self, indexers: Indexers) -> None:
         """Add indexes at once; see `SharedInformer.add_indexers`."""
         self.life.require_loop("add_indexers")
         check_indexers(indexers, f"informer {self.name}")
         self.parts.indexer.add_indexers(indexers)
         self.parts.read_paths()
 
-    async def build_indexers(self, indexers: Indexers[Any]) -> None:
+    async def build_indexers(self, indexers: Indexers) -> None:
         """Add indexes in slices; see `SharedInformer.build_indexers`."""
         self.life.require_loop("build_indexers")
         check_indexers(indexers, f"informer {self.name}")

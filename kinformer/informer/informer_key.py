@@ -30,7 +30,7 @@ class InformerIdentity:
     compact: bool
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
-    chosen: LabelSelector | Collection[Any] | None = None
+    chosen: LabelSelector | Collection | None = None
 
     @classmethod
     def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:

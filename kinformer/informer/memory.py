@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from kinformer.cache.indexer import Indexer
 from kinformer.listwatch.compact import SAMPLES, Compaction
@@ -15,7 +14,7 @@ _SAMPLE = 512  # objects of a cache that an estimate looks at
 _OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
 
 
-def cache_memory(indexer: Indexer[Any]) -> int:
+def cache_memory(indexer: Indexer) -> int:
     """Return the bytes that the objects of a cache take, estimated from some of them."""
     return _extrapolated(indexer.sample(_SAMPLE), len(indexer))
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
 
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import describe
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.following import KeyFollower
 from kinformer.list_watcher import Capabilities, ListerWatcher, by_scope, capabilities_of
 from kinformer.processor.processor import UNKNOWN_SCOPES
-from kinformer.queue.atomic_delta_fifo import ScopeStep
-from kinformer.reflector.reflector import Reflector
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, ScopeStep
 
 __all__ = ["ChosenNamespaces", "NamespaceFollower", "sources_of"]
 
@@ -31,7 +28,7 @@ class ChosenNamespaces:
         source_of: Makes the source of a namespace; of None one of all, which is only asked what it is.
     """
 
-    def __init__(self, collection: Collection[Any], source_of: Callable[[str | None], ListerWatcher]) -> None:
+    def __init__(self, collection: Collection, source_of: Callable[[str | None], ListerWatcher]) -> None:
         self.collection = collection
         self.source_of = source_of
         self.template = source_of(None)
@@ -60,52 +57,35 @@ def sources_of(
     return scopes, capabilities_of(next(iter(scopes.values())))
 
 
-class FollowedParts(Protocol):
-    """The parts of an informer that a namespace joins and leaves: its `Wiring`."""
-
-    @property
-    def chosen(self) -> ChosenNamespaces | None: ...
-    @property
-    def queue(self) -> ScopedQueue: ...
-    def join(self, namespace: str) -> Reflector:
-        """Make the parts of a namespace, and return its reflector, to be run."""
-        ...
-
-    def leave(self, namespace: str) -> None:
-        """Remove the objects of a namespace."""
-        ...
-
-
-class ScopedQueue(Protocol):
-    """A queue with an order of namespaces that join and leave."""
-
-    def change_scope(self, scope: str, step: ScopeStep, /) -> None:
-        """Put a step of a namespace behind the changes before it."""
-        ...
-
-
 class NamespaceFollower:
     """Follows the keys of a collection of namespaces for one informer, and has each namespace followed.
 
     It does nothing if the namespaces of the informer are fixed.
 
     Args:
-        name: Of the informer.
-        parts: Of the informer.
-        run: Runs a reflector in a task.
-        tasks: Of the informer.
+        name: The name of the informer.
+        chosen: Its namespaces; None if they are fixed.
+        queue: Its queue.
+        join: Makes the parts of a namespace that joins, and runs its reflector in a task.
+        leave: Removes the objects of a namespace.
+        tasks: The tasks of the informer.
     """
 
     def __init__(
         self,
         name: str,
-        parts: FollowedParts,
-        run: Callable[[Reflector], asyncio.Task[None]],
+        chosen: ChosenNamespaces | None,
+        queue: AtomicDeltaFIFO,
+        *,
+        join: Callable[[str], asyncio.Task[None]],
+        leave: Callable[[str], None],
         tasks: Tasks,
     ) -> None:
         self._name = name
-        self._parts = parts
-        self._run = run
+        self._chosen = chosen
+        self._queue = queue
+        self._join = join
+        self._leave = leave
         self._tasks = tasks
         self._running: dict[str, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
@@ -116,10 +96,10 @@ class NamespaceFollower:
         Raises:
             StoppedError: It has been left. If it has crashed, its error is raised instead.
         """
-        if self._parts.chosen is None:
+        if self._chosen is None:
             return
         follower = KeyFollower(
-            self._parts.chosen.collection,
+            self._chosen.collection,
             f"namespaces of {self._name}",
             changed=self._changed,
             synced=self._known,
@@ -140,23 +120,23 @@ class NamespaceFollower:
             log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
             return False
         if is_there and key not in self._running:
-            self._running[key] = self._run(self._parts.join(key))
+            self._running[key] = self._join(key)
             return True
         if not is_there and (running := self._running.pop(key, None)) is not None:
-            self._parts.leave(key)
+            self._leave(key)
             running.cancel()
             return True
         return False
 
     def _known(self) -> None:
         """Note that the first namespaces are known."""
-        self._parts.queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
+        self._queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
 
     def _ended(self, error: BaseException) -> None:
         """Note that the collection has ended: the namespaces stay as they are."""
-        assert self._parts.chosen is not None
-        name = self._parts.chosen.collection.name
-        core = core_of(self._parts.chosen.collection)
+        assert self._chosen is not None
+        name = self._chosen.collection.name
+        core = core_of(self._chosen.collection)
         text = "%s: the namespaces of %s are followed no more: %s"
         level = log.warning if core is None or core.life.crash is None else log.error
         level(text, self._name, name, describe(error), resource=self._name, reason=error)

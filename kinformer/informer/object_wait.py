@@ -8,8 +8,7 @@ from typing import Any, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import StoppedError
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject, view
 
@@ -22,14 +21,11 @@ Condition = Callable[[KubeObject | None], object]
 
 @overload
 async def wait_for(
-    informer: Collection[KubeObject[Any]],
-    key: str,
-    condition: Narrowing,
-    timeout: float | None = None,
+    informer: Collection[KubeObject], key: str, condition: Narrowing, timeout: float | None = None
 ) -> KubeObject: ...
 @overload
 async def wait_for(
-    informer: Collection[KubeObject[Any]], key: str, condition: Condition, timeout: float | None = None
+    informer: Collection[KubeObject], key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None: ...
 @overload
 async def wait_for(

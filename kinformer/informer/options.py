@@ -56,7 +56,7 @@ class ResourceOptions(InformerOptions):
     """The options of an informer for a resource, beside those of any informer."""
 
     namespace: str | None = None
-    namespaces: Iterable[str] | LabelSelector | Collection[Any] | None = None
+    namespaces: Iterable[str] | LabelSelector | Collection | None = None
     label_selector: Selector | None = None
     field_selector: str | None = None
     shard_selector: str | None = None
@@ -65,7 +65,7 @@ class ResourceOptions(InformerOptions):
     metadata_only: bool = False
     keep_managed_fields: bool = False
     max_event_bytes: int = MAX_EVENT_BYTES
-    indexers: Indexers[Any] = field(default_factory=dict)
+    indexers: Indexers = field(default_factory=dict)
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any], defaults: ResourceOptions | None = None) -> ResourceOptions:
@@ -94,7 +94,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     """The same options, as keyword arguments; `indexers` is a parameter of its own, for its type."""
 
     namespace: str | None
-    namespaces: Iterable[str] | LabelSelector | Collection[Any] | None
+    namespaces: Iterable[str] | LabelSelector | Collection | None
     label_selector: Selector | None
     field_selector: str | None
     shard_selector: str | None

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
@@ -55,7 +55,7 @@ class ModelInformer(SharedInformer[M]):
     def _filter(self, only: Any) -> Any:
         return None if only is None else self._reads_as.reading(only)
 
-    def _stream(self) -> Callable[..., EventStream[Any]]:
+    def _stream(self) -> Callable[..., EventStream]:
         return partial(_ModelStream, self._reads_as)
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:

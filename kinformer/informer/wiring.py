@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
+from kinformer.cache.indexer import Indexer, Indexers
+from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
 from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
 from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics
@@ -31,31 +32,16 @@ from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, QueueWriter, Scop
 from kinformer.reflector.health import InformerHealth
 from kinformer.reflector.options import ReflectorKeywords
 from kinformer.reflector.reflector import Reflector
-from kinformer.reflector.resume import Resume
 
-__all__ = ["Scope", "SnapshotHooks", "Wiring"]
+if TYPE_CHECKING:
+    from kinformer.snapshot.keeper import SnapshotKeeper
+
+__all__ = ["Scope", "Wiring"]
 
 Scope = str | None
 """A namespace among several, or None for the only source of a cache."""
 
 _NAMED = 3  # namespaces that a reason names
-
-
-class SnapshotHooks(Protocol):
-    """A snapshot of the cache on disk, as far as an informer knows of it.
-
-    `resume` gives the question that a reflector asks before its first list, and `cut_if_wanted` is called between two
-    batches of changes; `run` and `save_last` write while the informer runs, and once more when it is left.
-    """
-
-    @property
-    def file(self) -> Path: ...
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-    def resume(self, scope: Scope) -> Resume: ...
-    async def cut_if_wanted(self) -> None: ...
-    async def run(self) -> None: ...
-    async def save_last(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +103,7 @@ class ReceivedCounts:
 
     def and_of(self, scopes: Iterable[ScopeParts]) -> ReceivedCounts:
         """Return these counts and those of some scopes."""
-        total = ReceivedCounts()
-        total.bytes, total.decode_errors = self.bytes, self.decode_errors
-        total.transform_errors = self.transform_errors
-        total.relists, total.watch_restarts = self.relists.copy(), self.watch_restarts.copy()
+        total = copy.deepcopy(self)
         for parts in scopes:
             total.add(parts)
         return total
@@ -155,7 +138,7 @@ class Wiring:
         name: str,
         options: InformerOptions,
         *,
-        indexers: Indexers[Any],
+        indexers: Indexers,
         on_error: Callable[[Any, Exception], None],
     ) -> None:
         check_indexers(indexers, f"informer {name}")
@@ -213,7 +196,7 @@ class Wiring:
         self._scopes[scope] = ScopeParts(stack, writer, reflector)
         return reflector
 
-    def _keep(self, stacks: Mapping[Scope, SourceStack]) -> SnapshotHooks:
+    def _keep(self, stacks: Mapping[Scope, SourceStack]) -> SnapshotKeeper:
         from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them
 
         assert self._options.snapshot is not None

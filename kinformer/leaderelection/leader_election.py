@@ -242,7 +242,7 @@ class LeaderElector:
         lost, cause = term.validity.lost, term.validity.cause
         self._term = None  # from here on, this process does not lead. Only then may another one start
         if lost is not None:
-            self._metrics.lead_lost()
+            self._metrics.count_loss(1)
         try:
             cancelled_by_us = await term.body.leave(error)
         finally:
@@ -295,7 +295,7 @@ class LeaderElector:
         lease = await (self._leases.create if before is None else self._leases.update)(document, timeout)
         self._note_contact()
         self._observe(lease)
-        self._metrics.lease_renewed(self._clock.boot() - sent)
+        self._metrics.observe_renewal(self._clock.boot() - sent)
         return sent, lease
 
     async def _keep_renewing(self, term: _Term) -> None:
@@ -374,9 +374,8 @@ class LeaderElector:
         # A warning when a kind of failure begins, so that an outage logs one line. health() has the rest.
         level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
         self._error = error
-        text = "%s could not %s %s: %s"
-        log.log(level, text, self.identity, verb, self.name, error, key=self.name, reason=error)
-        self._metrics.request_failed()
+        log.log(level, "%s could not %s %s: %s", self.identity, verb, self.name, error, key=self.name, reason=error)
+        self._metrics.count_failure(1)
 
 
 class _Term:

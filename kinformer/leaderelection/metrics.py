@@ -19,6 +19,11 @@ class LeaderElectionMetrics:
         metrics: The sink, or None.
         name: The Lease's `"namespace/name"`, the value of the label `name`.
         is_leader: Called at each export.
+
+    Attributes:
+        count_failure: Counts Lease requests that failed or conflicted with a change.
+        count_loss: Counts leads that were not renewed in time or were taken by another process.
+        observe_renewal: Records the seconds that the server took to grant or renew the Lease.
     """
 
     def __init__(self, metrics: Metrics | None, name: str, is_leader: Callable[[], bool]) -> None:
@@ -26,19 +31,19 @@ class LeaderElectionMetrics:
         self._labels = {"name": name}
         self._is_leader = is_leader
         self._close_gauge: Callable[[], None] | None = None
-        self._count_failure: Callable[[float], None] = _ignore
-        self._count_loss: Callable[[float], None] = _ignore
-        self._observe_renewal: Callable[[float], None] = _ignore
+        self.count_failure: Callable[[float], None] = _ignore
+        self.count_loss: Callable[[float], None] = _ignore
+        self.observe_renewal: Callable[[float], None] = _ignore
         if metrics is not None:
-            self._count_failure = metrics.counter(
+            self.count_failure = metrics.counter(
                 "leader_election_slowpath_total", "Renewals of a lease that did not go through at once", self._labels
             )
-            self._count_loss = metrics.counter(
+            self.count_loss = metrics.counter(
                 "kinformer_leader_election_lost_total",
                 "Times that this process led and lost the lead before it gave it back",
                 self._labels,
             )
-            self._observe_renewal = metrics.histogram(
+            self.observe_renewal = metrics.histogram(
                 "kinformer_leader_election_renewal_seconds",
                 "Seconds that the server took to grant or renew a lease",
                 self._labels,
@@ -60,18 +65,6 @@ class LeaderElectionMetrics:
         if self._close_gauge is not None:
             self._close_gauge()
             self._close_gauge = None
-
-    def lease_renewed(self, seconds: float) -> None:
-        """Record the time that the server took to grant or renew the Lease."""
-        self._observe_renewal(seconds)
-
-    def request_failed(self) -> None:
-        """Count a Lease request that failed or conflicted with a change."""
-        self._count_failure(1.0)
-
-    def lead_lost(self) -> None:
-        """Count a lead that was not renewed in time or was taken by another process."""
-        self._count_loss(1.0)
 
 
 def _ignore(_: float) -> None:

@@ -16,7 +16,7 @@ from anyio import CapacityLimiter
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer.client.body import Body, BodyReader
+from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe, lacking_resource, nearest_resource, presence
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
@@ -30,7 +30,7 @@ from kinformer.list_watcher import (
     WatchEvent,
     find_capabilities,
 )
-from kinformer.listwatch.http_page import HTTPPageItems
+from kinformer.listwatch.pages import HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
@@ -131,15 +131,18 @@ class ListWatch:
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak = tweak_list_options
-        self._form = form = _AS_METADATA if metadata_only else "application/json"
+        form = _AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._told = LogOnce()
-        self._warned_of_shards = False
         self._kind = ""  # kind of the objects so far, or ""
-        self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
+        self._form = {
+            "accept": form,
+            "fields": repr(fields and sorted(fields)),
+            "managed_fields": repr(keep_managed_fields),
+        }
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
@@ -243,7 +246,7 @@ class ListWatch:
         """Return a description of the objects and their form. It is equal for sources of the same objects."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
-        return {**where, "query": query, "accept": self._form, **self._kept}
+        return {**where, "query": query, **self._form}
 
     def keep(self, obj: KubeObject) -> KubeObject:
         """Convert an older object into the form of this source's objects."""
@@ -328,8 +331,8 @@ class ListWatch:
             max_list_bytes=self._max_list_bytes,
         )
         budget = YieldBudget()
-        reader = BodyReader(body, budget, DecodeError)
-        while chunk := await reader.read():
+        body.expect_json(budget, DecodeError)
+        while chunk := await body.read():
             self.stats.bytes += len(chunk)
             view = memoryview(chunk)
             items: builtins.list[KubeObject] = []
@@ -355,9 +358,9 @@ class ListWatch:
     async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         framer = LineFramer(self._max_event_bytes)
         budget = YieldBudget()
-        reader = BodyReader(body, budget, WatchError)
+        body.expect_json(budget, WatchError)
         decoder = self._decoder
-        while chunk := await reader.read():
+        while chunk := await body.read():
             self.stats.bytes += len(chunk)
             events: builtins.list[WatchEvent] = []
             try:
@@ -413,8 +416,7 @@ class ListWatch:
     def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
         # Servers that do not support the parameter ignore it and send everything. Servers that do report it in lists
         # of built-in types, which have kind before the items. Lists of custom resources never report it.
-        if typed and not header.shard_info and not self._warned_of_shards:
-            self._warned_of_shards = True
+        if typed and not header.shard_info and self._told.is_news("", "shards_ignored"):
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
 
 

@@ -1,30 +1,20 @@
-"""Wrappers around sources and pages that pass objects through a function."""
+"""Wrappers around sources that pass objects through a function."""
 
 from __future__ import annotations
 
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.exceptions import WatchError
-from kinformer.list_watcher import (
-    Capabilities,
-    ListerWatcher,
-    ListOptions,
-    ListPage,
-    WatchEvent,
-    capabilities_of,
-)
+from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent, capabilities_of
+from kinformer.listwatch.pages import map_page
 from kinformer.objects.object import KubeObject
 
-__all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper", "map_page"]
-
-_BATCH = 500  # objects of a plain iterable passed on together
-
-Convert = Callable[[Iterable[Any]], Awaitable[list[KubeObject]]]
+__all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper"]
 
 
 class ListerWatcherWrapper:
@@ -101,50 +91,3 @@ class ConvertingListerWatcher(ListerWatcherWrapper, ABC):
 
     async def _pause(self, budget: YieldBudget) -> None:
         await budget.pause()
-
-
-def map_page(page: ListPage, convert: Convert) -> ListPage:
-    """Return the page with each list of objects converted. `items` is an async iterable of lists."""
-    items = page.items
-    inner = aiter(items) if isinstance(items, AsyncIterable) else _batches(items)
-    return ListPage(_ConvertedLists(convert, inner), header=page.header)
-
-
-async def _batches(objects: Iterable[Any]) -> AsyncGenerator[list[Any], None]:
-    batch: list[Any] = []
-    for obj in objects:
-        batch.append(obj)
-        if len(batch) >= _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-@runtime_checkable
-class _Closable(Protocol):
-    async def aclose(self) -> None: ...
-
-
-class _ConvertedLists:
-    """The converted lists of a page. Closes the inner lists."""
-
-    def __init__(self, convert: Convert, inner: AsyncIterator[list[Any]]) -> None:
-        self._convert = convert
-        self._inner = inner
-
-    def __aiter__(self) -> AsyncIterator[list[KubeObject]]:
-        return self
-
-    async def __anext__(self) -> list[KubeObject]:
-        objects = await anext(self._inner)
-        try:
-            return await self._convert(objects)
-        except BaseException:
-            await self.aclose()
-            raise
-
-    async def aclose(self) -> None:
-        """Close the inner lists, if they can be closed."""
-        if isinstance(self._inner, _Closable):
-            await self._inner.aclose()

@@ -16,7 +16,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.manager.health import Check, ManagerHealth
@@ -33,6 +33,45 @@ _LEAVING = 1.0  # seconds for leaving after a second signal
 
 Runnable = Callable[[], Awaitable[object]]
 A = TypeVar("A")
+
+
+class _Stopping:
+    """Why a manager stops: it was asked to, or a part of it failed; and whether it may take its time.
+
+    Attributes:
+        requested: Set once it is to stop as by a first signal.
+        forced: Set by a second signal.
+        failed: Set by the first failure.
+        failures: The failures, by the task that ended with them.
+    """
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self.forced = asyncio.Event()
+        self.failed = asyncio.Event()
+        self.failures: dict[asyncio.Task[object] | None, BaseException] = {}
+
+    def take_signal(self, number: signal.Signals) -> bool:
+        """Stop at a first signal, and return True; force the end at a second one, and return False."""
+        if not self.requested.is_set():
+            log.info("%s: stopping; a second signal cancels everything at once", number.name, reason="signal")
+            self.requested.set()
+            return True
+        log.warning("%s again: everything is cancelled", number.name, reason="signal")
+        self.forced.set()
+        return False
+
+    def take_failure(self, error: BaseException) -> None:
+        """Tell `run` of a failure or a lost lead at once: ending may take forever, and only `run` has a limit."""
+        if isinstance(error, asyncio.CancelledError):
+            try:
+                check_fences()
+            except LeadershipLostError as lost:
+                error = lost
+            else:
+                return  # the manager is stopping
+        self.failures[asyncio.current_task()] = error
+        self.failed.set()
 
 
 class Manager:
@@ -100,10 +139,7 @@ class Manager:
         self._controllers: list[ManagedController] = []
         self._runnables: list[tuple[Runnable, bool, str]] = []  # with: needs the lead, name
         self._running = False
-        self._stop = asyncio.Event()
-        self._force = asyncio.Event()
-        self._failed = asyncio.Event()
-        self._failures: dict[asyncio.Task[object] | None, BaseException] = {}  # by the task that ended with it
+        self._stopping = _Stopping()
         self._health = ManagerHealth(
             lambda: self._factory if self._entered and not self._left else None,
             lambda: self._controllers,
@@ -133,7 +169,7 @@ class Manager:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         self._left = True
-        if not self._force.is_set():
+        if not self._stopping.forced.is_set():
             return await self._stack.__aexit__(kind, error, traceback)
         try:
             async with asyncio.timeout(_LEAVING):
@@ -227,7 +263,7 @@ class Manager:
 
     def stop(self) -> None:
         """Have `run` end as by a first signal: reconciles under way are finished. Idempotent."""
-        self._stop.set()
+        self._stopping.requested.set()
 
     # --- running ---------------------------------------------------------------------------------------------
 
@@ -244,11 +280,11 @@ class Manager:
         if self._running:
             raise RuntimeError("a Manager can run once; make another one")
         self._running = True
-        stops = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._failed)]
+        stops = [asyncio.ensure_future(event.wait()) for event in (self._stopping.requested, self._stopping.failed)]
         tasks = [asyncio.create_task(self._run_added(leading=False), name="kinformer manager: all replicas")]
         leading = self._run_while_leading() if self._elector is not None else self._run_added(leading=True)
         tasks.append(asyncio.create_task(leading, name="kinformer manager: leader"))
-        with handled_signals(self._signals, self._on_signal):
+        with handled_signals(self._signals, self._stopping.take_signal):
             try:
                 pending: set[asyncio.Task[object]] = {*stops, *tasks}
                 done: set[asyncio.Task[object]] = set()
@@ -260,19 +296,9 @@ class Manager:
                 for stop in stops:
                     stop.cancel()
                 await self._end_tasks(tasks)
-        for error in (*map(_failure_of, tasks), *self._failures.values()):
+        for error in (*map(_failure_of, tasks), *self._stopping.failures.values()):
             if error is not None:
                 raise error
-
-    def _on_signal(self, number: signal.Signals) -> bool:
-        """Stop at a first signal, and return True; force the end at a second one, and return False."""
-        if not self._stop.is_set():
-            log.info("%s: stopping; a second signal cancels everything at once", number.name, reason="signal")
-            self._stop.set()
-            return True
-        log.warning("%s again: everything is cancelled", number.name, reason="signal")
-        self._force.set()
-        return False
 
     async def _run_while_leading(self) -> None:
         assert self._elector is not None
@@ -295,29 +321,17 @@ class Manager:
                 tasks.discard(task)
                 task.result()
         except BaseException as error:
-            self._report_failure(error)
+            self._stopping.take_failure(error)
             await _cancel_and_wait(tasks)
             raise
-
-    def _report_failure(self, error: BaseException) -> None:
-        """Report a failure or a lost lead to `run` at once: ending may take forever, and only `run` has a limit."""
-        if isinstance(error, asyncio.CancelledError):
-            try:
-                check_fences()
-            except LeadershipLostError as lost:
-                error = lost
-            else:
-                return  # the manager is stopping
-        self._failures[asyncio.current_task()] = error
-        self._failed.set()
 
     @shielded_from_scopes
     async def _end_tasks(self, tasks: list[asyncio.Task[None]]) -> None:
         """Cancel the tasks that are not ending already, and wait; again after the timeout, or at a second signal."""
         for task in tasks:
-            if task not in self._failures:
+            if task not in self._stopping.failures:
                 task.cancel()
-        forced = asyncio.ensure_future(self._force.wait())
+        forced = asyncio.ensure_future(self._stopping.forced.wait())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._shutdown_timeout
         try:
@@ -369,5 +383,4 @@ async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
                 task.cancel()
     for task in tasks:
         if (error := _failure_of(task)) is not None:
-            text = "%s ended by %s: %s"
-            log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
+            log.error("%s ended by %s: %s", task.get_name(), type(error).__name__, error, exc_info=error, reason=error)

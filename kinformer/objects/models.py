@@ -58,22 +58,6 @@ def check_model(model: object) -> None:
         ) from error
 
 
-class _PydanticModel(Protocol):
-    """A model of pydantic."""
-
-    def model_validate_json(self, json_data: bytes, /) -> object: ...
-
-
-class _PydanticValidator(Protocol):
-    def validate_json(self, data: bytes, /) -> object: ...
-
-
-class _PydanticType(Protocol):
-    """A model or dataclass of pydantic."""
-
-    __pydantic_validator__: _PydanticValidator
-
-
 class _OpenAPIModel(Protocol):
     """A model of kubernetes_asyncio."""
 
@@ -81,14 +65,6 @@ class _OpenAPIModel(Protocol):
     attribute_map: Mapping[str, str]
 
     def __call__(self, *, local_vars_configuration: object, **fields: object) -> object: ...
-
-
-def _is_pydantic_model(kind: object) -> TypeGuard[_PydanticModel]:
-    return hasattr(kind, "model_validate_json")
-
-
-def _is_pydantic_type(kind: object) -> TypeGuard[_PydanticType]:
-    return hasattr(kind, "__pydantic_validator__")
 
 
 def _is_openapi_model(kind: object) -> TypeGuard[_OpenAPIModel]:
@@ -99,11 +75,10 @@ def _is_openapi_model(kind: object) -> TypeGuard[_OpenAPIModel]:
 def _decoder_of(kind: object) -> Decode:
     if _is_openapi_model(kind):
         return _openapi_decoder(kind)
-    if _is_pydantic_model(kind):
-        return kind.model_validate_json
-    if _is_pydantic_type(kind):  # a dataclass, which msgspec would fill without validating it
-        return kind.__pydantic_validator__.validate_json
-    return msgspec.json.Decoder(kind).decode
+    # A pydantic model, or a pydantic dataclass, which msgspec would fill without validating it.
+    validate: Decode | None = getattr(kind, "model_validate_json", None)
+    validator = getattr(kind, "__pydantic_validator__", None)
+    return validate or getattr(validator, "validate_json", None) or msgspec.json.Decoder(kind).decode
 
 
 def _name_of(kind: object) -> str:

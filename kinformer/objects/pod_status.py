@@ -37,10 +37,10 @@ class PodState:
     @classmethod
     def of(cls, pod: Mapping[str, Any]) -> PodState:
         """Return the state of a Pod, given as a `KubeObject` or as a dict."""
-        return _Reading(pod).state()
+        return _ContainerTally(pod).state()
 
 
-class _Reading:
+class _ContainerTally:
     """One pass over the statuses of a pod's containers."""
 
     def __init__(self, pod: Object) -> None:

@@ -57,7 +57,7 @@ class Model(Generic[M]):
 
         The results for equal functions are equal, so that an index requested twice exists only once.
         """
-        return _Reading(self, function)
+        return _OfModel(self, function)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and (self.type, self.resource) == (other.type, other.resource)
@@ -66,7 +66,7 @@ class Model(Generic[M]):
         return hash((self.type, self.resource))
 
 
-class _Reading(Generic[_T]):
+class _OfModel(Generic[_T]):
     """See `Model.reading`."""
 
     __slots__ = ("_function", "_model")
@@ -79,7 +79,7 @@ class _Reading(Generic[_T]):
         return self._function(self._model.read(obj))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reading) and (self._model, self._function) == (other._model, other._function)
+        return isinstance(other, _OfModel) and (self._model, self._function) == (other._model, other._function)
 
     def __hash__(self) -> int:
         return hash((self._model, self._function))

@@ -58,11 +58,7 @@ class EventStream(Generic[M]):
     """
 
     def __init__(
-        self,
-        mailbox: Mailbox,
-        *,
-        attach: Callable[[OpenStream], None],
-        detach: Callable[[OpenStream], None],
+        self, mailbox: Mailbox, *, attach: Callable[[OpenStream], None], detach: Callable[[OpenStream], None]
     ) -> None:
         self._mailbox = mailbox
         self._attach = attach

@@ -1,19 +1,7 @@
 """The mailbox: a queue of calls that wait for one handler, folded by key when the handler falls behind.
 
 The processor puts calls in, and one reader takes them. While no more than `queue_size` calls wait, they are not
-examined: a batch costs one `deque.extend`. Above that, calls for the same key are folded. So a reader that is always
-too slow costs at most two calls per key, and it sees a true history in which steps are left out:
-
-====================  ==========================================================
-waiting + new         becomes
-====================  ==========================================================
-ADD + UPDATE          ADD of the newest object, with the flag of the first
-ADD + DELETE          nothing (an initial add counts as finished)
-UPDATE + UPDATE       UPDATE from the first old to the last new
-UPDATE + DELETE       DELETE
-DELETE + ADD          both stay; later calls fold into the second
-SYNC + X, X + SYNC    X
-====================  ==========================================================
+examined: a batch costs one `deque.extend`. Above that, calls for the same key are folded (`folded_calls`).
 
 The objects that a handler starts with (its *replay*) are not calls yet: they wait as one shared list, and are handed
 out one by one before anything else.
@@ -25,24 +13,13 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, TypeAlias
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
+from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
 
 __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification"]
-
-EventType: TypeAlias = Literal["ADDED", "UPDATED", "DELETED", "SYNC"]
-
-ADD: Final = "ADDED"
-UPDATE: Final = "UPDATED"
-DELETE: Final = "DELETED"
-SYNC: Final = "SYNC"
-
-# (type, key, old, new, flag): the flag is `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
-# A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much for each change.
-Notification = tuple[EventType, str, KubeObject | None, KubeObject, bool]
 
 Filter = Callable[[KubeObject], object]
 
@@ -63,13 +40,11 @@ class Mailbox:
 
     Attributes:
         queue_size: As given; `sys.maxsize` for None.
-        coalesced: The number of calls that were folded into others.
         closed: True if it accepts nothing more and hands out nothing more.
         draining: True if it accepts nothing more and hands out what it has.
         plain: The waiting calls that are not folded. While `folds` is False, the reader may take calls from here
             directly: it gets the same as from `take`, and saves a function call.
         folds: True while it folds or replays.
-        folding: The waiting calls while it folds, including those that were folded away.
         held: The number of calls that the reader has taken and not begun yet; they count as waiting.
     """
 
@@ -83,19 +58,16 @@ class Mailbox:
     ) -> None:
         self.name = name
         self.queue_size = sys.maxsize if queue_size is None else queue_size
-        self.coalesced = 0
         self.closed = False
         self.draining = False
         self._filter = filter
         self._on_filter_error = on_filter_error
         self.plain: deque[Notification] = deque()
         self.folds = False
-        self.folding: deque[PendingCall] = deque()
         self.held = 0
-        self._newest: dict[str, PendingCall] | None = None  # by key; None while nothing is folded
+        self._folded = FoldedCalls(self.queue_size)
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
-        self._folded_away = 0  # entries of `folding` without a call
         self._initial_left = 0  # initial adds that have been put or replayed, and are not finished
         self._upstream_synced = False
         self._waiter: asyncio.Future[None] | None = None
@@ -113,7 +85,7 @@ class Mailbox:
         if not batch:
             return
         self._initial_left += initial
-        if self._newest is None and len(self.plain) + len(batch) <= self.queue_size:
+        if not self._folded.active and len(self.plain) + len(batch) <= self.queue_size:
             self.plain.extend(batch)
         else:
             self._fold(batch)
@@ -144,10 +116,9 @@ class Mailbox:
         if not drain:
             self.closed = True
             self.plain.clear()
-            self.folding.clear()
+            self._folded.clear()
             self._replays.clear()
-            self._newest = None
-            self._replay_left = self._folded_away = 0
+            self._replay_left = 0
         self._wake()
 
     # --- the reader's side ----------------------------------------------------------------------
@@ -167,17 +138,8 @@ class Mailbox:
             self._replays.popleft()
         if self.plain:
             return self.plain.popleft()
-        while self.folding:
-            pending = self.folding.popleft()
-            pending.waiting = False
-            call = pending.call
-            if call is None:
-                self._folded_away -= 1
-                continue
-            if self._newest is not None and self._newest.get(call[1]) is pending:
-                del self._newest[call[1]]
+        if self._folded.active and (call := self._folded.take()) is not None:
             return call
-        self._newest = None
         self.folds = False
         return None
 
@@ -190,7 +152,7 @@ class Mailbox:
 
     async def wait(self) -> None:
         """Wait for a call or for the end of the mailbox. One reader at a time; cancelling it loses nothing."""
-        if self.plain or self.folding or self._replays:
+        if self.plain or self._folded.active or self._replays:
             await asyncio.sleep(0)
             return
         if self.closed or self.draining:
@@ -202,7 +164,12 @@ class Mailbox:
             self._waiter = None
 
     def __len__(self) -> int:
-        return len(self.plain) + len(self.folding) - self._folded_away + self._replay_left + self.held
+        return len(self.plain) + len(self._folded) + self._replay_left + self.held
+
+    @property
+    def coalesced(self) -> int:
+        """The number of calls that were folded into others."""
+        return self._folded.coalesced
 
     @property
     def has_synced(self) -> bool:
@@ -223,8 +190,8 @@ class Mailbox:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _initial_finished(self) -> None:
-        self._initial_left -= 1
+    def _initial_finished(self, count: int = 1) -> None:
+        self._initial_left -= count
         if self._initial_left == 0:
             self._announce_synced()
 
@@ -260,77 +227,12 @@ class Mailbox:
         return None
 
     def _fold(self, batch: Sequence[Notification]) -> None:
-        newest = self._newest
-        if newest is None:
+        initial = 0
+        if not self._folded.active:
             # The first call above the bound: index the waiting calls by key. From here on at most two wait for a key.
             self.folds = True
-            newest = self._newest = {}
-            for call in self.plain:
-                self._fold_one(newest, call)
+            initial = self._folded.put(self.plain)
             self.plain.clear()
-        for call in batch:
-            self._fold_one(newest, call)
-
-    def _fold_one(self, newest: dict[str, PendingCall], call: Notification) -> None:
-        key = call[1]
-        pending = newest.get(key)
-        before = pending.call if pending is not None else None
-        if pending is None or before is None or (before[0] == DELETE and call[0] == ADD):
-            newest[key] = added = PendingCall(call, pending)
-            self.folding.append(added)
-            return
-        self.coalesced += 1
-        pending.call = _folded(before, call)
-        if pending.call is None:
-            # An add and its delete cancel out. A delete that waits before them is the newest call again.
-            self._folded_away += 1
-            if pending.before is not None and pending.before.waiting:
-                newest[key] = pending.before
-            else:
-                del newest[key]
-            self._forget_initial(before)
-            if self._folded_away > max(self.queue_size, len(self.folding) // 2):
-                self._compact()
-
-    def _compact(self) -> None:
-        """Drop the entries without a call, which would pile up while the reader takes nothing."""
-        self.folding = deque(pending for pending in self.folding if pending.call is not None)
-        self._folded_away = 0
-
-    def _forget_initial(self, call: Notification) -> None:
-        if call[0] == ADD and call[4]:
-            self._initial_finished()
-
-
-class PendingCall:
-    """A waiting call that later calls may still change.
-
-    Attributes:
-        call: The call; None if it was folded away.
-        before: A delete of the same key that waits too, if there is one.
-        waiting: False once it has been taken.
-    """
-
-    __slots__ = ("before", "call", "waiting")
-
-    def __init__(self, call: Notification, before: PendingCall | None) -> None:
-        self.call: Notification | None = call
-        self.before = before
-        self.waiting = True
-
-
-def _folded(waiting: Notification, call: Notification) -> Notification | None:
-    """Fold two calls for the same key into one; None if they cancel out."""
-    first, key, old, obj, flag = waiting
-    kind, _, _, new, call_flag = call
-    if kind == SYNC:
-        return waiting
-    if first == SYNC:
-        return call
-    if first == ADD:
-        return None if kind == DELETE else (ADD, key, None, new, flag)
-    if first == UPDATE and kind == UPDATE:
-        return (UPDATE, key, old, new, False)
-    if kind == DELETE:
-        return (DELETE, key, old if first == UPDATE else obj, new, call_flag)
-    return call
+        initial += self._folded.put(batch)
+        if initial:
+            self._initial_finished(initial)

@@ -18,16 +18,7 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject
 
-__all__ = [
-    "AtomicDeltaFIFO",
-    "Changes",
-    "Entry",
-    "Marker",
-    "QueueWriter",
-    "Replacement",
-    "ScopeChange",
-    "ScopeStep",
-]
+__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "Replacement", "ScopeChange", "ScopeStep"]
 
 DIRECT = 256  # the most events of a batch that is applied in the step that writes it: a quarter of a millisecond
 

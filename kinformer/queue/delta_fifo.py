@@ -12,36 +12,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from inspect import isawaitable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
 from kinformer.objects.meta import DeletedFinalStateUnknown
+from kinformer.queue.delta import Delta, DeltaType
 
-__all__ = ["Delta", "DeltaFIFO", "DeltaType"]
-
-
-class DeltaType(StrEnum):
-    """The type of a delta, as the source reported it; only the cache knows if an object is really new."""
-
-    ADDED = "Added"
-    UPDATED = "Updated"
-    DELETED = "Deleted"
-    REPLACED = "Replaced"
-    """The object was in a full list."""
-    SYNC = "Sync"
-    """Nothing happened; the object is delivered again, by a resync."""
-
-
-class Delta(NamedTuple):
-    """One change of one key. The object of a `DELETED` is its last state, or a tombstone."""
-
-    type: DeltaType
-    object: Any
+__all__ = ["DeltaFIFO"]
 
 
 Item = tuple[str, list[Delta], bool]

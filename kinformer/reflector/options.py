@@ -1,14 +1,17 @@
-"""The options of a reflector: the form of its lists and watches, and its time limits."""
+"""The options of a reflector: its lists and watches, its time limits, and a state to resume from."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from kinformer._runtime.backoff import Backoff
+from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import ConfigError
+from kinformer.objects.object import KubeObject
 
-__all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions"]
+__all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 
 # Seconds for the head of a response. The API server sends the head of a watch immediately, and the head of a LIST
 # within its own limit of 60 s. A server that needs 30 s is of no use to an informer. A smaller idle_timeout also
@@ -53,3 +56,24 @@ class ReflectorKeywords(TypedDict, total=False):
     watch_timeout: float
     idle_timeout: float
     backoff: Backoff | None
+
+
+@dataclass(slots=True)
+class Resumption:
+    """A state to resume from.
+
+    Attributes:
+        objects: All objects. The reflector takes ownership of them.
+        resource_version: The version of the state.
+        cluster: The identity of the cluster, or None if it is unknown.
+        newest: The objects with the highest resourceVersions.
+    """
+
+    objects: ChunkedList[KubeObject]
+    resource_version: str
+    cluster: str | None = None
+    newest: list[KubeObject] = field(default_factory=list)
+
+
+Resume = Callable[[], Awaitable[Resumption | None]]
+"""Called by a reflector before its first list. Returns a state to resume from, or None. Errors are retried."""

@@ -18,7 +18,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.indexer import Indexer
+from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
 from kinformer.exceptions import APIError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
 from kinformer.objects.meta import meta_namespace_key
@@ -33,10 +34,10 @@ from kinformer.reflector.errors import (
 )
 from kinformer.reflector.health import HealthRecord, InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.reflector.options import Resume as ResumeFunction
 from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
 from kinformer.reflector.relist import FIRST, ListRun, RelistPlan, reaches
 from kinformer.reflector.removed_resource import RemovedResourceCheck
-from kinformer.reflector.resume import Resume as ResumeFunction
 from kinformer.reflector.resync_timer import ResyncTimer
 from kinformer.reflector.states import InitialStream, List, Resume, State, Verify, Watch
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinformer.reflector.resume import Resume as ResumeFunction
+from kinformer.reflector.options import Resume as ResumeFunction
 
 __all__ = ["InitialStream", "List", "Resume", "State", "Verify", "Watch"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.sharding.source import ShardSource
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from kinformer.sharding.caches import ShardCaches
 from kinformer.sharding.feed import LedgerFollower
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.members import ShardMembers
-from kinformer.sharding.slots import SLOTS, slot_of
+from kinformer.sharding.slots import ALL_SLOTS, SLOTS, slot_of
 
 __all__ = ["Admission", "ShardGate", "Verdict"]
 
@@ -51,6 +51,46 @@ class _ActiveReconcile:
         """Cancel it, because its slot goes, or has gone, to another replica."""
         self.stopped = True
         self.task.cancel()
+
+
+class _Slots:
+    """The slots of one replica, by what its reconciles may do with them.
+
+    Attributes:
+        taken: The slots that are ours.
+        open: Of these, the slots whose keys are reconciled.
+        fresh: Of these, the slots whose objects the caches may not have completely yet.
+        releasing: Closed slots whose reconciles under way still read the caches.
+        releases: The number of releases of each slot.
+    """
+
+    def __init__(self) -> None:
+        self.taken: frozenset[int] = frozenset()
+        self.open: frozenset[int] = frozenset()
+        self.fresh: frozenset[int] = frozenset()
+        self.releasing: frozenset[int] = frozenset()
+        self.releases = [0] * SLOTS
+
+    @property
+    def cached(self) -> frozenset[int]:
+        """The slots whose objects the caches hold."""
+        return self.open | self.releasing
+
+    def open_taken(self) -> None:
+        self.fresh |= self.taken - self.open
+        self.open = self.taken
+
+    def close(self, slots: frozenset[int]) -> None:
+        self.taken -= slots
+        self.open -= slots
+        self.fresh -= slots
+        # The sources keep the objects until the reconciles that read them have ended: they would look deleted.
+        self.releasing |= slots
+
+    def release(self, slots: frozenset[int]) -> None:
+        self.releasing -= slots
+        for slot in slots:
+            self.releases[slot] += 1
 
 
 class ShardGate:
@@ -92,12 +132,8 @@ class ShardGate:
         self._grace = grace
         self._gone_for = gone_for
         self._boot = clock.boot
-        self._taken: frozenset[int] = frozenset()
-        self._open: frozenset[int] = frozenset()
-        self._fresh: frozenset[int] = frozenset()  # open slots whose objects the caches may not have completely yet
-        self._releasing: frozenset[int] = frozenset()  # closed slots; reconciles under way still read the caches
+        self._slots = _Slots()
         self._active: dict[str, _ActiveReconcile] = {}
-        self._releases = [0] * SLOTS  # the number of releases of each slot
         self._skipped: set[str] = set()  # keys in the cache that were not ours when they were admitted
         self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache then; maybe deleted
         self._changed_under_way: dict[str, int] = {}  # keys with another uid, or none, since their reconcile: version
@@ -107,7 +143,7 @@ class ShardGate:
     @property
     def open(self) -> frozenset[int]:
         """The slots whose keys are reconciled."""
-        return self._open
+        return self._slots.open
 
     # --- reconciles -------------------------------------------------------------------------------------------
 
@@ -125,10 +161,10 @@ class ShardGate:
         slot = slot_of(uid)
         if cached is None:
             # If the object comes, the cache triggers it; its end may have reached the cache before the ledger.
-            if slot in self._open:
+            if slot in self.open:
                 self._missing.add(key)
             return Admission(Verdict.SKIP)
-        if slot not in self._open or not self._has_slot(slot):
+        if slot not in self.open or not self._has_slot(slot):
             self._skipped.add(key)
             return Admission(Verdict.SKIP)
         if key in ledger.doubts:
@@ -142,16 +178,16 @@ class ShardGate:
         if key in self.ledger.doubts:
             return Admission(Verdict.LATER)
         slot, left = slot_of(stone.uid), stone.since + self._gone_for - self._boot()
-        if left <= 0 or slot not in self._open or not self._has_slot(slot):
+        if left <= 0 or slot not in self.open or not self._has_slot(slot):
             return Admission(Verdict.SKIP)
         return Admission(Verdict.FRESH if self._is_fresh(slot) else Verdict.START, slot, left)
 
     def _is_fresh(self, slot: int) -> bool:
         # A reconcile that reads an owned resource too early does not find what exists, and creates it again. And if a
         # slot was away for a moment, the list of that moment removes its objects once more before the next list.
-        if self._fresh and self._caches.settled:
-            self._fresh = frozenset()
-        return slot in self._fresh
+        if self._slots.fresh and self._caches.settled:
+            self._slots.fresh = frozenset()
+        return slot in self._slots.fresh
 
     async def reconcile(self, key: str, admission: Admission, call: Coroutine[object, object, T]) -> T:
         """Run a reconcile that was admitted just before, without an `await` in between.
@@ -160,11 +196,11 @@ class ShardGate:
             ShardLostError: It was stopped because its slot was, or was about to be, another replica's.
         """
         slot = admission.slot
-        releases = self._releases[slot]
+        releases = self._slots.releases[slot]
 
         def check() -> None:
             # Having the slot again gives no right to tasks that an earlier reconcile left behind.
-            if self._releases[slot] != releases or not self._has_slot(slot):
+            if self._slots.releases[slot] != releases or not self._has_slot(slot):
                 raise ShardLostError(f"slot {slot} of key {key} is no longer this replica's")
 
         with Fence(check):
@@ -215,7 +251,7 @@ class ShardGate:
 
     def take_slots(self, slots: frozenset[int]) -> None:
         """Take over these slots; they are opened as soon as the ledger is complete."""
-        self._taken |= slots
+        self._slots.taken |= slots
         self._open_taken_slots()
 
     def update_members(self, members: ShardMembers) -> None:
@@ -225,17 +261,13 @@ class ShardGate:
         self._open_taken_slots()
 
     def _open_taken_slots(self) -> None:
-        if self.ledger.applied and self.ledger.initial_doubt is None and self._taken - self._open:
-            self._set_open(self._taken)
+        if self.ledger.applied and self.ledger.initial_doubt is None and self._slots.taken - self.open:
+            self._slots.open_taken()
+            self._caches.set_slots(self._slots.cached)
             # A slot that is back before the cache was cut down causes no events.
             skipped, self._skipped = self._skipped, set()
             for key in skipped:
                 self._trigger(key)
-
-    def _set_open(self, slots: frozenset[int]) -> None:
-        self._fresh = (self._fresh | slots - self._open) & slots
-        self._open = slots
-        self._caches.set_slots(slots | self._releasing)
 
     def version_seen(self) -> int | None:
         """Return the version up to which we have seen everything, and have nothing older under way."""
@@ -246,29 +278,21 @@ class ShardGate:
 
     async def release_slots(self, slots: frozenset[int]) -> None:
         """Admit nothing new, let reconciles end within the grace, cancel the rest; return when none runs."""
-        self._taken -= slots
-        self._open -= slots
-        # The sources keep the objects until the reconciles that read them have ended: they would look deleted.
-        self._releasing |= slots
+        self._slots.close(slots)
         try:
             await self._stop_reconciles(slots, self._grace)
         finally:
-            self._releasing -= slots
-        self._count_release(slots)
-        self._set_open(self._open)
+            self._slots.release(slots)
+        self._caches.set_slots(self._slots.cached)
 
     def drop_all_slots(self) -> None:
         """Cancel all reconciles at once."""
-        self._taken = self._releasing = frozenset()
-        self._count_release(range(SLOTS))
-        self._set_open(frozenset())
+        self._slots.close(ALL_SLOTS)
+        self._slots.release(ALL_SLOTS)
+        self._caches.set_slots(frozenset())
         self._is_member = False
         for active in self._active.values():
             active.stop()
-
-    def _count_release(self, slots: Iterable[int]) -> None:
-        for slot in slots:
-            self._releases[slot] += 1
 
     async def wait_idle(self) -> None:
         """Wait until no reconcile runs."""

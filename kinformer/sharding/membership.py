@@ -8,24 +8,16 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
-from kinformer.exceptions import AlreadyExistsError, ConflictError, KinformerError, NotFoundError
-from kinformer.leaderelection.lease import (
-    JITTER,
-    Lease,
-    LeaseObservation,
-    LeaseOptions,
-    LeaseValidity,
-    OwnRenewals,
-    new_lease,
-)
-from kinformer.leaderelection.lease_client import LeaseClient, Requester
-from kinformer.sharding.members import GROUP, ShardMember, ShardMembers, annotations_of
-from kinformer.sharding.slots import SLOTS, assigned_slots
+from kinformer.exceptions import KinformerError
+from kinformer.leaderelection.lease import JITTER, LeaseOptions, LeaseValidity
+from kinformer.leaderelection.lease_client import Requester
+from kinformer.sharding.members import ShardMember, ShardMembers
+from kinformer.sharding.own_lease import LEASE_CHANGED, OwnLease
+from kinformer.sharding.slots import SLOTS, SlotClaims, assigned_slots
 
 __all__ = ["ShardMembership", "ShardMembershipHealth", "ShardWork"]
 
@@ -35,7 +27,6 @@ log = get_logger("kinformer.sharding")
 _SWEEP_AFTER = 4  # lease durations after whose end a dead replica's Lease is deleted
 _GRACE = 1.0  # seconds for work that is cancelled at the end
 _SHORTEST_PERIOD = 8  # two heartbeats are at least this part of a retry_period apart
-_CHANGED = (ConflictError, AlreadyExistsError, NotFoundError)  # a Lease is not as we knew it
 
 
 class ShardWork(Protocol):
@@ -126,34 +117,26 @@ class ShardMembership:
     ) -> None:
         self.identity = identity
         self.group = group
-        self._namespace = namespace
-        self._lease_name = f"{group}-{blake2b(identity.encode(), digest_size=5).hexdigest()}"
-        self._leases = LeaseClient(client, namespace)
         self._work = work
         self._options = options
         self._clock = clock
-        self._members = ShardMembers(self._lease_name, options.lease_duration)
+        self._lease = OwnLease(client, namespace, group, identity, options, clock)
+        self._members = ShardMembers(self._lease.name, options.lease_duration)
         self._validity: LeaseValidity | None = None
-        self._lease: Lease | None = None  # as we wrote it last; None: to be read first
-        self._held: frozenset[int] = frozenset()
-        self._claimed: frozenset[int] = frozenset()  # in our Lease since `_claimed_at`, and not yet good
-        self._written: frozenset[int] = frozenset()  # the slots in our Lease
-        self._claimed_at = 0.0
+        self._claims = SlotClaims()
         self._releasing: dict[frozenset[int], asyncio.Task[None]] = {}
         self._epoch = 0
         self._known: frozenset[str] = frozenset()
         self._state = "stopped"
         self._error: BaseException | None = None
         self._heartbeat_requested = asyncio.Event()
-        self._own_renewals = OwnRenewals(identity)
-        self._former = LeaseObservation(options.lease_duration)  # our Lease, as a former process of our name wrote it
 
     # --- state --------------------------------------------------------------------------------------------------
 
     @property
     def slots(self) -> frozenset[int]:
         """The slots that are ours now, by the clock."""
-        return self._held if self.holds else frozenset()
+        return self._claims.held if self.holds else frozenset()
 
     @property
     def holds(self) -> bool:
@@ -162,7 +145,7 @@ class ShardMembership:
 
     def has(self, slot: int) -> bool:
         """Return True if a slot is ours now, by the clock."""
-        return slot in self._held and self.holds
+        return slot in self._claims.held and self.holds
 
     @property
     def members(self) -> tuple[ShardMember, ...]:
@@ -209,7 +192,7 @@ class ShardMembership:
 
     async def _join(self) -> None:
         """Write a Lease without slots, which begins a new right."""
-        self._lease = None
+        self._lease.forget()
         while True:
             written = await self._attempt(self._write_first_lease)
             if written is not None and self._clock.boot() - written < self._options.renew_deadline:
@@ -221,14 +204,8 @@ class ShardMembership:
 
     async def _write_first_lease(self) -> float | None:
         """Take our Lease over; return when that was sent, or None if another of our name may still rely on it."""
-        timeout, asked = self._options.request_timeout, self._clock.boot()
-        lease = await self._leases.get(self._lease_name, timeout)
-        if lease is not None and not self._own_renewals.wrote(lease):
-            self._former.observe(lease, self._clock.boot())
-            if asked < self._former.expires:
-                return None
-        self._lease = lease
-        return await self._write_lease(timeout)
+        timeout = self._options.request_timeout
+        return await self._write_lease(timeout) if await self._lease.take_over(timeout) else None
 
     def _lapsed(self, reason: str) -> None:
         text = "%s has lost its slots of %s: %s"
@@ -257,7 +234,7 @@ class ShardMembership:
         """Renew, list, decide; return the seconds after which the next heartbeat should come."""
         period = self._options.retry_period
         written = await self._attempt(lambda: self._renew(validity))
-        if written is None and isinstance(self._error, _CHANGED):
+        if written is None and isinstance(self._error, LEASE_CHANGED):
             # Possibly changed by a write of ours whose answer was lost. Read it at once: after the wait for that answer
             # the next heartbeat may come too late.
             written = await self._attempt(lambda: self._renew(validity))
@@ -265,7 +242,7 @@ class ShardMembership:
             return period / 2
         validity.extend(written)
         asked = self._clock.boot()
-        leases = await self._attempt(lambda: self._leases.list(f"{GROUP}={self.group}", validity.request_timeout))
+        leases = await self._attempt(lambda: self._lease.list_group(validity.request_timeout))
         if leases is None or not validity.check():
             return period
         self._members.update(leases, asked, self._clock.boot())
@@ -282,28 +259,23 @@ class ShardMembership:
 
     def _decide(self, asked: float) -> bool:
         """Take, claim and release slots by the list that was asked for then; True if our Lease has to change."""
-        wanted, elsewhere = self._wanted_slots(), self._members.held
-        good = frozenset[int]()
-        if asked > self._claimed_at:
-            good = (self._claimed & self._written & wanted) - elsewhere
-        claims = wanted - self._held - elsewhere
-        if good:
-            self._held |= good
+        wanted, claims = self._wanted_slots(), self._claims
+        taken = claims.decide(wanted, self._members.held, asked)
+        if taken:
             text = "%s took %d slots of %s, and has %d"
-            log.info(text, self.identity, len(good), self.group, len(self._held), key=self.group, reason="slots_taken")
-            self._work.take_slots(good)
-        # A claim that is seen elsewhere too is kept only by the replica that the slot is assigned to.
-        kept = self._claimed & self._written & wanted & elsewhere
-        self._claimed = (claims | kept) - self._held
-        going = self._held - wanted - frozenset().union(*self._releasing)
+            log.info(
+                text, self.identity, len(taken), self.group, len(claims.held), key=self.group, reason="slots_taken"
+            )
+            self._work.take_slots(taken)
+        going = claims.held - wanted - frozenset().union(*self._releasing)
         if going:
             self._start_releasing(going)
-        return (self._held | self._claimed) != self._written
+        return claims.shown != claims.written
 
     def _start_releasing(self, slots: frozenset[int]) -> None:
         async def release() -> None:
             await self._work.release_slots(slots)
-            self._held -= slots
+            self._claims.held -= slots
             self.request_heartbeat()
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -330,7 +302,7 @@ class ShardMembership:
         if self._releasing:
             await asyncio.wait(set(self._releasing.values()))
         await self._work.wait_idle()
-        self._held = self._claimed = self._written = frozenset()
+        self._claims = SlotClaims()
 
     async def _leave(self) -> None:
         """Leave for good: stop the work, then give the slots back if they are still ours.
@@ -346,7 +318,7 @@ class ShardMembership:
         try:
             if validity.check():
                 left = validity.until - self._clock.boot()
-                stopped = await _ends_within(left, self._work.release_slots(self._held))
+                stopped = await _ends_within(left, self._work.release_slots(self._claims.held))
         finally:
             ours = stopped and validity.check()
             validity.close()
@@ -356,58 +328,27 @@ class ShardMembership:
             text = "%s leaves %s although work on it goes on that was cancelled"
             log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
         if ours:
-            await self._attempt(self._give_back)
-
-    async def _give_back(self) -> None:
-        """Write our Lease without slots and holder, so that the others need not wait until it expires."""
-        lease, timeout = self._lease, self._options.request_timeout
-        if lease is None:  # a renewal of ours whose answer did not come, or another client's write
-            lease = await self._leases.get(self._lease_name, timeout)
-            if lease is None or not self._own_renewals.wrote(lease):
-                return
-        document = lease.released(self._clock.wall())
-        annotations = annotations_of("", document.renew_time, (), self._epoch, None)
-        await self._leases.update(document.annotated({}, annotations), timeout)
+            await self._attempt(lambda: self._lease.give_back(self._epoch, self._options.request_timeout))
 
     # --- the Lease ------------------------------------------------------------------------------------------------
 
     async def _renew(self, validity: LeaseValidity) -> float | None:
         """Write our Lease with the slots of now; return when that was sent, None if the Lease is lost."""
-        if self._lease is None:  # changed by another client, or deleted, or a write of ours whose answer was lost
-            lease = await self._leases.get(self._lease_name, validity.request_timeout)
-            if lease is not None and not self._own_renewals.wrote(lease):
-                validity.lapse(f"{lease.holder or 'another client'} wrote its Lease")
-                return None
-            self._lease = lease
+        if (holder := await self._lease.read_if_unknown(validity.request_timeout)) is not None:
+            validity.lapse(f"{holder or 'another client'} wrote its Lease")
+            return None
         return await self._write_lease(validity.request_timeout)
 
     async def _write_lease(self, timeout: float) -> float:
         """Create our Lease, or update it; return when that was sent."""
-        shown = self._held | self._claimed
-        duration, wall = self._options.lease_duration, self._clock.wall()
-        if self._lease is None:
-            document = new_lease(self._namespace, self._lease_name, self.identity, duration, wall)
-            send = self._leases.create
-        else:
-            document = self._lease.renewed(self.identity, duration, wall)
-            send = self._leases.update
-        seen = self._work.version_seen()
-        annotations = annotations_of(self.identity, document.renew_time, shown, self._epoch, seen)
-        self._own_renewals.note(document)
-        sent = self._clock.boot()
-        try:
-            self._lease = await send(document.annotated({GROUP: self.group}, annotations), timeout)
-        except (*_CHANGED, asyncio.CancelledError):  # cancelled: it may have been written
-            self._lease = None
-            raise
-        if shown - self._written:
-            self._claimed_at = self._clock.boot()
-        self._written = shown
+        shown = self._claims.shown
+        sent = await self._lease.write(shown, self._epoch, self._work.version_seen(), timeout)
+        self._claims.note_written(shown, self._clock.boot())
         return sent
 
     async def _delete_a_dead_lease(self, asked: float) -> None:
         for lease in self._members.dead(asked, _SWEEP_AFTER * self._options.lease_duration)[:1]:
-            await self._attempt(partial(self._leases.delete, lease, self._options.request_timeout))
+            await self._attempt(partial(self._lease.delete_dead, lease, self._options.request_timeout))
 
     async def _attempt(self, call: Callable[[], Awaitable[T]]) -> T | None:
         """Await a call, and return its result; an error of the server or the network is logged, and gives None."""
@@ -415,8 +356,7 @@ class ShardMembership:
             result = await call()
         except KinformerError as error:
             level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
-            text = "%s, a replica of %s: %s"
-            log.log(level, text, self.identity, self.group, error, key=self.group, reason=error)
+            log.log(level, "%s, a replica of %s: %s", self.identity, self.group, error, key=self.group, reason=error)
             self._error = error
             return None
         self._error = None

@@ -15,6 +15,7 @@ from hashlib import blake2b
 __all__ = [
     "ALL_SLOTS",
     "SLOTS",
+    "SlotClaims",
     "assigned_slots",
     "shard_hash",
     "shard_selector",
@@ -102,3 +103,48 @@ def _assigned(replica: str, rivals: frozenset[str]) -> frozenset[int]:
 def _weights(replica: str) -> tuple[tuple[bytes, str], ...]:
     # With the name, so that equal hashes do not tie. Not FNV: names that differ in one digit must differ in all slots.
     return tuple((blake2b(f"{slot}/{replica}".encode(), digest_size=8).digest(), replica) for slot in range(SLOTS))
+
+
+class SlotClaims:
+    """The slots of one replica, on their way from a claim in its Lease to work.
+
+    Attributes:
+        held: The slots that are the replica's.
+        claimed: Slots in its Lease that are not yet its own: a later list has to show them nowhere else.
+        written: The slots that its Lease shows.
+    """
+
+    def __init__(self) -> None:
+        self.held: frozenset[int] = frozenset()
+        self.claimed: frozenset[int] = frozenset()
+        self.written: frozenset[int] = frozenset()
+        self._claimed_at = 0.0
+
+    @property
+    def shown(self) -> frozenset[int]:
+        """The slots that the Lease has to show."""
+        return self.held | self.claimed
+
+    def note_written(self, slots: frozenset[int], now: float) -> None:
+        """Record that the Lease shows these slots, on the boot clock."""
+        if slots - self.written:
+            self._claimed_at = now
+        self.written = slots
+
+    def decide(self, wanted: frozenset[int], elsewhere: frozenset[int], asked: float) -> frozenset[int]:
+        """Claim slots, and take those whose claim is good; return the slots taken.
+
+        Args:
+            wanted: The slots that are assigned to the replica.
+            elsewhere: The slots that the Leases of others show.
+            asked: When the list of those Leases was asked for, on the boot clock.
+        """
+        good = frozenset[int]()
+        if asked > self._claimed_at:
+            good = (self.claimed & self.written & wanted) - elsewhere
+        claims = wanted - self.held - elsewhere
+        self.held |= good
+        # A claim that is seen elsewhere too is kept only by the replica that the slot is assigned to.
+        kept = self.claimed & self.written & wanted & elsewhere
+        self.claimed = (claims | kept) - self.held
+        return good

@@ -20,8 +20,7 @@ from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.continuity import NO_ANSWER, ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT
-from kinformer.reflector.resume import Resumption
+from kinformer.reflector.options import HEAD_TIMEOUT, Resumption
 from kinformer.reflector.timeouts import answered
 from kinformer.snapshot.format import SnapshotRefusedError
 

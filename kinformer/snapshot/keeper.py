@@ -16,14 +16,13 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import Indexer
-from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListerWatcher, SnapshotSource, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
-from kinformer.reflector.resume import Resume
+from kinformer.reflector.options import Resume
+from kinformer.snapshot.contents import contents_of
 from kinformer.snapshot.file import SnapshotWriter
-from kinformer.snapshot.fingerprint import fingerprint
 from kinformer.snapshot.format import OBJECTS, ObjectWriter, SnapshotHeader, SnapshotRefusedError
 from kinformer.snapshot.loader import Shrink, SnapshotLoader
 from kinformer.snapshot.option import Snapshot
@@ -92,7 +91,7 @@ class SnapshotKeeper:
         self._saved: Versions = {}
         self._wanted: asyncio.Future[_Cut] | None = None
         self._snapshot = Snapshot.of(option)
-        self._contents = _contents(sources, transform)
+        self._contents = contents_of(sources, transform)
         self._snapshot.check(self._contents.get("resource", ""))
         self.file: Path = self._snapshot.file(self._contents)
         self._loader = SnapshotLoader(
@@ -232,25 +231,3 @@ def _shrinks(
 
 async def _kept(source: SnapshotSource, objects: list[KubeObject]) -> list[KubeObject]:
     return [source.keep(obj) for obj in objects]
-
-
-def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:
-    source = next(iter(sources.values()))
-    resumable = capabilities_of(source).resumable
-    if resumable is None:
-        raise ConfigError(
-            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which the check of a snapshot needs"
-        )
-    contents = dict(resumable.contents)
-    if len(sources) > 1:
-        contents.pop("namespace", None)
-        contents["namespaces"] = ",".join(sorted(str(scope) for scope in sources))
-    if transform is not None:
-        mark = fingerprint(transform)
-        if mark is None:
-            raise ConfigError(
-                f"snapshot: changes of {transform!r} cannot be detected, so its results cannot be stored; pass a plain "
-                "function as the transform, with plain values as its defaults and in its closure"
-            )
-        contents["transform"] = mark
-    return contents

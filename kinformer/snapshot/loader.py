@@ -14,7 +14,7 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.object import KubeObject
-from kinformer.reflector.resume import Resume, Resumption
+from kinformer.reflector.options import Resume, Resumption
 from kinformer.snapshot.check import READ_BACK, SnapshotCheck
 from kinformer.snapshot.file import SnapshotReader
 from kinformer.snapshot.format import ObjectReader, SnapshotHeader, SnapshotRefusedError

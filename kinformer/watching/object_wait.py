@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
@@ -14,7 +14,6 @@ from kinformer.client.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
-from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
@@ -30,26 +29,6 @@ _REFUSALS = (400, 401, 403, 404, 405, 406, 415, 422)
 _ENOUGH = 2  # a first refusal may come from a token being renewed, a role not yet in effect, or a missing feature
 
 
-@overload
-async def wait_for_object(
-    client: Client,
-    resource: str | GroupVersionResource,
-    key: str,
-    condition: Narrowing,
-    timeout: float | None = None,
-    *,
-    allow_recreate: bool = False,
-) -> KubeObject: ...
-@overload
-async def wait_for_object(
-    client: Client,
-    resource: str | GroupVersionResource,
-    key: str,
-    condition: ObjectCondition,
-    timeout: float | None = None,
-    *,
-    allow_recreate: bool = False,
-) -> KubeObject | None: ...
 async def wait_for_object(
     client: Client,
     resource: str | GroupVersionResource,

@@ -19,10 +19,9 @@ from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject
 from kinformer.reflector.health import InformerHealth
-from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions, Resumption
 from kinformer.reflector.reflector import Reflector
 from kinformer.reflector.relist import ListRun
-from kinformer.reflector.resume import Resumption
 from kinformer.watching.differences import StreamEvent
 from kinformer.watching.stream_store import StreamStore
 

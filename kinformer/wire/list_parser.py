@@ -13,7 +13,7 @@ import msgspec
 from kinformer._runtime.json_depth import refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.wire.json_scan import BracketWalker
-from kinformer.wire.list_header import Head, ListHeader, ListMeta, Rest, decode_head, decode_rest, decode_status
+from kinformer.wire.list_header import MAX_HEADER_BYTES, Envelope, ListHeader, after_space, decode_rest, no_list
 
 __all__ = ["MAX_LIST_BYTES", "ListSplitter"]
 
@@ -26,25 +26,19 @@ MAX_ITEM_BYTES = 16 * 1024 * 1024
 # longer body is endless.
 MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
 
-# The parts before and after the items (kind, apiVersion, list metadata), in practice about a kilobyte.
-_MAX_HEADER_BYTES = 1024 * 1024
 # After this many cuts that gave no JSON, or if this many bytes are buffered without a cut, an item is walked bracket
 # by bracket, which is 10 times slower than cutting but always correct. After this many such items, all others are
 # walked too.
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
-# Nested "items" keys to try before giving up on the list's own. Each try parses everything before it again.
-_MAX_NOT_ITEMS = 64
 _WHITESPACE = b" \t\r\n"
 
-_ITEMS_KEY = re.compile(rb'"items"[ \t\r\n]*+(:[ \t\r\n]*+)?')
 _NEXT_ITEM = re.compile(
     rb"""[ \t\r\n]*+,[ \t\r\n]*+(?=\{)(\{[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:|\{[ \t\r\n]*+[^" \t\r\n])""",
     re.DOTALL,
 )
 _MAX_NEXT_ITEM_BYTES = 4096  # an item with a longer first key is walked
-_SPACE = re.compile(rb"[ \t\r\n]*+")
 
 
 class _Skip(msgspec.Struct):
@@ -72,6 +66,36 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
 
 def _none(*_: object) -> int:
     return 0
+
+
+class _Separator:
+    """The bytes at which items are cut: the end of an item, and the beginning of the next one up to its first key.
+
+    Attributes:
+        text: The bytes.
+        gap: The number of bytes up to the beginning of the next item.
+        passed: Bytes of each item to skip in the search for its end, because recent items were longer.
+    """
+
+    __slots__ = ("gap", "passed", "text")
+
+    def __init__(self, text: bytes, gap: int) -> None:
+        self.text = text
+        self.gap = gap
+        self.passed = 0
+
+    def ends(self, data: bytearray, start: int) -> list[int]:
+        """Return the offsets at which items end, from `start` on, assuming that no item contains a separator.
+
+        The search is the most expensive part of cutting, so it skips as many bytes as every recent item had.
+        """
+        find, text, step = data.find, self.text, self.gap + self.passed
+        ends: list[int] = []
+        at = find(text, start)
+        while at >= 0:
+            ends.append(at + 1)
+            at = find(text, at + step)
+        return ends
 
 
 class ListSplitter(Generic[T]):
@@ -116,19 +140,18 @@ class ListSplitter(Generic[T]):
         self._search = 0  # the buffer has been searched up to here
         self._fed = 0
         self._tried = 0  # bytes parsed so far to detect the end
-        self._head = b""
-        self._rest: Rest | None = None
-        self._separator = b""  # empty: walk by brackets
+        self._envelope = Envelope()
+        self._separator: _Separator | None = None  # None: walk by brackets
         self._wrong_cuts = 0
         self._brackets: BracketWalker | None = None
-        self._gap = 0
-        self._passed = 0  # bytes of each item to skip in the search for its end, because recent items were longer
         self._hard_items = 0
-        self._not_items = 0
         self._too_deep = False  # for a decoder. A walk by brackets has no limit
         self._after_item = False
-        self.api_version = ""
-        self.kind = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the items if it precedes them in the list, else ""."""
+        return self._envelope.kind
 
     @property
     def pending(self) -> int:
@@ -147,7 +170,7 @@ class ListSplitter(Generic[T]):
         if self._fed > self._max_list:
             raise DecodeError(f"a list is longer than max_list_bytes={self._max_list}")
         found: list[T] = []
-        if self._rest is not None:
+        if self._envelope.rest is not None:
             if self._buffer.strip(_WHITESPACE):
                 raise DecodeError(f"bytes after the end of a list: {bytes(self._buffer[:80])!r}")
             self._buffer.clear()
@@ -155,10 +178,11 @@ class ListSplitter(Generic[T]):
             self._find_items()
         while self._state is _State.ITEMS:
             # Each returns True if the other must continue.
-            if not (self._cut(found) if self._separator else self._walk(found)):
+            separator = self._separator
+            if not (self._walk(found) if separator is None else self._cut(separator, found)):
                 break
-        if self._state is _State.TAIL and len(self._buffer) > _MAX_HEADER_BYTES:
-            raise DecodeError(f"more than {_MAX_HEADER_BYTES} bytes after the items of a list")
+        if self._state is _State.TAIL and len(self._buffer) > MAX_HEADER_BYTES:
+            raise DecodeError(f"more than {MAX_HEADER_BYTES} bytes after the items of a list")
         return found
 
     def close(self) -> ListHeader:
@@ -168,31 +192,10 @@ class ListSplitter(Generic[T]):
             DecodeError: The body is truncated or not a list. The message describes it.
         """
         if self._state is _State.HEAD:
-            raise self._no_list()
+            raise no_list(bytes(self._buffer), self._fed)
         if self._state is _State.ITEMS:
             raise self._no_end()
-        head = self._decode_head(self._head + b"}" if self._rest else self._head + bytes(self._buffer))
-        rest = self._rest or Rest()
-        meta = rest.metadata or head.metadata or ListMeta()
-        kind = rest.kind or head.kind or ""
-        # A custom resource may give its list any name (CustomResourceDefinition, spec.names.listKind).
-        if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
-            raise DecodeError(f"expected a list, got a {kind}")
-        return ListHeader(
-            kind,
-            rest.api_version or head.api_version or "",
-            meta.resource_version or "",
-            meta.continue_token or "",
-            meta.remaining_item_count,
-            meta.shard_info.selector if meta.shard_info else None,
-        )
-
-    def _decode_head(self, data: bytes) -> Head:
-        try:
-            data.decode()
-            return decode_head(data)
-        except MALFORMED as error:
-            raise DecodeError(f"the list is truncated or malformed after {self._fed} bytes: {error}") from error
+        return self._envelope.header(bytes(self._buffer), self._fed)
 
     def _no_end(self) -> DecodeError:
         problem = "truncated"
@@ -203,61 +206,17 @@ class ListSplitter(Generic[T]):
                 problem = f"truncated or malformed ({error})"
         return DecodeError(f"the list is {problem}: it ended after {self._fed} bytes, {self._state.value}")
 
-    def _no_list(self) -> DecodeError:
-        body = bytes(self._buffer)
-        try:
-            head = decode_head(body)
-        except MALFORMED as error:
-            return DecodeError(f"the list is truncated: it ended after {self._fed} bytes ({error}): {body[:200]!r}")
-        if head.kind == "Status":
-            try:
-                status = decode_status(body)
-            except msgspec.ValidationError:
-                return DecodeError(f"expected a list, got a Status: {body[:200]!r}")
-            return DecodeError(f"expected a list, got a Status: {status.code} {status.message}".rstrip())
-        return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {body[:200]!r}")
-
     def _find_items(self) -> None:
-        data = self._buffer
-        start = cast("re.Match[bytes]", _SPACE.match(data)).end()
-        if start < len(data) and data[start] != 0x7B:
-            raise DecodeError(f"the body is not a JSON list: {bytes(data[:200])!r}")
-        while (match := _ITEMS_KEY.search(data, self._search)) is not None:
-            if match.end() == len(data):
-                self._search = match.start()
-                return
-            self._search = match.end()
-            if match[1] is None:
-                continue  # "items" is a value, not a key
-            # It is the list's own key exactly if the bytes before it and a value form a complete document. A nested
-            # key would leave brackets open, and one inside a string a quote.
-            head = bytes(data[: match.start()]) + b'"items":null'
-            try:
-                known = decode_head(head + b"}")
-            except MALFORMED as error:
-                self._not_items += 1
-                if self._not_items > _MAX_NOT_ITEMS:
-                    raise DecodeError(f"no items of a list after {_MAX_NOT_ITEMS} nested keys of that name") from error
-                continue
-            self._begin_items(head, known, match.end())
+        position = self._envelope.find_items(self._buffer)
+        if position < 0:
             return
-        self._search = max(0, len(data) - len(b'"items"') + 1)
-        if len(data) > _MAX_HEADER_BYTES:
-            raise DecodeError(f"no items within the first {_MAX_HEADER_BYTES} bytes: {bytes(data[:200])!r}")
-
-    def _begin_items(self, head: bytes, known: Head, position: int) -> None:
-        kind = known.kind or ""
-        self.kind = kind.removesuffix("List") if kind.endswith("List") else ""
-        self.api_version = known.api_version or ""
-        self._head = head
         byte = self._buffer[position]
         if byte == 0x5B:
             self._state = _State.ITEMS
             position += 1
         elif byte == 0x6E:
-            # null: `close` strictly decodes everything, including the rest.
             self._state = _State.TAIL
-            self._head = head.removesuffix(b"null")
+            self._envelope.has_null_items()
         else:
             raise DecodeError(f"the items of a list are not an array: {bytes(self._buffer[:200])!r}")
         self._drop(position)
@@ -273,20 +232,20 @@ class ListSplitter(Generic[T]):
     def _take(self, item: bytes, found: list[T]) -> None:
         if len(item) > self._max:
             raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
-        decoded = self._decode(item, self.api_version, self.kind)
+        decoded = self._decode(item, self._envelope.api_version, self._envelope.kind)
         self._wrong_cuts = 0
         if decoded is not None:
             found.append(decoded)
 
-    def _cut(self, found: list[T]) -> bool:
+    def _cut(self, separator: _Separator, found: list[T]) -> bool:
         """Take items at separators. Returns True if the current item must be walked."""
-        data, separator = self._buffer, self._separator
-        start, ends = 0, self._ends(max(self._search, self._passed))
+        data, envelope = self._buffer, self._envelope
+        start, ends = 0, separator.ends(data, max(self._search, separator.passed))
         at, whole = 0, bytes(data) if ends else b""
-        gap = self._gap - 1
+        gap = separator.gap - 1
         while at < len(ends):
             if not self._wrong_cuts and len(data) <= self._max:
-                at += self._decode_many(whole, start, ends[at:], gap, self.api_version, self.kind, found)
+                at += self._decode_many(whole, start, ends[at:], gap, envelope.api_version, envelope.kind, found)
                 start = ends[at - 1] + gap if at else start
                 if at == len(ends):
                     break
@@ -295,9 +254,9 @@ class ListSplitter(Generic[T]):
             try:
                 self._take(whole[start:end], found)
             except DecodeError:
-                if self._passed:  # there may be two items, with the end of the first in the skipped part
-                    self._passed = 0
-                    at, ends = 0, self._ends(start)
+                if separator.passed:  # perhaps two items, with the end of the first in the skipped part
+                    separator.passed = 0
+                    at, ends = 0, separator.ends(data, start)
                     continue
                 if end - start > self._max:
                     raise
@@ -308,35 +267,22 @@ class ListSplitter(Generic[T]):
                 start = end + gap
         del data[:start]
         if self._wrong_cuts or len(ends) > 1:
-            self._passed = 0 if self._wrong_cuts else min(map(sub, ends[1:], ends)) * 3 // 4
+            separator.passed = 0 if self._wrong_cuts else min(map(sub, ends[1:], ends)) * 3 // 4
         if self._wrong_cuts >= _MAX_WRONG_CUTS:
             self._walk_from_here()
             return True
-        self._search = max(0, len(data) - len(separator) + 1)
+        self._search = max(0, len(data) - len(separator.text) + 1)
         self._try_end(found)
         # The search for the end must stay linear in the length of the body, however it is split into chunks.
-        too_costly = self._tried > 4 * self._fed + _MAX_HEADER_BYTES
+        too_costly = self._tried > 4 * self._fed + MAX_HEADER_BYTES
         too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
         if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
             self._walk_from_here()
             return True
         return False
 
-    def _ends(self, start: int) -> list[int]:
-        """Return the offsets at which items end, from `start` on, assuming that no item contains a separator.
-
-        The search is the most expensive part of cutting, so it skips as many bytes as every recent item had.
-        """
-        find, separator, gap = self._buffer.find, self._separator, self._gap + self._passed
-        ends: list[int] = []
-        at = find(separator, start)
-        while at >= 0:
-            ends.append(at + 1)
-            at = find(separator, at + gap)
-        return ends
-
     def _walk_from_here(self) -> None:
-        self._separator = b""
+        self._separator = None
         self._wrong_cuts = 0
         self._hard_items += 1
         self._search = 0
@@ -365,7 +311,7 @@ class ListSplitter(Generic[T]):
         for raw in rest.items:
             self._take(bytes(raw), found)
         rest.items = []
-        self._rest = rest
+        self._envelope.rest = rest
         self._state = _State.TAIL
         data.clear()
 
@@ -390,7 +336,7 @@ class ListSplitter(Generic[T]):
     def _begin_item(self) -> bool:
         """Drop the bytes before an item. Returns False if there is no item, or if more data is needed."""
         data = self._buffer
-        position = cast("re.Match[bytes]", _SPACE.match(data)).end()
+        position = after_space(data)
         if position:  # immediately, or endless space would be scanned again with each chunk
             self._drop(position)
             position = 0
@@ -409,7 +355,7 @@ class ListSplitter(Generic[T]):
             raise self._malformed()
         match = _NEXT_ITEM.match(data)
         if match is None:
-            position = cast("re.Match[bytes]", _SPACE.match(data, 1)).end()
+            position = after_space(data, 1)
             if position == len(data):
                 del data[1:]
             if len(data) < _MAX_NEXT_ITEM_BYTES:
@@ -419,8 +365,7 @@ class ListSplitter(Generic[T]):
             self._drop(position)
             return True
         if match[1].endswith(b":") and self._hard_items < _MAX_HARD_ITEMS:
-            self._separator = b"}" + match[0]
-            self._gap = 1 + match.start(1)  # from the end of one item to the beginning of the next
+            self._separator = _Separator(b"}" + match[0], 1 + match.start(1))
         self._drop(match.start(1))
         return True
 

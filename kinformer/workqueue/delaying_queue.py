@@ -60,8 +60,8 @@ class DelayingQueue(WorkQueue[K]):
         if delay > 0 and self._has_loop:
             asyncio.get_running_loop()  # raises before anything is recorded
         self._retries += 1
-        if self._count_retry is not None:
-            self._count_retry(1)
+        if self._exported is not None:
+            self._exported.count_retry(1)
         if delay <= 0:
             self._enqueue(key, priority)
             return

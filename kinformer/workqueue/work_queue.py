@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ConfigError, StoppedError
@@ -55,6 +55,40 @@ class QueueStatistics:
     retries: int
     unfinished_work: float
     longest_running: float
+
+
+class _Exported:
+    """The metrics of a queue, as in component-base (metrics/prometheus/workqueue/metrics.go)."""
+
+    def __init__(self, metrics: Metrics, name: str, queue: WorkQueue[Any]) -> None:
+        labels = {"name": name}
+
+        def seconds(metric: str, text: str) -> Callable[[float], None]:
+            return metrics.histogram(f"workqueue_{metric}_seconds", text, labels, _BUCKETS)
+
+        self.count_add = metrics.counter("workqueue_adds_total", "Adds that a work queue has handled", labels)
+        self.count_retry = metrics.counter("workqueue_retries_total", "Retries that a work queue has handled", labels)
+        self.observe_wait = seconds("queue_duration", "Seconds that a key waits before it is taken")
+        self.observe_work = seconds("work_duration", "Seconds that a key is processed")
+        figures = queue.statistics
+        self._gauges = [
+            metrics.gauge(f"workqueue_{metric}", text, labels, read)
+            for metric, text, read in (
+                ("depth", "Keys that wait", lambda: len(queue)),
+                ("unfinished_work_seconds", "Seconds of work in progress, added up", lambda: figures().unfinished_work),
+                (
+                    "longest_running_processor_seconds",
+                    "Seconds of the longest work in progress",
+                    lambda: figures().longest_running,
+                ),
+            )
+        ]
+
+    def close(self) -> None:
+        """Stop exporting the gauges."""
+        for close in self._gauges:
+            close()
+        self._gauges.clear()
 
 
 class WorkQueue(Generic[K]):
@@ -100,13 +134,7 @@ class WorkQueue(Generic[K]):
         self._adds = 0
         self._retries = 0
         self._now: Callable[[], float] = self._first_now
-        self._count_add: Callable[[float], None] | None = None
-        self._count_retry: Callable[[float], None] | None = None
-        self._observe_wait: Callable[[float], None] | None = None
-        self._observe_work: Callable[[float], None] | None = None
-        self._close_gauges: list[Callable[[], None]] = []
-        if metrics is not None and name:
-            self._instrument(metrics, name)
+        self._exported = _Exported(metrics, name, self) if metrics is not None and name else None
 
     # --- adding -----------------------------------------------------------------------------------------
 
@@ -142,8 +170,8 @@ class WorkQueue(Generic[K]):
         elif not self._insert_waiting(key, priority, self._now()):
             return
         self._adds += 1
-        if self._count_add is not None:
-            self._count_add(1)
+        if self._exported is not None:
+            self._exported.count_add(1)
 
     def _insert_waiting(self, key: K, priority: int, added: float) -> bool:
         """Return True if the key is newly waiting, or False if it was already waiting (and may have moved up)."""
@@ -191,8 +219,8 @@ class WorkQueue(Generic[K]):
         now = self._now()
         key, added = self._take_by_priority(now) if self._prioritized else self._ready.popitem(last=False)
         self._processing[key] = now
-        if self._observe_wait is not None:
-            self._observe_wait(now - added)
+        if self._exported is not None:
+            self._exported.observe_wait(now - added)
         if self._shutting_down:
             self._after_shut_down()
         return key
@@ -227,8 +255,8 @@ class WorkQueue(Generic[K]):
         started = self._processing.pop(key, None)
         if started is None:
             return
-        if self._observe_work is not None:
-            self._observe_work(self._now() - started)
+        if self._exported is not None:
+            self._exported.observe_work(self._now() - started)
         if self._taken_at:
             self._taken_at.pop(key, None)
         again = self._added_again.pop(key, None) if self._added_again else None
@@ -279,7 +307,7 @@ class WorkQueue(Generic[K]):
         The queue stays shut down however the wait ends.
 
         Args:
-            timeout: Seconds; None waits without limit.
+            timeout: Seconds, or None to wait forever.
 
         Raises:
             TimeoutError: `timeout` seconds have passed.
@@ -315,48 +343,23 @@ class WorkQueue(Generic[K]):
             for drainer in self._drainers:
                 if not drainer.done():
                     drainer.set_result(None)
-            for close in self._close_gauges:
-                close()
-            self._close_gauges.clear()
+            if self._exported is not None:
+                self._exported.close()
 
     # --- figures ------------------------------------------------------------------------------------------
 
     def statistics(self) -> QueueStatistics:
         """Return the current figures. Ages are measured on the loop's clock."""
+        now = self._now()
         return QueueStatistics(
             depth=len(self),
             processing=len(self._processing),
             delayed=0,
             adds=self._adds,
             retries=self._retries,
-            unfinished_work=self._unfinished_work(),
-            longest_running=self._longest_running(),
+            unfinished_work=sum(ages := [now - started for started in self._processing.values()]),
+            longest_running=max(ages, default=0.0),
         )
-
-    def _unfinished_work(self) -> float:
-        now = self._now()
-        return sum(now - started for started in self._processing.values())
-
-    def _longest_running(self) -> float:
-        return self._now() - min(self._processing.values()) if self._processing else 0.0
-
-    def _instrument(self, metrics: Metrics, name: str) -> None:
-        # Names, descriptions and buckets are from component-base, metrics/prometheus/workqueue/metrics.go.
-        labels = {"name": name}
-
-        def seconds(metric: str, text: str) -> Callable[[float], None]:
-            return metrics.histogram(f"workqueue_{metric}_seconds", text, labels, _BUCKETS)
-
-        self._count_add = metrics.counter("workqueue_adds_total", "Adds that a work queue has handled", labels)
-        self._count_retry = metrics.counter("workqueue_retries_total", "Retries that a work queue has handled", labels)
-        self._observe_wait = seconds("queue_duration", "Seconds that a key waits before it is taken")
-        self._observe_work = seconds("work_duration", "Seconds that a key is processed")
-        for metric, text, read in (
-            ("depth", "Keys that wait", lambda: float(len(self))),
-            ("unfinished_work_seconds", "Seconds of work in progress, added up", self._unfinished_work),
-            ("longest_running_processor_seconds", "Seconds of the longest work in progress", self._longest_running),
-        ):
-            self._close_gauges.append(metrics.gauge(f"workqueue_{metric}", text, labels, read))
 
     def _first_now(self) -> float:
         # Outside a loop, the queue uses the clock that event loops use. From its first use inside a loop, it uses that

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.cache.store import Store
 from kinformer.objects.object import KubeObject
 from kinformer.queue import Delta, DeltaType
@@ -227,7 +227,6 @@ events = st.lists(
         st.tuples(st.just("missed delete"), names),
         st.tuples(st.just("relist")),
         st.tuples(st.just("resync")),
-        st.tuples(st.just("bookmark"), st.sampled_from((None, "shop"))),
         st.tuples(st.just("pop")),
         st.tuples(st.just("pop batch")),
     ),
@@ -258,10 +257,8 @@ class Source:
                 self.fifo.delete(last)
         elif kind == "relist":
             self.fifo.replace(list(self.truth.values()), str(self.version))
-        elif kind == "resync":
-            self.fifo.resync()
         else:
-            self.fifo.bookmark(str(self.version), namespace=arguments[0])
+            self.fifo.resync()
 
 
 def one(process: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown

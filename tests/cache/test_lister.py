@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.cache.lister import Lister
 from kinformer.exceptions import IndexNotFoundError, SelectorError
 from kinformer.objects.selectors import LabelSelector

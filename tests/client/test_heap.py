@@ -16,7 +16,7 @@ pytestmark = [
 
 PROGRAM = """
 import resource, sys
-from kinformer.client.body import keep_free_memory
+from kinformer.client import keep_free_memory
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -9,6 +9,7 @@ need not see is in HTML comments:
     -->
     <!-- code: until EXPRESSION -->      the next block does not end by itself: it is cancelled once this is true
     <!-- code: not run: REASON -->       the next block cannot run here
+    <!-- code: not run: an excerpt of examples/NAME -->    the next block shows parts of this file, with `# ...` between
     <!-- code: fails: TEXT -->           the tests in the next block fail, and their output has this text
 
 There, and in blocks, these names are known without an import:

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "dependencies.md").read_text()
+PAGE = (ROOT / "docs" / "support.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OF_EXTRAS = PROJECT["optional-dependencies"]
 NEEDED = [*PROJECT["dependencies"], *(one for needed in OF_EXTRAS.values() for one in needed)]
@@ -27,7 +27,7 @@ COME_WITH = {"yarl": "aiohttp", "multidict": "aiohttp", "starlette": "fastapi", 
 
 def requirements(section: str) -> dict[str, set[str]]:
     """Each requirement that a section of the page names, with the extras in its row ("" if there are none)."""
-    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    text = PAGE.split(f"\n### {section}\n")[1].split("\n##")[0]
     found: dict[str, set[str]] = {}
     for row in re.findall(r"^\| (.*) \|$", text, re.MULTILINE):
         cells = row.split(" | ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -30,3 +31,11 @@ def test_each_package_of_the_core_is_described_with_its_modules() -> None:
     }
     there = {path.name: sorted(module.stem for module in path.glob("[!_]*.py")) for path in core}
     assert named == there
+
+
+def test_the_floors_are_those_of_the_contract() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    contracts = tools["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract.get("containers") == ["kinformer"]]
+    section = ARCHITECTURE.split("## Floors")[1].split("\n## ")[0]
+    assert section.split("```")[1].strip().splitlines() == layers

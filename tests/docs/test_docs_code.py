@@ -91,6 +91,8 @@ async def test_a_page_whose_code_does_not_hold_fails(
 
 def test_few_blocks_do_not_run_and_each_says_why() -> None:
     left_out = [block for page in pages() for block in blocks(page) if block.not_run]
+    # An excerpt is part of a program with tests of its own; tests/examples/test_migrations.py compares the two.
+    left_out = [block for block in left_out if not block.not_run.startswith("an excerpt of examples/")]
     foreign = [block for block in left_out if re.fullmatch(r"\w+ is not installed (here|everywhere)", block.not_run)]
     for block in foreign:  # programs on other libraries, that are Python at least
         assert block.text.startswith("# before\n"), block.where

@@ -1,4 +1,4 @@
-"""The names on the page on operators exist."""
+"""The names on the page on operators exist, and so do the metrics of controllers and queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from kinformer import Controller, Request
 from kinformer.workqueue import RateLimitingQueue
 from tests.support.metrics_sink import MemoryMetrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "operators.md").read_text()
+METRICS = (DOCS / "metrics.md").read_text()
 
 
 def test_its_program_is_python_and_imports_what_there_is() -> None:
@@ -23,13 +25,13 @@ def test_its_program_is_python_and_imports_what_there_is() -> None:
                 assert {alias.name for alias in node.names} <= set(kinformer.__all__)
 
 
-def test_its_metrics_are_those_that_are_exported() -> None:
+def test_the_metrics_of_controllers_and_queues_are_those_that_are_exported() -> None:
     async def reconcile(request: Request) -> None:
         return None
 
     metrics = MemoryMetrics()
     Controller(reconcile, metrics=metrics)._metrics.open(1, lambda: 0)
     RateLimitingQueue[str](name="q", metrics=metrics)
-    section = PAGE.split("\n## Metrics")[1]
-    named = set(re.findall(r"`((?:workqueue|controller_runtime|kinformer)_\w+)`", section))
+    sections = [METRICS.split(f"\n## {title}\n")[1].split("\n## ")[0] for title in ("Queues", "Controllers")]
+    named = set(re.findall(r"`((?:workqueue|controller_runtime|kinformer)_\w+)`", "".join(sections)))
     assert named == metrics.names

@@ -80,16 +80,17 @@ def names_of_tests(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, functions) and node.name.startswith("test_")}
 
 
-def test_every_promise_names_tests_that_are_there() -> None:
-    text = (DOCS / "promises.md").read_text(encoding="utf-8")
-    promises = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+def test_every_promise_has_a_reason_and_tests_that_are_there() -> None:
+    promises = re.split(r"^### ", (DOCS / "promises.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    page = (ROOT / "tests" / "docs" / "promises.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^- (.+?):\n((?:  .+\n)+)", page, re.MULTILINE))
     assert len(promises) >= 30
-    for promise in promises:
-        title = promise.splitlines()[0]
-        named = re.findall(r"\[`(\w+)`\]\(\.\./tests/([\w/.]+)\)", promise)
+    assert [promise.splitlines()[0] for promise in promises] == list(rows)
+    assert [promise.splitlines()[0] for promise in promises if "**Why.**" not in promise] == []
+    for title, tests in rows.items():
+        named = re.findall(r"`tests/([\w/.]+)::(\w+)`", tests)
         assert named, f"{title}: no test holds it"
-        assert "**Why.**" in promise, title
-        for name, file in named:
+        for file, name in named:
             assert name in names_of_tests(ROOT / "tests" / file), f"{title}: {file} has no {name}"
 
 
@@ -194,7 +195,7 @@ def test_llms_txt_names_each_page_with_a_sentence_and_leads_to_its_text(site: Pa
     assert "<!-- code:" not in texts["start/index.md"]
     assert "wait_for_cache_sync" in texts["reference/informer/index.md"]
     assert ":::" not in texts["reference/informer/index.md"]
-    assert "## Habits" in texts["contributing/index.md"]
+    assert "## Habits" in texts["internals/contributing/index.md"]
 
 
 class _Quiet(SimpleHTTPRequestHandler):

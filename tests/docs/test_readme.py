@@ -1,35 +1,23 @@
-"""The README: short, with the figures of docs/peers.md, and a program that runs as it is pasted."""
+"""The README: short, and with a program that runs as it is pasted."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from kinformer.testing import APIServer
-from tests.docs.documentation import DOCS, ROOT, blocks
+from tests.docs.documentation import ROOT, blocks
 from tests.support.kube import pod
 
 README = ROOT / "README.md"
-OTHER_PAGES = {"client-go": "real-server.md"}
 
 
 def test_it_is_at_most_120_lines() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
-
-
-def test_each_figure_about_another_client_is_on_the_page_of_measurements() -> None:
-    section = README.read_text(encoding="utf-8").split("## Why not another client?")[1].split("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 8
-    for client, _, _, cpu, memory in rows:
-        measured = (DOCS / OTHER_PAGES.get(client, "peers.md")).read_text(encoding="utf-8")
-        for figure in re.findall(r"[\d,.]+ (?:us|KB)", f"{cpu} {memory}"):
-            assert re.search(rf"(?<![\d.,]){figure}\b", measured), f"{client}: {figure} is not measured"
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reliability.md from the tests: what goes wrong, and what a user sees of it.
+"""Writes the lists of docs/reliability.md from the tests: what goes wrong, and what a user sees of it.
 
     python -m tests.faults.reliability_table
 
@@ -65,27 +65,20 @@ def entries(kind: str) -> list[Entry]:
 
 
 def table(kind: str) -> str:
-    """A table in Markdown."""
-    heads = {
-        "fault": ("fault", "what you see", "shown by"),
-        "trap": ("elsewhere", "here", "shown by"),
-    }
-    rows = [f"| | {' | '.join(heads[kind])} |", "|---|---|---|---|"]
+    """A list in Markdown: each fault leads to its test, and its effect follows."""
+    rows = []
     for entry in entries(kind):
-        links = "<br>".join(dict.fromkeys(f"[{name[5:-3]}](../tests/faults/{name})" for name, _ in entry.tests))
-        rows.append(f"| {entry.number} | {_cell(entry.happens)} | {_cell(entry.seen)} | {links} |")
+        first, *others = dict.fromkeys(name for name, _ in entry.tests)
+        also = "".join(f" ([{name[5:-3]}](../tests/faults/{name}))" for name in others)
+        rows.append(f"{entry.number}. [{entry.happens}](../tests/faults/{first}){also} {entry.seen}")
     return "\n".join(rows)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def render(document: str) -> str:
-    """The document with its tables as they should be; they stand between `<!-- faults -->` and `<!-- end -->`."""
+    """The document with its lists as they should be, between `<!-- faults -->` and `<!-- end -->`."""
     for kind in ("fault", "trap"):
-        block = re.compile(rf"(<!-- {kind}s -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        document, count = block.subn(lambda match, kind=kind: match[1] + table(kind) + match[2], document)
+        block = re.compile(rf"(<!-- {kind}s -->\n).*?(<!-- end -->)", re.DOTALL)
+        document, count = block.subn(lambda match, kind=kind: f"{match[1]}\n{table(kind)}\n\n{match[2]}", document)
         if count != 1:
             raise ValueError(f"{DOCUMENT.name}: one place for the {kind}s is needed, not {count}")
     return document

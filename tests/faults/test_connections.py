@@ -22,9 +22,9 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_fault_01_the_server_ends_a_watch_at_its_timeout() -> None:
-    """The server ends each watch at its timeoutSeconds, in order.
+    """The server ends each watch at its timeoutSeconds.
 
-    Nothing: the next watch is opened at once from the last version. No relist, no error, `live` all the time.
+    Nothing: the next watch starts at once from the last version. No relist, no error, `live` all the time.
     """
     async with scene("a", watch_timeout=5, watch_list=False) as s:
         for number in range(10):
@@ -39,10 +39,9 @@ async def test_fault_01_the_server_ends_a_watch_at_its_timeout() -> None:
 
 
 async def test_fault_02_the_server_restarts() -> None:
-    """The server goes away for seconds, and says 429 for a while when it is back.
+    """The server goes away for seconds, then answers 429 for a while.
 
-    `live` False and `last_error` while it is away; the cache stays as it was. Changes in between come as one
-    relist, deletes included.
+    `live` False meanwhile. Changes come as one relist, deletes included.
     """
     async with scene("a", "b", "c") as s:
         restarting = asyncio.ensure_future(s.server.restart(downtime=20))
@@ -66,7 +65,7 @@ async def test_fault_02_the_server_restarts() -> None:
 async def test_fault_03_the_server_is_killed() -> None:
     """The connection ends without the last chunk, as after `kill -9`.
 
-    Nothing: the watch goes on from the last whole event. No relist, no error.
+    Nothing: the watch continues after the last whole event.
     """
     first = Reply([event("ADDED", "b", 8), 3.0, CUT])
     async with wire([listed(rv=7)], [first, Reply([event("ADDED", "c", 9), HANG])]) as w:
@@ -77,10 +76,10 @@ async def test_fault_03_the_server_is_killed() -> None:
 
 
 async def test_fault_04_a_connection_is_half_open() -> None:
-    """The connection stays open, and nothing comes any more.
+    """The connection stays open, and nothing arrives.
 
-    After `idle_timeout` (120 s) the stream is replaced. If the server does not answer that either, `live` is False
-    within 30 s more. TCP keep-alive finds a dead peer sooner.
+    The stream is replaced after `idle_timeout` (120 s). Without an answer to that, `live` is False within 30 s
+    more.
     """
     async with scene("a") as s:
         s.put("b")
@@ -98,9 +97,9 @@ async def test_fault_04_a_connection_is_half_open() -> None:
 
 
 async def test_fault_05_something_between_resets_an_idle_connection() -> None:
-    """A load balancer resets the connection when nothing was sent for a minute, again and again.
+    """A load balancer resets the idle connection again and again.
 
-    Nothing: each time one request, from the last version. Changes come as soon as the next watch is open.
+    Nothing: one request each time.
     """
     async with scene("a") as s:
         for number in range(5):
@@ -115,7 +114,7 @@ async def test_fault_05_something_between_resets_an_idle_connection() -> None:
 async def test_fault_06_the_stream_breaks_off_in_the_middle_of_a_line() -> None:
     """A line is cut in the middle, and the connection ends.
 
-    Nothing: the fragment is dropped, and the event comes again from the version before it.
+    Nothing: the fragment is dropped, and the event comes again.
     """
     async with scene("a") as s:
         handle = s.server.faults.add(faults.close_mid_line(), verb="watch", times=1)
@@ -128,9 +127,9 @@ async def test_fault_06_the_stream_breaks_off_in_the_middle_of_a_line() -> None:
 
 
 async def test_fault_08_characters_and_line_ends_fall_apart() -> None:
-    """Characters of several bytes, and CR LF line ends, are split over chunks.
+    """Multi-byte characters and CR LF are split over chunks.
 
-    Nothing: bytes are put together before they are read.
+    Nothing: bytes are joined before they are read.
     """
     text = "Zürich 北京 \u2028 🚀"
     body = event("ADDED", "b", 8, data={"v": text}).replace(b"\n", b"\r\n") + event("ADDED", "c", 9)
@@ -145,9 +144,9 @@ async def test_fault_08_characters_and_line_ends_fall_apart() -> None:
 
 
 async def test_fault_31_a_proxy_answers_with_html() -> None:
-    """A proxy without a backend answers 502 with a page of HTML.
+    """A proxy without a backend answers 502 with HTML.
 
-    `live` False, `last_error` quotes the title of the page. The watch keeps its version: no relist when it is over.
+    `live` False, `last_error` quotes the page's title. No relist afterwards.
     """
     async with scene("a", watch_timeout=3) as s:
         handle = s.server.faults.add(faults.html_502())
@@ -164,10 +163,10 @@ async def test_fault_31_a_proxy_answers_with_html() -> None:
 
 
 async def test_fault_42_a_handler_is_slow() -> None:
-    """A handler takes a second for each call, under 1,000 changes a second.
+    """A handler takes a second per call, at 1,000 changes a second.
 
-    `statistics().pending` and `coalesced` grow; the cache and the other handlers are on time; the server never has to
-    close the watch. The slow one sees every object in its last state.
+    `statistics().pending` and `coalesced` grow. Everything else is on time. The slow one sees each object in its
+    last state.
     """
 
     class Slow:
@@ -199,10 +198,9 @@ async def test_fault_42_a_handler_is_slow() -> None:
 
 
 async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wall clock jumps by a day; the machine sleeps for an hour.
+    """The wall clock jumps by a day, or the machine sleeps for an hour.
 
-    Nothing for the wall clock: it times nothing here. After a sleep the server is asked for its version before the
-    next watch is resumed, and the stream from before is replaced when it is silent.
+    Nothing for the clock. After a sleep the server's version is checked before the next watch.
     """
     asleep = 0.0
     loop = asyncio.get_running_loop()
@@ -224,9 +222,9 @@ async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pyte
 
 
 async def test_fault_45_a_connection_of_the_pool_is_dead() -> None:
-    """A connection that is kept for the next request has died meanwhile.
+    """A kept connection has died before the next request.
 
-    Nothing: the request is made once more, at once, on a fresh connection.
+    Nothing: the request is repeated at once on a new connection.
     """
     body = b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}'
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -263,9 +261,9 @@ async def test_fault_45_a_connection_of_the_pool_is_dead() -> None:
 
 
 async def test_fault_46_it_is_left_in_the_middle_of_a_stream() -> None:
-    """The informer is left, or its task cancelled, while answers are arriving.
+    """The informer is left, or its task cancelled, while answers arrive.
 
-    Leaving returns within its deadline; no task, no connection and no warning of the loop is left.
+    Leaving returns within its deadline. No task, connection or warning of the loop is left.
     """
     half = event("ADDED", "b", 8)[:40]
     for watches in ([Reply([half, HANG])], [Reply([event("ADDED", "b", 8), HANG])]):

@@ -23,10 +23,10 @@ TEXT = "Too many requests, please try again later."
 
 @pytest.mark.parametrize("body", [None, TEXT], ids=["json", "text"])
 async def test_fault_30_the_server_asks_to_come_back_later(body: Any) -> None:
-    """429 with a Retry-After, as JSON or as plain text.
+    """429 with a Retry-After, as JSON or plain text.
 
-    `last_error` is a TooManyRequestsError; the next request is made when the server asked for it (a minute at most),
-    up to a quarter later. The version is kept: no relist.
+    A TooManyRequestsError. The next request follows when the server asked for it, at most a minute later plus a
+    quarter. No relist.
     """
     async with scene("a", watch_timeout=10) as s:
         loop = asyncio.get_running_loop()
@@ -43,10 +43,10 @@ async def test_fault_30_the_server_asks_to_come_back_later(body: Any) -> None:
 
 
 async def test_fault_32_the_token_is_rotated(tmp_path: Path) -> None:
-    """A token expires and its file is written anew; later it is not.
+    """A token expires and its file is rewritten. Later it is not.
 
-    Nothing, while the file has a good one: it is read again at the first 401, and every minute. Without one the state
-    is `unauthorized`, not live, and the watch that is open goes on. It recovers by itself.
+    Nothing while the file is good: it is read at the first 401 and every minute. Then `unauthorized`, not live. It
+    recovers by itself.
     """
     good = {"one"}
     lines: asyncio.Queue[bytes] = asyncio.Queue()
@@ -109,10 +109,10 @@ def _kubeconfig(url: str, token: Path) -> str:
 
 
 async def test_fault_33_the_permission_is_revoked() -> None:
-    """The right to watch (and list) is taken away, and given back.
+    """The right to list and watch is revoked, and granted again.
 
-    The watch that is open goes on to its end. Then `forbidden`, not live, `last_error` says who may not do what; the
-    cache stays. Given back, the watch goes on from its version.
+    The open watch goes on to its end. Then `forbidden`, not live, with the missing right. The cache stays, and the
+    watch continues from its version.
     """
     async with scene("a", watch_timeout=5) as s:
         handle = s.server.faults.add(faults.status(403), resource=RESOURCE)
@@ -131,10 +131,9 @@ async def test_fault_33_the_permission_is_revoked() -> None:
 
 
 async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
-    """Listing is allowed and watching is not.
+    """Listing is allowed, and watching is not.
 
-    The cache has one list and is synced, the state is `forbidden`, not live; the error names the verb. It is listed
-    once, not again and again; to stop, raise in `on_error`, or wait with `fail_fast`.
+    One list, synced, then `forbidden` and not live. To stop, raise in `on_error` or wait with `fail_fast`.
     """
     users, rules = {"t": "bob"}, [("bob", "list", RESOURCE)]
     async with APIServer(users=users, rules=rules) as server:

@@ -39,8 +39,7 @@ async def _relisted_once(s: Scene, cause: str = "expired") -> None:
 async def test_fault_12_a_version_is_expired_within_the_stream() -> None:
     """A 410 comes as an ERROR event of a watch.
 
-    One relist with the cause `expired`, at the version that was seen last; the old cache is served meanwhile.
-    Unchanged objects cause no call.
+    One relist with the cause `expired`. The old cache is served meanwhile. Unchanged objects cause no call.
     """
     async with scene("a", "b", watch_list=False) as s:
         seen = s.informer.last_sync_resource_version
@@ -51,9 +50,9 @@ async def test_fault_12_a_version_is_expired_within_the_stream() -> None:
 
 
 async def test_fault_13_a_version_is_expired_as_http_status() -> None:
-    """A watch is answered with HTTP 410 instead of an event, as proxies and aggregated servers do.
+    """A watch is answered with HTTP 410, as proxies and aggregated servers do.
 
-    The same as 12.
+    As 12.
     """
     async with scene("a", watch_timeout=5) as s:
         s.server.faults.add(faults.status(410), verb="watch", times=1)
@@ -62,9 +61,9 @@ async def test_fault_13_a_version_is_expired_as_http_status() -> None:
 
 @pytest.mark.parametrize("where", ["event", "status"])
 async def test_fault_14_an_old_server_says_gone(where: str) -> None:
-    """The 410 has the reason `Gone`, as servers up to 1.17 said it.
+    """The 410 has the reason `Gone`, as from servers up to 1.17.
 
-    The same as 12.
+    As 12.
     """
     async with scene("a", watch_timeout=5) as s:
         after = 0 if where == "event" else None
@@ -73,9 +72,9 @@ async def test_fault_14_an_old_server_says_gone(where: str) -> None:
 
 
 async def test_fault_15_an_expired_version_is_not_told() -> None:
-    """A watch at an expired version is answered 200 and ends at once, without an event, again and again.
+    """A watch at an expired version gets 200 and ends at once, again and again.
 
-    After the second in a row one relist, with the cause `short_watch`; never a hot loop.
+    After the second one relist with the cause `short_watch`.
     """
     async with scene("a") as s:
         handle = s.server.faults.add(faults.silent_close(), verb="watch")
@@ -91,9 +90,9 @@ async def test_fault_15_an_expired_version_is_not_told() -> None:
 
 
 async def test_fault_16_a_continue_token_expires(server: APIServer) -> None:
-    """The continue token expires in the middle of a list in pages; the answer has a fresh one, of another snapshot.
+    """The continue token expires during a list in pages.
 
-    Only a line in the log: the pages are thrown away and the list is made whole, at once.
+    Only a log line: the pages are dropped, and the list is made whole at once.
     """
     hits: list[Any] = []
 
@@ -119,9 +118,9 @@ async def test_fault_16_a_continue_token_expires(server: APIServer) -> None:
 
 
 async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:
-    """A relist at the version that was seen last is answered 504, "too large".
+    """A relist at the last version is answered 504, "too large".
 
-    The list is asked for at once without a version. If what comes is older, the cause is `rewind`.
+    A list without a version follows at once. If it is older, the cause is `rewind`.
     """
     async with scene("a", watch_list=False) as s:
         s.server.faults.add(faults.status(504, TOO_LARGE), verb="list", times=1)
@@ -135,10 +134,9 @@ async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:
 
 @pytest.mark.parametrize("away", [0.0, 10.0], ids=["at once", "after seconds away"])
 async def test_fault_18_the_server_goes_back_in_time(away: float) -> None:
-    """etcd is restored from a backup: the server is behind the version that was seen, and accepts a watch from there.
+    """etcd is restored from a backup, and the server accepts a watch from the future.
 
-    Found before the next watch is opened, because the last one ended before its time: one relist with the cause
-    `rewind`. Objects that the backup lacks are deleted, and objects that were deleted since come back.
+    Detected before the next watch: one relist with the cause `rewind`. The cache becomes what the backup has.
     """
     async with scene("a", "b", "c") as s:
         for number in range(10):
@@ -170,9 +168,9 @@ async def test_fault_18_the_wait_for_a_version_of_another_past_ends() -> None:
 
 
 async def test_fault_19_a_replica_that_lags_answers() -> None:
-    """A relist is answered by a replica that is behind what was seen.
+    """A relist is answered by a replica that is behind.
 
-    Nothing of it is believed: the newest that the server has is asked for at once, and the cache never goes back.
+    The answer is dropped, and the newest state requested. The cache never goes back.
     """
     old, new = config_map("a", rv=5, uid="1"), config_map("a", rv=9, uid="1")
     stale, fresh = listed(old, rv=6), listed(new, config_map("b", rv=12), rv=12)
@@ -186,9 +184,9 @@ async def test_fault_19_a_replica_that_lags_answers() -> None:
 
 
 async def test_fault_22_deletes_happen_while_nobody_watches() -> None:
-    """Objects are deleted while the connection is lost and the history is forgotten.
+    """Objects are deleted while the connection is lost and the history is gone.
 
-    The relist finds them: `on_delete` with the last state that was known and `final_state_unknown=True`.
+    The relist finds them: `on_delete` with the last known state and `final_state_unknown=True`.
     """
     async with scene("a", "b") as s:
         known = s.mirror.objects["default/b"]
@@ -203,9 +201,9 @@ async def test_fault_22_deletes_happen_while_nobody_watches() -> None:
 
 
 async def test_fault_23_an_object_is_made_anew_while_nobody_watches() -> None:
-    """An object is deleted and made again under its name while the connection is lost.
+    """An object is deleted and created again while the connection is lost.
 
-    A delete of the old object and an add of the new one: never an update from one to the other.
+    A delete of the old object and an add of the new one, never an update.
     """
     async with scene("a", "b") as s:
         old = s.cached["default/b"][0]
@@ -232,10 +230,9 @@ class _away:  # noqa: N801 - reads as a word of the test
 
 
 async def test_fault_44_another_cluster_answers_under_the_same_url() -> None:
-    """Another cluster, or a copy of it, answers at the same URL.
+    """Another cluster, or a copy, answers at the same URL.
 
-    Told by the uid of kube-system before the next watch is opened: one relist with the cause `cluster_replaced`,
-    without a version, by uid. Its lower or higher versions do not matter.
+    Detected by the uid of kube-system before the next watch: one relist by uid, with the cause `cluster_replaced`.
     """
     async with APIServer() as first:
         for name in ("a", "b"):

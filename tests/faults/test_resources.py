@@ -28,9 +28,9 @@ def define(s: Scene, **changes: Any) -> None:
 
 
 async def test_fault_25_the_namespace_is_deleted() -> None:
-    """The namespace that is watched is deleted, and later made again.
+    """The watched namespace is deleted, and later created again.
 
-    Deletes, and then an empty cache that is synced and live: an empty namespace is no error.
+    Deletes, then an empty cache that is synced and live.
     """
     async with scene("a", "b") as s:
         s.server.delete("v1/namespaces", None, "default")
@@ -43,9 +43,9 @@ async def test_fault_25_the_namespace_is_deleted() -> None:
 
 
 async def test_fault_26_the_definition_is_deleted(server: APIServer) -> None:
-    """The CustomResourceDefinition is deleted, and its objects with it.
+    """The CustomResourceDefinition is deleted with its objects.
 
-    Deletes; then the state `absent`, not live, with a 404 as `last_error`, until the resource is back.
+    Deletes, then the state `absent`, not live, with a 404 as `last_error`, until the resource is back.
     """
     server.create(widget("a"))
     async with scene(server=server, resource=WIDGETS) as s:
@@ -87,7 +87,7 @@ async def test_fault_26_the_definition_is_deleted_while_nobody_watches(server: A
 
 
 async def test_fault_27_the_definition_is_made_again(server: APIServer) -> None:
-    """The CustomResourceDefinition is deleted and made again, with other objects.
+    """The CustomResourceDefinition is deleted and created again, with other objects.
 
     Adds, from one relist with the cause `absent`.
     """
@@ -107,9 +107,9 @@ async def test_fault_27_the_definition_is_made_again(server: APIServer) -> None:
 
 
 async def test_fault_28_the_definition_is_edited(server: APIServer, caplog: pytest.LogCaptureFixture) -> None:
-    """The CustomResourceDefinition is edited: watches end, and the next ones are told 429 and 410.
+    """The CustomResourceDefinition is edited: watches end, and the next get 429 and 410.
 
-    Nothing that needs anybody: no warning in the log, one relist at most, no call for what has not changed.
+    Nothing to do: no warning, one relist at most, no call for unchanged objects.
     """
     server.create(widget("a"))
     async with scene(server=server, resource=WIDGETS) as s:
@@ -125,10 +125,10 @@ async def test_fault_28_the_definition_is_edited(server: APIServer, caplog: pyte
 
 
 async def test_fault_29_the_definition_is_not_there_yet() -> None:
-    """The resource does not exist when the informer starts, and comes later.
+    """The resource does not exist at the start, and comes later.
 
-    Not synced, state `absent`; `wait_synced(timeout)` raises a NotSyncedError that names the nearest resource there
-    is. It syncs by itself when the resource is there. With `optional=True` it counts as synced from the start.
+    State `absent`. `wait_synced(timeout)` names the nearest resource. It syncs when the resource comes. With
+    `optional=True` it counts as synced.
     """
     async with APIServer() as server:
         async with scene(server=server, resource="apps/v1/deploymentz", synced=False) as s:

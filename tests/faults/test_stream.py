@@ -20,8 +20,7 @@ pytestmark = pytest.mark.virtual_time
 async def test_fault_07_a_line_is_no_json() -> None:
     """A complete line of a watch is not JSON.
 
-    One relist with the cause `decode_error`, after a backoff, because the lost event is unknown. `live` is False
-    meanwhile.
+    One relist with the cause `decode_error`, after a backoff. `live` is False meanwhile.
     """
     async with scene("a") as s:
         s.server.faults.add(faults.garble(), verb="watch", times=1)
@@ -36,10 +35,9 @@ async def test_fault_07_a_line_is_no_json() -> None:
 
 
 async def test_fault_09_an_event_is_large() -> None:
-    """An event of 3 MB, and one above `max_event_bytes` (16 MiB unless told).
+    """An event of 3 MB, and one above `max_event_bytes` (16 MiB by default).
 
-    Nothing for the first. The second: `last_error` names the cap, `live` is False and the cache stays until the object
-    is smaller or gone; no other informer is touched.
+    Nothing for the first. The second makes `live` False and names the limit, until the object is smaller or gone.
     """
     async with scene("a", source={"max_event_bytes": 4 * 1024 * 1024}) as s:
         s.put("large", "x" * 3_000_000)
@@ -60,7 +58,7 @@ async def test_fault_09_an_event_is_large() -> None:
 async def test_fault_10_many_events_come_at_once() -> None:
     """A thousand events in one chunk, and one event in many.
 
-    Nothing: events are cut at line ends, and come in order.
+    Nothing: events are cut at line ends.
     """
     names = [f"m{number}" for number in range(1000)]
     at_once = b"".join(event("ADDED", name, 8 + number) for number, name in enumerate(names))
@@ -75,9 +73,9 @@ async def test_fault_10_many_events_come_at_once() -> None:
 
 
 async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
-    """An event of a type that does not exist.
+    """An event of an unknown type.
 
-    One relist with the cause `watch_error`; the events before it are kept.
+    One relist with the cause `watch_error`. Earlier events are kept.
     """
     watch = Reply([event("ADDED", "b", 8) + event("FOO", "c", 9), HANG])
     async with wire([listed(rv=7), listed(config_map("b", rv=8), config_map("d", rv=9), rv=10)], [watch]) as w:
@@ -89,9 +87,9 @@ async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
 
 
 async def test_fault_20_events_come_twice() -> None:
-    """The same event twice; an ADDED of what is there already; an old state again.
+    """The same event twice, an ADDED of a known object, an old state again.
 
-    Nothing: an event that tells nothing newer of the same object causes no call.
+    Nothing: an event without news causes no call.
     """
     async with scene("a") as s:
         s.server.faults.add(faults.duplicate_event(), verb="watch")
@@ -107,9 +105,9 @@ async def test_fault_20_events_come_twice() -> None:
 
 
 async def test_fault_21_the_initial_events_are_in_no_order() -> None:
-    """Initial events come in the order of their keys, so that their versions jump.
+    """Initial events come ordered by key, so their versions jump.
 
-    Nothing: they count as one list, whose version is that of the end bookmark; a watch never resumes from theirs.
+    Nothing: they count as one list, whose version is the end bookmark's.
     """
     first = [event("ADDED", "a", 90), event("ADDED", "b", 20), event("ADDED", "c", 50), 1.0, mark(95, end=True), 2.0]
     async with wire([listed(rv=1)], [Reply(first), Reply([event("MODIFIED", "b", 96), HANG])], watch_list=None) as w:
@@ -127,7 +125,7 @@ async def test_fault_21_the_initial_events_are_in_no_order() -> None:
 async def test_fault_24_an_object_is_deleted_and_made_again_at_once() -> None:
     """DELETED and ADDED of one name, close together, with another uid.
 
-    A delete and an add, in this order, also for a handler that is behind.
+    A delete and an add, in this order, also for a slow handler.
     """
 
     class Behind(Mirror):
@@ -153,9 +151,9 @@ async def test_fault_24_an_object_is_deleted_and_made_again_at_once() -> None:
 
 
 async def test_fault_38_a_selector_matches_nothing() -> None:
-    """Only bookmarks come, because the selector matches no object.
+    """Only bookmarks come, because the selector matches nothing.
 
-    No call. The version advances with each bookmark, so that the next watch is not answered 410.
+    No call. The version advances, so the next watch gets no 410.
     """
     async with scene("a", source={"label_selector": "no=one"}, watch_timeout=200) as s:
         before = s.informer.last_sync_resource_version
@@ -172,7 +170,7 @@ async def test_fault_38_a_selector_matches_nothing() -> None:
 async def test_fault_39_a_bookmark_is_a_skeleton() -> None:
     """The object of a bookmark has zero values that fit no type.
 
-    Nothing: of a bookmark the version and the annotations are read, and no more.
+    Nothing: only version and annotations are read.
     """
     skeleton: dict[str, Any] = {
         "kind": "ConfigMap",
@@ -188,9 +186,9 @@ async def test_fault_39_a_bookmark_is_a_skeleton() -> None:
 
 @needs_gzip_members
 async def test_fault_40_a_watch_is_compressed() -> None:
-    """Kubernetes 1.37 compresses a watch, as one gzip member for each flush.
+    """Kubernetes 1.37 compresses a watch, as one gzip member per flush.
 
-    Nothing: a watch asks for no compression. From one that compresses all the same every member is read.
+    Nothing: a watch requests no compression. If it comes anyway, every member is read.
     """
     lines = [event("ADDED", f"m{number}", 8 + number) for number in range(5)]
     members = Reply([gzip.compress(text) for text in lines] + [HANG], headers={"Content-Encoding": "gzip"})
@@ -210,9 +208,9 @@ _NO_OBJECTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("obj", _NO_OBJECTS, ids=["a table", "a status", "another kind"])
 async def test_fault_41_something_else_comes_in_the_place_of_an_object(obj: dict[str, Any]) -> None:
-    """A Table, a Status or an object of another kind comes in an ADDED event.
+    """A Table, a Status or another kind comes in an ADDED event.
 
-    One relist with the cause `watch_error`; it never reaches the cache.
+    One relist with the cause `watch_error`. It never reaches the cache.
     """
     watch = Reply([event("ADDED", "b", 8) + line("ADDED", obj), HANG])
     async with wire([listed(rv=7), listed(config_map("b", rv=8), config_map("c", rv=9), rv=10)], [watch]) as w:

@@ -41,9 +41,9 @@ async def run_for(seconds: float, source: ScriptedSource, **options: Any) -> Ref
 
 
 async def test_trap_01_backoff_in_a_long_outage() -> None:
-    """The backoff falls back to its first delay every two minutes in the middle of an outage.
+    """The backoff falls back to its first delay every two minutes in an outage.
 
-    It stays at its maximum for as long as the outage lasts: the last use counts, not the last reset.
+    It stays at its maximum for as long as the outage lasts.
     """
     source = ScriptedSource([api_error(500)])
     await run_for(3600, source, watch_list=False)
@@ -53,9 +53,9 @@ async def test_trap_01_backoff_in_a_long_outage() -> None:
 
 
 async def test_trap_02_an_initial_stream_that_never_works() -> None:
-    """A WatchList that fails is tried again without end, at times without a delay.
+    """A failing WatchList is retried without end, sometimes without a delay.
 
-    After 30 s of silence or three failures it is listed, with backoff between the tries.
+    After 30 s of silence or three failures it lists, with backoff between.
     """
     broken = [[added("a", 3)], ConnectionResetError("reset")]
     source = ScriptedSource([page(pod("a", 3), rv=7)], [broken, broken, broken, [SILENCE]])
@@ -84,7 +84,7 @@ async def test_trap_03_cancelling_while_it_waits_to_be_let_in() -> None:
 async def test_trap_04_a_delete_of_what_was_never_seen() -> None:
     """A DELETED event of an unknown object calls `OnDelete`.
 
-    No call: no handler was told of the object, so none needs to know that it is gone.
+    No call: no handler knows the object.
     """
     async with wire([listed(rv=7)], [Reply([event("DELETED", "x", 8) + event("ADDED", "a", 9), HANG])]) as w:
         await w.until(lambda: bool(w.mirror.calls))
@@ -100,10 +100,9 @@ def _no_b(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["list", "watch list", "watch", "relist"])
 async def test_trap_05_a_transform_that_fails(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A transform that fails on one object loses it, hides it or stops the sync, depending on the path it came by.
+    """A failing transform loses an object, hides it or stops the sync, depending on its path.
 
-    One outcome on every path: that object is left out (a cached one is deleted), counted and logged once; the
-    others, the sync and the version go on.
+    That object is left out on every path, a cached one deleted, counted and logged once.
     """
     options: dict[str, Any] = {"transform": _no_b, "watch_list": None if path == "watch list" else False}
     async with scene("a", synced=False, **options) as s:
@@ -130,10 +129,9 @@ async def test_trap_05_a_transform_that_fails(path: str, caplog: pytest.LogCaptu
 
 
 async def test_trap_06_objects_of_equal_versions() -> None:
-    """Two states of equal (or empty) versions are taken for a resync, so that changes are lost to some handlers.
+    """Two states of equal or empty versions count as a resync, so handlers miss changes.
 
-    A replay is told by its cause, never by versions: changes of objects without versions are updates for all
-    handlers, and only handlers that asked for a resync get it.
+    A replay is known by its cause. Only handlers that asked for a resync get it.
     """
     calls: dict[str, list[str]] = {"plain": [], "resyncing": []}
     first, second = (config_map("a", rv="", uid="1", data={"v": value}) for value in "12")
@@ -154,7 +152,7 @@ async def test_trap_06_objects_of_equal_versions() -> None:
 async def test_trap_07_a_server_that_says_500_at_once() -> None:
     """The loop around a 500 has no delay.
 
-    Every failure is followed by a backoff or by what the server asks for.
+    Every failure is followed by a backoff or the server's delay.
     """
     source = ScriptedSource([page(rv=7)], [[api_error(500, "InternalError", "etcd")] for _ in range(1000)])
     await run_for(60, source, watch_list=False)
@@ -171,9 +169,9 @@ def _by_value(obj: Any) -> list[str]:
 
 @pytest.mark.parametrize("watch_list", [None, False])
 async def test_trap_08_an_index_function_that_fails(watch_list: bool | None) -> None:
-    """An index function that fails panics in the write to the store, and takes the program with it.
+    """A failing index function panics in the write to the store.
 
-    The object is stored and stays out of that one index, which is counted in `index_errors` and logged once per key.
+    The object is stored and left out of that index, counted in `index_errors`.
     """
     async with scene("a", indexers={"v": _by_value}, watch_list=watch_list, synced=False) as s:
         s.put("listed", "bad")
@@ -191,10 +189,9 @@ async def test_trap_08_an_index_function_that_fails(watch_list: bool | None) -> 
 
 @pytest.mark.parametrize("drain", [True, False])
 async def test_trap_09_removing_a_handler(drain: bool) -> None:
-    """Removing a handler drops its waiting calls, without a choice.
+    """Removing a handler drops its waiting calls.
 
-    `remove_event_handler(registration, drain=True)` delivers them first; without `drain` they are dropped, as
-    documented.
+    `remove_event_handler(registration, drain=True)` delivers them first.
     """
     source = MemorySource()
     seen: list[str] = []
@@ -215,9 +212,9 @@ async def test_trap_09_removing_a_handler(drain: bool) -> None:
 
 
 async def test_trap_10_errors_inside_a_watch() -> None:
-    """Errors that come inside a stream never reach the error handler.
+    """Errors inside a stream never reach the error handler.
 
-    `on_error` is called for every error that ends a request or a stream, and `health().last_error` has the last.
+    `on_error` gets every error that ends a request or stream.
     """
     async with scene("a", watch_timeout=5) as s:
         s.server.faults.add(faults.status(500), verb="watch", after_events=0, times=1)
@@ -235,9 +232,9 @@ async def test_trap_10_errors_inside_a_watch() -> None:
 
 
 async def test_trap_11_a_fall_back_that_is_forgotten() -> None:
-    """That a server has no WatchList is forgotten at once, so that each relist asks again.
+    """A server without WatchList is asked again at each relist.
 
-    It is remembered for an hour, per informer; then the server is asked again, for it may have learnt it.
+    That is remembered for an hour, per informer.
     """
     expired = [api_error(410, "Expired")]
     refused = api_error(422, "Invalid", "sendInitialEvents is forbidden")
@@ -248,7 +245,7 @@ async def test_trap_11_a_fall_back_that_is_forgotten() -> None:
 
 
 async def test_trap_12_a_drain_that_leaves_things_behind() -> None:
-    """`ShutDownWithDrain` waits for what is being processed, leaves what is queued, and drops what is delayed.
+    """`ShutDownWithDrain` leaves what is queued and drops what is delayed.
 
     It waits for what is queued too, and for delayed keys if it is asked to.
     """
@@ -280,9 +277,9 @@ async def test_trap_12_a_drain_that_leaves_things_behind() -> None:
 
 
 async def test_trap_13_synced_before_it_is_processed() -> None:
-    """`HasSynced` of a DeltaFIFO turns true when the last item is taken, before it is processed.
+    """`HasSynced` of a DeltaFIFO is true when the last item is taken.
 
-    It turns true when the last initial item has been processed, whether that worked or not.
+    It is true when the last initial item has been processed.
     """
     fifo: DeltaFIFO = DeltaFIFO(meta_namespace_key)
     fifo.replace([pod("a", 1), pod("b", 2)], "2")
@@ -302,10 +299,9 @@ async def test_trap_13_synced_before_it_is_processed() -> None:
 
 
 async def test_trap_14_switches_that_switch_nothing() -> None:
-    """Options that are documented do nothing any more (`DisableChunking`, `ErrRequeue`, the reflector's metrics).
+    """Documented options do nothing any more (`DisableChunking`, `ErrRequeue`).
 
-    An option that is unknown, or cannot work, is refused by name. What `process` raises comes out of `pop`, and the
-    item is not put back.
+    An unknown option is refused by name. An error of `process` comes out of `pop`.
     """
     factory = SharedInformerFactory(None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="disable_chunking"):
@@ -324,10 +320,9 @@ async def test_trap_14_switches_that_switch_nothing() -> None:
 
 
 async def test_trap_15_an_event_that_is_skipped() -> None:
-    """An object of a wrong type is skipped and the version stays, an unknown type of event is skipped and it advances.
+    """An object of a wrong type is skipped and the version stays. An unknown event is skipped and it advances.
 
-    Neither is skipped: the loss is unknown, so both cause a relist, which brings the version forward too. One
-    object that cannot be read is left out, and the version advances past it.
+    Both cause a relist. One unreadable object is left out, and the version advances.
     """
     secret = {**config_map("x", rv=9), "kind": "Secret"}
     for skipped in (line("ADDED", secret), event("FOO", "x", 9)):

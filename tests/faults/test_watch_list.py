@@ -28,9 +28,9 @@ def asked_for_initial_events(s: object) -> int:
 
 
 async def test_fault_35_the_server_does_not_know_watch_list(caplog: pytest.LogCaptureFixture) -> None:
-    """The server refuses `sendInitialEvents` with 422, because it is old or the feature is off.
+    """The server refuses `sendInitialEvents` with 422.
 
-    One line in the log, no warning: the list is made at once, as are all for an hour.
+    One log line: lists are used at once, for an hour.
     """
     caplog.set_level(logging.INFO, "kinformer")
     async with scene("a", synced=False) as s:
@@ -56,10 +56,9 @@ async def test_fault_35_the_server_ignores_watch_list() -> None:
 
 
 async def test_fault_36_the_end_bookmark_never_comes() -> None:
-    """Initial events come, and then silence: something in between swallows the bookmark that ends them.
+    """Initial events come, then silence: the end bookmark is lost.
 
-    Synced by a list after 30 s without an event; an InitialStreamError is told. With `watch_list=True` it is asked
-    for again and again, and `last_error` says why.
+    Synced by a list after 30 s. `on_error` gets an InitialStreamError. With `watch_list=True` it tries again.
     """
     async with scene("a", "b", synced=False) as s:
         s.server.faults.add(faults.no_initial_events_end(), verb="watch")
@@ -77,10 +76,9 @@ async def test_fault_36_the_end_bookmark_never_comes() -> None:
 
 
 async def test_fault_37_the_initial_stream_ends_too_soon() -> None:
-    """The stream ends among the initial events, in order or not.
+    """The stream ends among the initial events.
 
-    The events so far are thrown away: the cache never shows a part of a list. After an end in order it is listed at
-    once, after three failures too.
+    These events are dropped, and it lists at once, after three failures too.
     """
     async with scene("a", "b", "c", synced=False) as s:
         s.server.faults.add(faults.silent_close(), verb="watch", after_events=2, times=1)

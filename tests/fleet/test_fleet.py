@@ -220,6 +220,23 @@ async def test_leaving_while_a_cluster_is_being_connected_ends_that_too() -> Non
         await adding
 
 
+async def test_a_cluster_that_is_removed_while_it_is_being_connected_ends_its_add() -> None:
+    started = asyncio.Event()
+
+    class Slow(Client):
+        async def __aenter__(self) -> Any:
+            started.set()
+            await asyncio.Event().wait()
+
+    async with Fleet() as fleet:
+        adding = asyncio.ensure_future(fleet.add("west", Slow()))
+        await started.wait()
+        await fleet.remove("west")
+        with pytest.raises(StoppedError, match="'west' was removed"):
+            await adding
+        assert "west" not in fleet.health()
+
+
 @pytest.mark.virtual_time
 async def test_a_cluster_that_connects_for_ever_holds_up_no_union() -> None:
     class Slow(Client):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kinformer.processor.folded_calls import FoldedCalls
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox
 from tests.support.kube import entry
 
@@ -91,15 +92,15 @@ def test_at_most_two_calls_a_key_wait() -> None:
 
 
 def test_what_cancels_out_takes_no_room_while_the_reader_does_not_come() -> None:
-    mailbox = Mailbox("h", queue_size=2)
+    calls = FoldedCalls(limit=2)
     waiting = [delete(V1), add(V2), add(entry("b"))]
-    mailbox.put(waiting)
+    calls.put(waiting)
     for _ in range(100):
-        mailbox.put([add(entry("c")), delete(entry("c"))])
-        assert len(mailbox.plain) + len(mailbox.folding) < 10
-    assert len(mailbox) == 3
-    assert drain(mailbox) == waiting
-    assert (len(mailbox), len(mailbox.plain), len(mailbox.folding)) == (0, 0, 0)
+        calls.put([add(entry("c")), delete(entry("c"))])
+        assert calls.places < 10
+    assert len(calls) == 3
+    assert list(iter(calls.take, None)) == waiting
+    assert (len(calls), calls.places, calls.active) == (0, 0, False)
 
 
 def test_what_cancels_out_counts_as_finished_for_the_sync() -> None:

@@ -98,7 +98,7 @@ def said_in_code() -> Said:
 
 def said_in_docs() -> Said:
     text = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(kinformer[\w.]+)` \| (\S+) \| ([A-Z, ]+) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `(kinformer[\w.]+)` (\S+) \| ([A-Z, ]+) \|", text, re.MULTILINE)
     assert len({row[:2] for row in rows}) == len(rows)
     return {(name, reason.strip("`")): set(levels.split(", ")) for name, reason, levels in rows}
 

@@ -20,7 +20,7 @@ from kinformer import Backoff, ConfigError, KubeObject, ListOptions, SharedInfor
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import ConnectError, api_error
 from kinformer.objects.packed import PackedObject
-from kinformer.reflector.resume import Resumption
+from kinformer.reflector.options import Resumption
 from kinformer.snapshot.check import SnapshotCheck
 from kinformer.snapshot.format import SnapshotRefusedError
 from tests.support.memory_source import MemorySource

@@ -34,9 +34,9 @@ class PluginRun:
         return self._pytester.runpytest_subprocess("-p", PLUGIN, *args)
 
     def example_of_the_documentation(self, *args: str) -> pytest.RunResult:
-        """The files that docs/testing.md shows, run as they stand."""
-        page = (REPOSITORY / "docs" / "testing.md").read_text(encoding="utf-8")
-        for name, text in re.findall(r"```\w+\n# (\S+\.\w+)\n(.*?)```", page, re.DOTALL):
+        """The operator of docs/operators.md, tested by the files of docs/testing.md, as they stand."""
+        pages = [(REPOSITORY / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("operators", "testing")]
+        for name, text in re.findall(r"```\w+\n# (\S+\.\w+)\n(.*?)```", "\n".join(pages), re.DOTALL):
             (self.folder / name).parent.mkdir(exist_ok=True)
             (self.folder / name).write_text(text, encoding="utf-8")
         return self("-p", "asyncio", "-c", "pytest.ini", *args)

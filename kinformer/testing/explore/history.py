@@ -325,8 +325,7 @@ class History:
         for replica in self._director.replicas.values():
             for context in replica.process.loop.errors if replica.process is not None else ():
                 error = context.get("exception")
-                text = f"{replica.name}: {context.get('message')}: {error!r}"
-                self._found(Finding("errors", text, error=error))
+                self._found(Finding("errors", f"{replica.name}: {context.get('message')}: {error!r}", error=error))
 
 
 def _name(check: Callable[..., object]) -> str:

@@ -104,8 +104,7 @@ def negotiate(
     if builtin and not any(media in _MEDIA for media, _ in clauses):
         # go-restful, which routes to the handlers, knows the media types of built-in kinds.
         listed = f"{_ACCEPTED}, {_STREAMED}" if watch else _ACCEPTED
-        text = f"406: Not Acceptable\n\nAvailable representations: {listed}"
-        raise failure(406, text, details={})
+        raise failure(406, f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
     listed = _STREAMED if watch else _ACCEPTED
     raise not_acceptable(f"only the following media types are accepted: {listed}")
 

@@ -47,8 +47,7 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
     causes += _version_causes(spec, versions, _schemas((old or {}).get("spec") or {}))
     causes += _name_causes(names)
     if sum(1 for one in versions if one.get("storage")) != 1:
-        text = "must have at least one stored version"
-        causes.append(invalid_value("status.storedVersions", None, text))
+        causes.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
     return causes
 
 
@@ -111,8 +110,7 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
     if len({one.get("name") for one in versions}) < len(versions):
         causes.append(invalid_value("spec.versions", shown, "must contain unique version names"))
     if sum(1 for one in versions if one.get("storage")) != 1:
-        text = "must have exactly one version marked as storage version"
-        causes.append(invalid_value("spec.versions", shown, text))
+        causes.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         causes.append(invalid_value("spec.preserveUnknownFields", True, text))

@@ -154,8 +154,7 @@ def _resource_causes(resources: Object, at: str) -> Causes:
     for kind in ("limits", "requests"):
         for name, quantity in (resources.get(kind) or {}).items():
             if amount(quantity) < 0:
-                text = "must be greater than or equal to 0"
-                causes.append(invalid_value(f"{at}.{kind}[{name}]", quantity, text))
+                causes.append(invalid_value(f"{at}.{kind}[{name}]", quantity, "must be greater than or equal to 0"))
     for name, quantity in (resources.get("requests") or {}).items():
         if name in limits and amount(quantity) > amount(limits[name]):
             text = f"must be less than or equal to {name} limit of {limits[name]}"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
-from kinformer._runtime.clock import Clock
+from kinformer._runtime.clock import Clock, ClockedLoop
 from kinformer.testing.simulation.network import Network
 
 __all__ = ["SimulatedLoop"]
@@ -24,7 +24,7 @@ class _NoSelector:
         return
 
 
-class SimulatedLoop(asyncio.BaseEventLoop):
+class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     """The event loop of one simulated process.
 
     Connections use the simulated network. Calls that would run in an executor's thread run immediately.
@@ -35,7 +35,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         owner: Its name in the network.
 
     Attributes:
-        simulated_clock: The clocks that kinformer uses while this loop runs.
+        clock: The clocks that kinformer uses while this loop runs.
         errors: The contexts passed to its exception handler.
         signals: The signal handlers that the program has installed.
     """
@@ -47,7 +47,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._owner = owner
         self._selector = _NoSelector()
         self._clock_resolution = 0.0
-        self.simulated_clock = Clock()
+        self.clock = Clock()
         self.errors: list[dict[str, Any]] = []
         self._connecting: dict[int, Any] = {}  # the address that each socket would connect to, by file number
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # `asyncio.all_tasks` would search the tasks of all loops

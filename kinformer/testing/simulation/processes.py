@@ -42,7 +42,7 @@ class Process:
         self._suspended_at: float | None = None
         self.loop = SimulatedLoop(self._monotonic, simulation.network, name)
         self.clock = Clock(loop=self._monotonic, wall=self.wall, boot=self.boot, perf=self._monotonic)
-        self.loop.simulated_clock = self.clock
+        self.loop.clock = self.clock
         self.tasks: list[asyncio.Task[Any]] = []
 
     def boot(self) -> float:

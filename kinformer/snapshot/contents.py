@@ -1,18 +1,49 @@
-"""The fingerprint of a user's function. If it changes, stored results of the function are dropped."""
+"""The description of a snapshot's contents. Sources with equal contents have the same objects in the same form."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
-__all__ = ["fingerprint"]
+from kinformer.exceptions import ConfigError
+from kinformer.list_watcher import ListerWatcher, capabilities_of
+
+__all__ = ["contents_of"]
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
-def fingerprint(function: Any) -> str | None:
+def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:
+    """Describe the contents of a cache: its sources and its transform.
+
+    Raises:
+        ConfigError: A source has no `contents`, or changes of the transform cannot be detected.
+    """
+    source = next(iter(sources.values()))
+    resumable = capabilities_of(source).resumable
+    if resumable is None:
+        raise ConfigError(
+            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which the check of a snapshot needs"
+        )
+    contents = dict(resumable.contents)
+    if len(sources) > 1:
+        contents.pop("namespace", None)
+        contents["namespaces"] = ",".join(sorted(str(scope) for scope in sources))
+    if transform is not None:
+        mark = _fingerprint(transform)
+        if mark is None:
+            raise ConfigError(
+                f"snapshot: changes of {transform!r} cannot be detected, so its results cannot be stored; pass a plain "
+                "function as the transform, with plain values as its defaults and in its closure"
+            )
+        contents["transform"] = mark
+    return contents
+
+
+def _fingerprint(function: Any) -> str | None:
     """Return a string that changes with the name, code, defaults and closure of a plain function.
 
     It returns None for any other callable, and if a default or a closure has more than plain values, because its

@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from kinformer._runtime.fence import Fence, check_fences
-from kinformer._runtime.single_flight import SingleFlight
+from kinformer.client.single_flight import SingleFlight
 
 
 class Call:

@@ -1,0 +1,27 @@
+"""Deltas: the changes that wait in a `DeltaFIFO` (client-go, tools/cache/delta_fifo.go)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+__all__ = ["Delta", "DeltaType"]
+
+
+class DeltaType(StrEnum):
+    """The type of a delta, as the source reported it; only the cache knows if an object is really new."""
+
+    ADDED = "Added"
+    UPDATED = "Updated"
+    DELETED = "Deleted"
+    REPLACED = "Replaced"
+    """The object was in a full list."""
+    SYNC = "Sync"
+    """Nothing happened; the object is delivered again, by a resync."""
+
+
+class Delta(NamedTuple):
+    """One change of one key. The object of a `DELETED` is its last state, or a tombstone."""
+
+    type: DeltaType
+    object: Any

@@ -1,22 +1,22 @@
-"""The errors that kinformer raises on purpose.
+"""The exceptions raised by kinformer.
 
 ::
 
     KinformerError
     ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
-    ├── SelectorError (ValueError)        a selector does not parse; names the position
-    ├── NotSyncedError (TimeoutError)     a cache has not synced in time; `.unsynced` has the reasons
+    ├── SelectorError (ValueError)        a selector is invalid at `.position`
+    ├── NotSyncedError (TimeoutError)     a cache has not synced in time (see `.unsynced`)
     ├── StoppedError                      the queue or informer has ended
-    ├── DecodeError                       bytes that are not the expected JSON
-    ├── WatchError                        a stream that broke its protocol
-    ├── KeyFuncError                      a key function that failed
-    ├── IndexNotFoundError (LookupError)  an index that was never added
-    ├── DeletedError (LookupError)        an object that was waited for was deleted; `.object` is its last state
+    ├── DecodeError                       received bytes are not the expected JSON
+    ├── WatchError                        a stream broke its protocol
+    ├── KeyFuncError                      a key function failed
+    ├── IndexNotFoundError (LookupError)  an index does not exist
+    ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
     ├── LeadershipLostError               the lease went to another process
     │   └── ShardLostError                the slot of an object went to another replica
-    ├── TerminalError                     raised by a reconcile that is not to be retried
-    ├── ConnectError (ConnectionError)    no response, or a part of one: the network, a proxy, TLS, a dead server
-    └── APIError                          the server answered with a failure
+    ├── TerminalError                     raised by a reconcile that must not be retried
+    ├── ConnectError (ConnectionError)    no complete response: network, proxy, TLS, or a dead server
+    └── APIError                          the server responded with a failure
         ├── BadRequestError 400
         ├── UnauthorizedError 401
         ├── ForbiddenError 403
@@ -69,22 +69,22 @@ __all__ = [
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_LONGEST = 1e9  # seconds that a server may ask us to wait: an integer of JSON may exceed a float
+_LONGEST = 1e9  # maximum seconds for a server's retry delay, because a JSON integer may exceed a float
 
-# Raised by decoders for bytes that are not JSON, JSON of another shape, or values that are nested too deeply.
+# Raised by decoders for invalid JSON, JSON of another structure, or values that are nested too deeply.
 MALFORMED: tuple[type[Exception], ...] = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KinformerError(Exception):
-    """The base class: catch it to catch every error that kinformer raises on purpose."""
+    """The base class of all errors that kinformer raises deliberately."""
 
 
 class ConfigError(KinformerError, ValueError):
-    """A kubeconfig, context, URL or option is invalid; the text names the file and the field."""
+    """A kubeconfig, context, URL or option is invalid. The message names the file and the field."""
 
 
 class SelectorError(KinformerError, ValueError):
-    """A selector does not parse. `position` is the offset in the text, counted from 0."""
+    """A selector is invalid. `position` is the offset of the error, counted from 0."""
 
     def __init__(self, message: str, *, selector: str = "", position: int = 0) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class NotSyncedError(KinformerError, TimeoutError):
     """A cache did not sync in time.
 
     Attributes:
-        unsynced: The last error of each resource, or None; a resource that is held twice has a number behind it.
+        unsynced: The last error of each resource, or None. A resource with two informers has a number appended.
     """
 
     def __init__(self, message: str, unsynced: Mapping[str, BaseException | None]) -> None:
@@ -109,7 +109,7 @@ class StoppedError(KinformerError):
 
 
 class DecodeError(KinformerError):
-    """Bytes from the wire cannot be decoded, or a value cannot be encoded."""
+    """Received bytes cannot be decoded, or a value cannot be encoded."""
 
 
 class WatchError(KinformerError):
@@ -129,7 +129,7 @@ class IndexNotFoundError(KinformerError, LookupError):
 
 
 class DeletedError(KinformerError, LookupError):
-    """An object was deleted while a condition of it was waited for. `object` is its last state."""
+    """An object was deleted while waiting for a condition. `object` is its last state."""
 
     def __init__(self, message: str, object: Any = None) -> None:  # noqa: A002 - the field's word
         super().__init__(message)
@@ -141,32 +141,31 @@ class LeadershipLostError(KinformerError):
 
 
 class ShardLostError(LeadershipLostError):
-    """The slot of the object that a reconcile is about is no longer this replica's. Experimental."""
+    """The slot of the reconciled object no longer belongs to this replica. Experimental."""
 
 
 class TerminalError(KinformerError):
-    """Raised by a reconcile that failed in a way that a retry would not mend until something changes.
+    """Raised by a reconcile whose failure a retry cannot fix until something changes.
 
-    Counted and logged as a failure, without a retry (controller-runtime, pkg/reconcile/reconcile.go).
+    It is counted and logged as a failure, without a retry (controller-runtime, pkg/reconcile/reconcile.go).
     """
 
 
 class ConnectError(KinformerError, ConnectionError):
-    """No response, or only a part of one: the text names method, host and port, and the cause.
+    """There was no response, or only a part. The message names method, host and port, and the cause.
 
-    Covers names that do not resolve, refused and reset connections, TLS failures, proxies that refuse, responses that
-    do not come in time, and bodies that break off. It is a `ConnectionError` (and so an `OSError`) too.
+    This includes names that do not resolve, refused and reset connections, TLS failures, refusals by proxies,
+    timeouts, and truncated bodies. It is also a `ConnectionError` (and so an `OSError`).
 
     Attributes:
-        lost: True if a connection that had been made was lost, before the response or within it. A request that only
-            reads may then be sent again.
+        lost: True if an established connection was lost, before or within the response. A read may then be retried.
     """
 
     lost = False
 
     @classmethod
     def of_lost_connection(cls, message: str) -> Self:
-        """Make the error of a connection that was lost."""
+        """Create the error for a lost connection."""
         error = cls(message)
         error.lost = True
         return error
@@ -178,8 +177,8 @@ class APIError(KinformerError):
     Args:
         status: The HTTP status, or the `code` of a Status inside a watch stream.
         reason: The machine-readable reason of a Status (`"Expired"`, `"Forbidden"`), or "".
-        message: The message of the server, if it is text.
-        retry_after: Seconds that the server asks to wait, from `Retry-After` or the Status; else None.
+        message: The message of the server, if it is a string.
+        retry_after: Seconds that the server asks to wait, from `Retry-After` or the Status, or None.
         details: The `details` of a Status, or an empty dict.
     """
 
@@ -204,7 +203,7 @@ class APIError(KinformerError):
 
 
 class BadRequestError(APIError):
-    """400: the server cannot read a selector, token or body."""
+    """400: the server cannot parse a selector, token or body."""
 
 
 class UnauthorizedError(APIError):
@@ -212,30 +211,30 @@ class UnauthorizedError(APIError):
 
 
 class ForbiddenError(APIError):
-    """403: the server accepts the credentials, but not the request."""
+    """403: the server accepts the credentials but refuses the request."""
 
 
 class NotFoundError(APIError):
     """404: there is no such object, or no such resource.
 
     Attributes:
-        nearest: If the server has no such resource, the one that it has and that was probably meant, such as
-            `"v1/pods"`; "" if none is like it. None if that is not known.
+        nearest: If the resource does not exist, the existing one that was probably meant, such as `"v1/pods"`, or ""
+            if none is similar. None if unknown.
     """
 
     nearest: str | None = None
 
 
 class ConflictError(APIError):
-    """409: the object was changed meanwhile, or a precondition failed."""
+    """409: the object was changed in the meantime, or a precondition failed."""
 
 
 class AlreadyExistsError(APIError):
-    """409: an object of this name exists."""
+    """409: an object with this name already exists."""
 
 
 class ExpiredError(APIError):
-    """410: the requested history is gone; also the old reason `Gone`."""
+    """410: the requested history is gone. Also for the older reason `Gone`."""
 
 
 class InvalidError(APIError):
@@ -247,7 +246,7 @@ class TooManyRequestsError(APIError):
 
 
 class ServerError(APIError):
-    """5xx: the server, or a proxy before it, failed."""
+    """5xx: the server, or a proxy in front of it, failed."""
 
 
 class ResourceVersionTooLargeError(ServerError):
@@ -267,7 +266,8 @@ _BY_STATUS: dict[int, type[APIError]] = {
 
 
 def _is_too_large(message: str, details: Mapping[str, object]) -> bool:
-    # apimachinery/pkg/api/errors and client-go/tools/cache/reflector.go: the cause since 1.18, the text before.
+    # apimachinery/pkg/api/errors and client-go/tools/cache/reflector.go: by the cause since 1.18, by the message
+    # before.
     causes = details.get("causes")
     if isinstance(causes, list) and any(
         isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
@@ -283,7 +283,7 @@ def api_error(
     retry_after: float | None = None,
     details: Mapping[str, object] | None = None,
 ) -> APIError:
-    """Make the most specific `APIError` for a failure, by code and reason (apimachinery/pkg/api/errors)."""
+    """Create the most specific `APIError` for a failure, by code and reason (apimachinery/pkg/api/errors)."""
     details = details or {}
     if retry_after is not None:
         retry_after = float(min(retry_after, _LONGEST))
@@ -300,14 +300,14 @@ def api_error(
 
 
 def cause_of(error: BaseException) -> str:
-    """Return one word for the kind of an error, for use as a label: `expired`, `forbidden`, `timeout`, `http_418`."""
+    """Return one word for the kind of an error, for metric labels: `expired`, `forbidden`, `timeout`, `http_418`."""
     if type(error) is APIError:
         return f"http_{error.status}"
     return _WORDS.sub("_", type(error).__name__.removesuffix("Error")).lower() or "error"
 
 
 def describe(error: BaseException | None) -> str:
-    """Return one line that says why something has not happened."""
+    """Return one line that explains a failure."""
     if error is None:
         return "no answer yet"
     return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The port to a source of objects: the requests of a reflector, and their answers."""
+"""The interface to sources of objects: the requests of a reflector, and their responses."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 class ListOptions:
     """The query of one LIST or watch request (apimachinery/pkg/apis/meta/v1/types.go, ListOptions).
 
-    A field that is None or empty is not sent. `timeout_seconds` is whole seconds, as on the wire;
-    `extra` holds further query parameters, and wins over a field of the same name.
+    A field that is None or empty is not sent. `timeout_seconds` is in whole seconds, as on the wire. `extra` has
+    further query parameters, which take precedence over fields with the same name.
     """
 
     label_selector: str | None = None
@@ -51,7 +51,7 @@ class ListOptions:
         return replace(self, **changes)
 
     def params(self) -> dict[str, str]:
-        """Return the query parameters, by their names on the wire."""
+        """Return the query parameters by their names on the wire."""
         pairs: dict[str, str | int | None] = {
             "labelSelector": self.label_selector,
             "fieldSelector": self.field_selector,
@@ -72,7 +72,7 @@ class ListOptions:
 
 @dataclass(slots=True)
 class PageHeader:
-    """The metadata of a page, which a server may write behind its items; shared by a page and the pages made of it."""
+    """The metadata of a page, which may follow its items. Shared by a page and the pages derived from it."""
 
     resource_version: str = ""
     continue_token: str = ""
@@ -82,11 +82,11 @@ class ListPage:
     """One page of a LIST.
 
     Args:
-        items: An iterable of objects, or an async iterable of lists of them. With the latter the two other fields are
-            read after its last list. The reader of a page closes it: `items.aclose()`, if there is such a method.
+        items: An iterable of objects, or an async iterable of lists of objects. With the latter, the other two fields
+            are only valid after the last list. The reader of a page must call `items.aclose()` if that exists.
         resource_version: The version of the list.
-        continue_token: The start of the next page; "" on the last one.
-        header: An object that will hold the other two once the items have been read; given instead of them.
+        continue_token: The start of the next page, or "" for the last page.
+        header: Pass this instead of the other two. It has their values once the items have been read.
     """
 
     __slots__ = ("header", "items")
@@ -104,7 +104,7 @@ class ListPage:
 
     @property
     def resource_version(self) -> str:
-        """The version of the list; of a page whose items come as a stream, after the last of them."""
+        """The version of the list. If the items are streamed, valid only after the last one."""
         return self.header.resource_version
 
     @resource_version.setter
@@ -113,7 +113,7 @@ class ListPage:
 
     @property
     def continue_token(self) -> str:
-        """The start of the next page; "" on the last one."""
+        """The start of the next page, or "" for the last page."""
         return self.header.continue_token
 
     @continue_token.setter
@@ -125,7 +125,7 @@ class ListPage:
 
 
 class WatchEvent(NamedTuple):
-    """One event of a watch: `type` is `"ADDED"`, `"MODIFIED"`, `"DELETED"` or `"BOOKMARK"`."""
+    """An event of a watch. `type` is `"ADDED"`, `"MODIFIED"`, `"DELETED"` or `"BOOKMARK"`."""
 
     type: str
     object: Any
@@ -136,9 +136,9 @@ Events = list[WatchEvent]
 
 @runtime_checkable
 class ListerWatcher(Protocol):
-    """A source of objects that can be listed once and watched from there (client-go, listwatch.go).
+    """A source of objects that can be listed, and watched from that version (client-go, listwatch.go).
 
-    Errors are raised, also those that come inside a stream: `ExpiredError` for a 410, and so on.
+    Errors are raised, including errors within a stream: `ExpiredError` for a 410, and so on.
     """
 
     async def list(self, options: ListOptions) -> ListPage:
@@ -151,52 +151,53 @@ class ListerWatcher(Protocol):
 
 
 class ServerTip(NamedTuple):
-    """The newest resourceVersion of a server, and an identity of its cluster (None: unknown); see `ServerProbe`."""
+    """The newest resourceVersion of a server, and the identity of its cluster (None: unknown). See `ServerProbe`."""
 
     resource_version: str
     cluster: str | None = None
 
 
-# --- what a source may offer beside list and watch --------------------------------------------------------------------
+# --- optional abilities of a source
+# ------------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class TipProbe(Protocol):
-    """Optional method of a `ListerWatcher`: asks how far its server is, before a watch is resumed after a gap."""
+    """Optional method of a `ListerWatcher`: gets the server's version, before a watch is resumed after a gap."""
 
     async def tip(self) -> ServerTip:
-        """Ask for the newest resourceVersion of the resource, without selectors."""
+        """Return the newest resourceVersion of the resource, without selectors."""
         ...
 
 
 @runtime_checkable
 class ClusterProbe(Protocol):
-    """Optional method of a `ListerWatcher`: asks which cluster its objects are in, more cheaply than by `tip`."""
+    """Optional method of a `ListerWatcher`: gets the identity of its cluster, more cheaply than `tip`."""
 
     async def cluster(self) -> str | None:
-        """Return an identity of the cluster, None if it cannot be known."""
+        """Return the identity of the cluster, or None if unknown."""
         ...
 
 
 @runtime_checkable
 class PresenceProbe(Protocol):
-    """Optional method of a `ListerWatcher`: asks whether its resource still exists."""
+    """Optional method of a `ListerWatcher`: checks whether its resource still exists."""
 
     async def presence(self) -> bool | None:
-        """Ask discovery whether the resource is served; None if the answer is not available or not to be trusted."""
+        """Return whether discovery has the resource, or None if the response is missing or unreliable."""
         ...
 
 
 @runtime_checkable
 class ServerProbe(TipProbe, PresenceProbe, Protocol):
-    """Optional methods of a `ListerWatcher` that let a reflector verify the server after a gap: both at once.
+    """Both optional methods of a `ListerWatcher` with which a reflector verifies the server after a gap.
 
-    With `tip` it notices that a server was rolled back or replaced, with `presence` that a resource was removed.
+    `tip` detects that a server was rolled back or replaced, and `presence` that a resource was removed.
     """
 
 
 class Identified(Protocol):
-    """The identity of one state of one object; a `KubeObject` has it."""
+    """The identity of one state of an object, which a `KubeObject` has."""
 
     @property
     def uid(self) -> str: ...
@@ -206,7 +207,7 @@ class Identified(Protocol):
 
 
 class ReadBack(NamedTuple):
-    """An object as the server has it now (its metadata suffices), or None; and the resourceVersion of the answer.
+    """The current object on the server (or only its metadata) or None, and the resourceVersion of the response.
 
     See `Resumable`.
     """
@@ -217,47 +218,47 @@ class ReadBack(NamedTuple):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Optional methods of a `ListerWatcher` that let an informer go on from a snapshot of its objects."""
+    """Optional methods of a `ListerWatcher` with which an informer resumes from a snapshot of its objects."""
 
     @property
     def contents(self) -> Mapping[str, str]:
-        """A description of the objects: two sources with equal contents give the same objects in the same form.
+        """A description of the objects. Two sources with equal contents have the same objects in the same form.
 
         A snapshot with other contents is not used.
         """
         ...
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
-        """Ask the server itself, not a cache of it, for one object."""
+        """Read one object from the server itself, not from a cache."""
         ...
 
 
 @runtime_checkable
 class SnapshotSource(Protocol):
-    """A source that brings an object of an earlier time into the form in which it gives objects."""
+    """A source that can convert an older object into the form of its objects."""
 
     def keep(self, obj: Any, /) -> Any: ...
 
 
 @runtime_checkable
 class SelectingSource(Protocol):
-    """Optional method of a `ListerWatcher` that has selectors: tells if it gives an object in this state."""
+    """Optional method of a `ListerWatcher` with selectors: checks whether it selects an object in this state."""
 
     def selects(self, obj: Any, /) -> bool:
-        """Return False if this `KubeObject`, as a server has answered it, is certainly not among its objects."""
+        """Return False if this `KubeObject`, from a server's response, is certainly not among its objects."""
         ...
 
 
 @runtime_checkable
 class ThreadedSource(Protocol):
-    """A source whose informers share a limiter of the worker threads of their handlers."""
+    """A source whose informers share a limiter for the worker threads of handlers."""
 
     @property
     def handler_limiter(self) -> CapacityLimiter: ...
 
 
 class Connected(Protocol):
-    """The part of a client that tells two servers apart."""
+    """The part of a client that identifies its server."""
 
     @property
     def server(self) -> str:
@@ -267,20 +268,20 @@ class Connected(Protocol):
 
 @runtime_checkable
 class ClientSource(Protocol):
-    """A source whose objects come through a client, so that a write of that client is one to the same server."""
+    """A source that uses a client, so that the client's writes go to the same server."""
 
     client: Connected
 
 
 @runtime_checkable
 class WholeSource(Protocol):
-    """A source that says whether it gives all objects of its resource and namespace: no selector leaves one out."""
+    """A source that reports whether it has all objects of its resource and namespace, without selectors."""
 
     selects_all: bool
 
 
 class IngestCounts(Protocol):
-    """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
+    """Counts of a source: received `bytes` of bodies, and objects skipped as undecodable."""
 
     bytes: int
     decode_errors: int
@@ -288,7 +289,7 @@ class IngestCounts(Protocol):
 
 @runtime_checkable
 class CountedSource(Protocol):
-    """A source that counts what it receives."""
+    """A source that counts received data."""
 
     @property
     def stats(self) -> IngestCounts: ...
@@ -296,15 +297,15 @@ class CountedSource(Protocol):
 
 @runtime_checkable
 class PathReadingSource(Protocol):
-    """A source that can read the values of JSON paths while it decodes, so that a cache needs no second scan."""
+    """A source that can read the values of JSON paths while decoding, so that a cache needs no second scan."""
 
     def read_paths(self, paths: Iterable[str], /) -> None:
-        """Read these paths, beside those of earlier calls, with each object from now on."""
+        """Read these paths with each object from now on, in addition to earlier paths."""
 
 
 @runtime_checkable
 class DecodingSource(Protocol):
-    """A source that says whether it gives only `KubeObject`s, because it leaves out objects that it cannot decode."""
+    """A source that reports whether all its objects are `KubeObject`s, because it skips undecodable ones."""
 
     decodes: bool
 
@@ -318,7 +319,7 @@ class NamedSource(Protocol):
 
 @runtime_checkable
 class ResourceSource(Protocol):
-    """A source of one resource; `resource` is a `GroupVersionResource`."""
+    """A source of one resource. `resource` is a `GroupVersionResource`."""
 
     resource: Any
 
@@ -332,22 +333,22 @@ class NamespacedSource(Protocol):
 
 @runtime_checkable
 class WatchListSource(Protocol):
-    """A source that says whether it understands a watch with initial events."""
+    """A source that reports whether it supports a watch with initial events."""
 
     supports_watch_list: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The optional abilities of a source, beside `list` and `watch`; None stands for a missing one.
+    """The optional abilities of a source besides `list` and `watch`. None means that an ability is missing.
 
     Attributes:
-        name: For logs and errors; the name of its class if the source has none.
+        name: The name for logs and errors. By default, the name of the source's class.
         resource: A `GroupVersionResource`.
-        namespace: The one that its objects are of; None is all.
-        watch_list: False if the source would not understand an initial stream.
-        decodes: True if all objects that the source gives are `KubeObject`s.
-        selects_all: True if the source certainly leaves no object out.
+        namespace: The namespace of its objects, or None for all.
+        watch_list: False if the source does not support an initial stream.
+        decodes: True if all objects of the source are `KubeObject`s.
+        selects_all: True if the source certainly has all objects.
     """
 
     name: str
@@ -368,25 +369,25 @@ class Capabilities:
     client: Connected | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
-        """Return the limiter of worker threads; None is that of the event loop."""
+        """Return the limiter of worker threads, or None for the event loop's limiter."""
         return None if self.threads is None else self.threads.handler_limiter
 
 
 @runtime_checkable
 class DescribedSource(Protocol):
-    """A source that says what it offers: one around another what that offers, for example."""
+    """A source that reports its abilities, for example a wrapper around another source."""
 
     @property
     def capabilities(self) -> Capabilities: ...
 
 
 def capabilities_of(source: object) -> Capabilities:
-    """Return the optional abilities of a source. No other function looks for them."""
+    """Return the optional abilities of a source. No other function determines them."""
     return source.capabilities if isinstance(source, DescribedSource) else find_capabilities(source)
 
 
 def find_capabilities(source: object) -> Capabilities:
-    """Find the optional abilities of a source by what it has: 16 Protocols, which takes 0.1 ms before Python 3.12."""
+    """Determine the optional abilities of a source with 16 Protocols, which takes 0.1 ms before Python 3.12."""
     return Capabilities(
         name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
         resource=source.resource if isinstance(source, ResourceSource) else None,
@@ -411,7 +412,7 @@ def find_capabilities(source: object) -> Capabilities:
 
 
 def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
-    """The sources of one cache, by namespace; the key is None if one source covers all.
+    """Return the sources of one cache by namespace. The key is None if one source covers all.
 
     Raises:
         ConfigError: There is none.
@@ -427,7 +428,7 @@ def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[st
 
 
 def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[str, ...] | None:
-    """The namespaces of the objects that these sources, by scope, can give; None is all."""
+    """Return the namespaces covered by these sources (by scope), or None for all."""
     if None not in sources:
         return tuple(name for name in tuple(sources) if name is not None)
     only = capabilities_of(sources[None]).namespace

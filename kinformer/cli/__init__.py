@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0, 1 for a failure, 2 for a wrong command line, 130 after Ctrl-C, 141 if the pipe was closed
-            by its reader. A failure prints one line to stderr.
+        by its reader. A failure prints one line to stderr.
     """
     try:
         return _run(argv)

@@ -167,7 +167,7 @@ class Body:
         try:
             body = await self.read_all(_ERROR_BODY)
         except ConnectError as error:
-            body = f"(its text broke off: {error})".encode()
+            body = f"(its body was cut off: {error})".encode()
         finally:
             self.close()
         raise failure(self.status, self.headers, body)

@@ -97,8 +97,8 @@ class Connection:
         proxy: The URL of an HTTP proxy, from `proxy-url` or else from the environment.
         headers: Additional headers of each request (impersonation), as pairs, because names may repeat.
         namespace: The namespace of the context, or "default" if it has none.
-        compresses: Whether compression is allowed if the program does not choose. False with `disable-compression` in
-            a kubeconfig.
+        compresses: True if compression is allowed when the program does not choose. False with `disable-compression`
+            in a kubeconfig.
     """
 
     server: str
@@ -195,7 +195,7 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
     (client-go, rest/config.go)
 
     Raises:
-        ConfigError: This is not a pod, or it has no service account; the text names the variable or the file.
+        ConfigError: This is not a pod, or it has no service account. The message names the variable or the file.
     """
     environ = os.environ if environ is None else environ
     root = SERVICE_ACCOUNT if root is None else root

@@ -274,7 +274,7 @@ class ExecPlugin:
             )
         token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         if not all(value is None or isinstance(value, str) for value in (token, cert, key)):
-            raise ConfigError(f"{self.where}.command: {self.command} printed a credential that is not text")
+            raise ConfigError(f"{self.where}.command: {self.command} printed a credential that is not a string")
         if bool(cert) != bool(key) or not (token or cert):
             raise ConfigError(
                 f"{self.where}.command: {self.command} printed neither a token nor a certificate with its key"

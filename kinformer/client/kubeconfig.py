@@ -413,7 +413,7 @@ def _impersonation(user: _Field) -> Iterator[tuple[str, str]]:
     extra = user.mapping("as-user-extra")
     if not name:
         if user.value.get("as-groups") or user.value.get("as-uid") or extra.value:
-            raise ConfigError(f"{user.at('as')}: is missing, but as-groups, as-uid or as-user-extra is there")
+            raise ConfigError(f"{user.at('as')}: is missing, but as-groups, as-uid or as-user-extra is set")
         return
     yield "Impersonate-User", header_text(name, where=user.at("as"))
     if user.text("as-uid"):

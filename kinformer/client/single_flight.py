@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Shares one running call among all callers that come meanwhile, and its result for `ttl` seconds after.
+    """Shares one running call among all concurrent callers, and its result for `ttl` seconds after.
 
-    A failure is raised in every waiting caller, and is not remembered. Cancelling one caller does not affect the
-    others. The last caller to leave cancels the call too, so nothing runs that no task waits for
-    (golang.org/x/sync/singleflight, which lacks this), unless it `lingers`.
+    A failure is raised in every waiting caller, and is not cached. Cancelling one caller does not affect the others.
+    Unless the call `lingers`, it is cancelled with its last caller, so that nothing runs without a waiting task
+    (golang.org/x/sync/singleflight lacks this).
 
     Args:
-        call: Makes the coroutine to run.
-        ttl: Seconds of loop time for which a result is returned again; 0, the default, shares running calls only.
-        lingers: The call goes on when the last caller has gone, for the next one: a call that takes longer than any
-            caller waits would never end otherwise. `close` ends it.
+        call: Returns the coroutine to run.
+        ttl: Seconds of loop time for which a result is reused. 0, the default, only shares running calls.
+        lingers: True to continue the call without callers, for the next one. Otherwise a call that takes longer than
+            any caller waits would never finish. `close` ends it.
     """
 
     def __init__(self, call: Callable[[], Coro[T]], *, ttl: float = 0.0, lingers: bool = False) -> None:
@@ -36,12 +36,12 @@ class SingleFlight(Generic[T]):
         self._kept: tuple[float, T] | None = None
 
     async def get(self) -> T:
-        """Return the kept result if it is young enough, else that of the running call, else that of a new one."""
+        """Return the cached result if it is recent enough, or else the result of the running or a new call."""
         loop = asyncio.get_running_loop()
         if self._kept is not None and loop.time() < self._kept[0]:
             return self._kept[1]
         if self._flight is None:
-            with unfenced():  # it is shared: the fence of the first caller may lapse before those of the others
+            with unfenced():  # shared, because the first caller's fence may lapse before the others' fences
                 self._flight = _Flight(loop.create_task(self._call()))
         flight = self._flight
         flight.waiters += 1
@@ -61,11 +61,11 @@ class SingleFlight(Generic[T]):
         return result
 
     def forget(self) -> None:
-        """Drop the kept result; a running call goes on."""
+        """Drop the cached result. A running call continues."""
         self._kept = None
 
     async def close(self) -> None:
-        """End a call that no task waits for, and let none linger from now on."""
+        """End a call that no task waits for, and let no call linger from now on."""
         self._lingers = False
         flight = self._flight
         if flight is not None and not flight.waiters:

@@ -7,9 +7,9 @@
     pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
     cert = await client.wait_for("cert-manager.io/v1/certificates", "default/tls", has_condition("Ready"))
 
-Each takes an object, a `KubeObject` or a dict, or None if there is none, and returns a bool. So they serve as filters
-of handlers and in comprehensions too, and are combined with `and`, `or` and `not` in a lambda. Only `is_deleted` is
-true of an object that does not exist. The sources that are cited are those of kubernetes, kubectl and kube-rs.
+Each takes an object (a `KubeObject` or a dict), or None if there is none, and returns a bool. So they can also be used
+as filters of handlers and in comprehensions, and combined with `and`, `or` and `not` in a lambda. Only `is_deleted` is
+true for an object that does not exist. The cited sources are from kubernetes, kubectl and kube-rs.
 
 May import: `objects` and below.
 Reading order: anything, kinds.

@@ -1,4 +1,4 @@
-"""Conditions of objects of any kind: a status condition, a value, a deletion."""
+"""Conditions for objects of any kind: a status condition, a value, a deletion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object: TypeAlias = Mapping[str, Any]
 
 
 class Check(Protocol):
-    """A condition that is false of None, which is not an object: so `wait_for` with it returns an object."""
+    """A condition that is false for None, so that `wait_for` with it returns an object."""
 
     false_of_none: Literal[True]
 
@@ -24,7 +24,7 @@ class Check(Protocol):
 
 
 def false_of_none(check: Callable[[Object | None], bool]) -> Check:
-    """Mark a condition as one that is false of None, for type checkers."""
+    """Mark a condition as false for None, for type checkers."""
     marked = cast("Check", check)
     marked.false_of_none = True
     return marked
@@ -35,20 +35,20 @@ _ANY: Any = object()
 
 
 def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa: A002 - the field's word
-    """Return the condition that a status condition has this status, as `kubectl wait --for=condition=Ready` takes it.
+    """Return the condition that a status condition has this status, as in `kubectl wait --for=condition=Ready`.
 
     (kubectl, pkg/cmd/wait/condition.go, `checkCondition`)
 
-    Type and status are compared without regard to case. A status that was written for an earlier generation of the
-    object does not count, if its observedGeneration, or that of `status`, says so.
-    (`kinformer.objects.condition_is(obj, "Ready")` answers for one object.)
+    Type and status are compared case-insensitively. A status for an earlier generation of the object does not count,
+    according to its observedGeneration or the observedGeneration of `status`. (`kinformer.objects.condition_is(obj,
+    "Ready")` checks one object.)
 
     Args:
-        type: Such as `"Ready"`.
-        status: True, False, None for `Unknown`, or the text.
+        type: The type, such as `"Ready"`.
+        status: True, False, None for `Unknown`, or the status as a string.
 
     Raises:
-        TypeError: The type is not text, such as an object: that is how `kinformer.objects.condition_is` is called.
+        TypeError: The type is not a string, but for example an object, as for `kinformer.objects.condition_is`.
     """
     if not isinstance(type, str):
         raise TypeError(
@@ -63,7 +63,7 @@ def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa
 
 
 def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
-    """Return the status of a condition, `"True"`, `"False"` or `"Unknown"`; "" if there is none that is current."""
+    """Return the status of a condition, `"True"`, `"False"` or `"Unknown"`, or "" if there is no current one."""
     if obj is None:
         return ""
     status = _table(obj, "status")
@@ -78,12 +78,12 @@ def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
 
 
 def is_deleted(uid: str | None = None) -> Callable[[Object | None], bool]:
-    """Return the condition that there is no object or, with `uid`, that another one has its name by now.
+    """Return the condition that there is no object or, with `uid`, that another object now has its name.
 
     (kube-rs, kube-runtime/src/wait.rs, `is_deleted`)
 
     Raises:
-        ValueError: The uid is empty or not a string: every object would count as deleted.
+        ValueError: The uid is empty or not a string, so every object would count as deleted.
     """
     if uid is not None and (not isinstance(uid, str) or not uid):
         raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`, or none for any object")
@@ -96,14 +96,14 @@ def is_deleted(uid: str | None = None) -> Callable[[Object | None], bool]:
 
 
 def matches(path: str, value: object = _ANY) -> Check:
-    """Return the condition that the value at a JSON path is this one; without `value`, that there is one.
+    """Return the condition that a JSON path has this value or, without `value`, any value.
 
     `kubectl wait --for=jsonpath='{.spec.nodeName}'=node-1` is `matches("spec.nodeName", "node-1")` (kubectl,
-    pkg/cmd/wait/json.go, `compareResults`). A text matches a number or a boolean that prints like it, as there. Of a
-    path with a wildcard, `"spec.containers[*].image"`, one value has to match.
+    pkg/cmd/wait/json.go, `compareResults`). As there, a string matches a number or boolean with the same
+    representation. For a path with a wildcard, `"spec.containers[*].image"`, at least one value must match.
 
     Raises:
-        ConfigError: The path does not parse; the text names the position.
+        ConfigError: The path is invalid. The message names the position.
     """
     parsed = parse_path(path)
 
@@ -131,6 +131,6 @@ def _table(obj: Object, key: str) -> Object:
 
 
 def _named(check: Callable[[Object | None], bool], name: str) -> Check:
-    """Give a condition the name that errors have."""
+    """Name a condition for errors."""
     check.__name__ = name
     return false_of_none(check)

@@ -1,4 +1,4 @@
-"""Conditions of one kind each: Pods, Jobs, Deployments, definitions and Services."""
+"""Conditions for specific kinds: Pods, Jobs, Deployments, CustomResourceDefinitions, Services and Ingresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 @false_of_none
 def is_pod_running(pod: Object | None) -> bool:
-    """True if the phase of the pod is Running: its containers have been started, not that they answer.
+    """Return True if the phase of the pod is Running. Its containers have started, but may not respond yet.
 
     (kube-rs, kube-runtime/src/wait.rs, `is_pod_running`)
     """
@@ -27,7 +27,7 @@ def is_pod_running(pod: Object | None) -> bool:
 
 @false_of_none
 def is_pod_ready(pod: Object | None) -> bool:
-    """True if the condition Ready of the pod is True, which a pod that is being deleted may still be.
+    """Return True if the pod's condition Ready is True, which may still hold while the pod is being deleted.
 
     (kubernetes, pkg/api/v1/pod/util.go, `IsPodReady`)
     """
@@ -36,7 +36,7 @@ def is_pod_ready(pod: Object | None) -> bool:
 
 @false_of_none
 def is_pod_serving(pod: Object | None) -> bool:
-    """True if a Service sends requests to the pod: it is ready, and is not being deleted.
+    """Return True if a Service sends requests to the pod, because it is ready and not being deleted.
 
     (kubernetes, staging/src/k8s.io/endpointslice/utils.go, `podToEndpoint`: `ready`)
     """
@@ -45,7 +45,7 @@ def is_pod_serving(pod: Object | None) -> bool:
 
 @false_of_none
 def is_job_complete(job: Object | None) -> bool:
-    """True if the condition Complete of the job is True. A job that failed never is: see `is_job_failed`.
+    """Return True if the job's condition Complete is True. This is never so for a failed job. See `is_job_failed`.
 
     (kube-rs, kube-runtime/src/wait.rs, `is_job_completed`)
     """
@@ -54,7 +54,7 @@ def is_job_complete(job: Object | None) -> bool:
 
 @false_of_none
 def is_job_failed(job: Object | None) -> bool:
-    """True if the condition Failed of the job is True: it will not be tried again.
+    """Return True if the job's condition Failed is True, so that it will not be retried.
 
     (kubernetes, pkg/controller/job/utils.go, `IsJobFinished`: Complete or Failed)
     """
@@ -63,11 +63,11 @@ def is_job_failed(job: Object | None) -> bool:
 
 @false_of_none
 def is_deployment_rolled_out(deployment: Object | None) -> bool:
-    """True if all replicas of the deployment are of its newest template and available, and no old ones are left.
+    """Return True if all replicas have the newest template and are available, and no old ones are left.
 
-    The rules of `kubectl rollout status` (kubectl, pkg/polymorphichelpers/rollout_status.go, `DeploymentStatusViewer`).
-    A deployment whose progress deadline has passed is not rolled out; it may be yet, so kubectl's error is none here:
-    `has_condition("Progressing", False)` tells.
+    The rules are the same as in `kubectl rollout status` (kubectl, pkg/polymorphichelpers/rollout_status.go,
+    `DeploymentStatusViewer`). A deployment whose progress deadline has passed is not rolled out. This is an error in
+    kubectl but not here, because it may still succeed. Use `has_condition("Progressing", False)` to detect it.
     """
     if deployment is None:
         return False
@@ -87,19 +87,19 @@ def is_deployment_rolled_out(deployment: Object | None) -> bool:
 
 @false_of_none
 def is_crd_established(crd: Object | None) -> bool:
-    """True if the CustomResourceDefinition is established: its objects can be read and written.
+    """Return True if the CustomResourceDefinition is established, so that its objects can be read and written.
 
-    (kube-rs, kube-runtime/src/wait.rs, `is_crd_established`) Discovery may notice it a little later.
+    (kube-rs, kube-runtime/src/wait.rs, `is_crd_established`) Discovery may list it a little later.
     """
     return condition_status(crd, "Established") == "True"
 
 
 @false_of_none
 def is_loadbalancer_ready(obj: Object | None) -> bool:
-    """True if the load balancer of a Service or an Ingress has an address; also of a Service that needs none.
+    """Return True if the load balancer of a Service or an Ingress has an address, or if a Service needs none.
 
-    (kube-rs, kube-runtime/src/wait.rs, `is_service_loadbalancer_provisioned`, `is_ingress_provisioned`; a load balancer
-    with an empty list of addresses has none here)
+    (kube-rs, kube-runtime/src/wait.rs, `is_service_loadbalancer_provisioned`, `is_ingress_provisioned`. Here, an empty
+    list of addresses counts as no address.)
     """
     if obj is None:
         return False

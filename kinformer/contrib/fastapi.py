@@ -79,7 +79,7 @@ def kinformer_lifespan(
     """Return a lifespan for FastAPI or Starlette that keeps the factory open as long as the application runs.
 
     Startup does not wait for the caches: the process responds immediately, and `/readyz` reports when it is ready. An
-        application that must not start without them can wait in its `setup`.
+    application that must not start without them can wait in its `setup`.
 
     In your own lifespan: ``async with kinformer_lifespan(setup)(app) as state: yield {**state, ...}``.
 

@@ -87,7 +87,7 @@ class PrometheusMetrics:
     """A sink for `metrics=` of factories, informers, queues and controllers. See `kinformer.Metrics`.
 
     It is a collector of the registry: values are read when Prometheus scrapes. Only one thread at a time may write to
-        an instrument. This holds for kinformer's instruments, because each belongs to one event loop.
+    an instrument. This holds for kinformer's instruments, because each belongs to one event loop.
 
     With several processes, export from each one, because prometheus_client's multiprocess mode does not support
     collectors.

@@ -1,4 +1,4 @@
-"""Leader election: one of several processes acts, and it stops before another may start."""
+"""Leader election: only one of several processes acts, and it stops before another one may start."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class LeaderElectionHealth:
     """The state of an election at one moment.
 
     Attributes:
-        live: For a readiness probe: False if the Lease could not be read or written for `lease_duration` although it
-            should have been, or if the lead is lost and its body has not ended.
+        live: For a readiness probe. False if due reads or writes of the Lease have failed for
+            `lease_duration`, or if the lead is lost and its body has not ended.
         state: `"idle"`, `"waiting"`, `"leading"` or `"lost"` (the body has not ended yet).
-        holder: The identity that held the Lease when it was last seen, "" for none.
-        last_contact_age: Seconds since the server last answered, None before the first answer.
-        last_renewal_age: Seconds since the sending of the last renewal that succeeded, None while not leading.
-        last_error: The last failure, None after a success.
+        holder: The identity that held the Lease when it was last read, or "".
+        last_contact_age: Seconds since the server's last response, or None before the first.
+        last_renewal_age: Seconds since the last successful renewal was sent, or None while not leading.
+        last_error: The last failure, or None after a success.
     """
 
     live: bool
@@ -71,12 +71,12 @@ class LeaderElectionHealth:
 
 
 def default_identity() -> str:
-    """Return the host's name (in Kubernetes: the pod's) with a random part, as client-go's components do."""
+    """Return the host name (in Kubernetes, the pod's name) with a random part, as client-go's components do."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaderElector:
-    """Leads while it holds a Lease, and knows at each moment whether it does (client-go, tools/leaderelection).
+    """Leads while it holds a Lease, and always knows whether it does (client-go, tools/leaderelection).
 
     ::
 
@@ -84,37 +84,40 @@ class LeaderElector:
         async with elector.leading():
             await controller.run()
 
-    The promise: before another candidate of the same Lease may lead, the body of this one has been cancelled and
-    `is_leader` is False, whatever the clocks of the machines say, whatever hangs, and even if this process was stopped,
-    its machine suspended or its loop blocked meanwhile. The right to lead counts from the *sending* of the last renewal
-    that succeeded, on the boot clock, which goes on during suspend. After it has lapsed, `Client.request` raises
-    LeadershipLostError in the body and in the tasks that it started, and sends nothing; in tasks that outlive the body
-    it does so for good. docs/leader-election.md lists what cannot be promised (such as a write that has already left
-    the process), and what helps there.
+    The guarantee: before another candidate for the same Lease may lead, the body of this one has been cancelled and
+    `is_leader` is False. This holds whatever the machines' clocks say, whatever hangs, and even if this process was
+    stopped, its machine suspended or its loop blocked. The right to lead lasts for a limited time from the *sending*
+    of the last successful renewal, on the boot clock, which continues during suspend. After it has lapsed,
+    `Client.request` raises LeadershipLostError in the body and in the tasks that it started, and sends nothing. In
+    tasks that outlive the body, this is permanent. docs/leader-election.md lists the limits of the guarantee (such as
+    a write that has already left the process), and remedies.
 
-    Unlike client-go: a Lease with our own identity that this object did not write belongs to another process, so two
-    processes with one name do not both lead; each request has its own timeout, `renew_deadline / 2`; a Lease that was
-    deleted still counts as held until it would have expired; the Lease is given back on leaving by default.
+    There are some differences from client-go. A Lease with this identity that this object did not write belongs to
+    another process, so two processes with the same identity never both lead. Each request has its own timeout,
+    `renew_deadline / 2`. A deleted Lease still counts as held until it would have expired. By default, the Lease is
+    released on exit.
 
     Args:
-        client: Entered by the caller, and not closed here.
-        namespace, name: Of the Lease, which is created if it is missing. Nothing else should write or delete it.
-        identity: The holder in the Lease; default: host name and a random part.
-        release_on_exit: Give the Lease back when the body has ended, so that the next leader need not wait.
+        client: The client, which the caller enters and closes.
+        namespace, name: The namespace and name of the Lease, which is created if missing. Nothing else should write or
+            delete it.
+        identity: The holder in the Lease. By default, the host name and a random part.
+        release_on_exit: Release the Lease when the body has ended, so that the next leader need not wait.
         metrics: Receives `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, lost
             leads, and the time of renewals, with the label `name`: `"namespace/name"`.
-        clock: Its `boot` measures the right to lead, its `wall` is written into the Lease.
-        lease_duration: For how long others wait after the last renewal that they saw; 15. A Lease holds whole seconds,
-            so a fraction is rounded up.
-        renew_deadline: For how long the holder relies on its last renewal, counted from its sending; 10. The time
-            between this and `lease_duration` is for `finally` blocks, requests on their way, and clocks that do not run
-            at the same speed.
-        retry_period: Between two renewals; and, times up to 1.2, between two attempts of those that wait; 2.
-            The defaults are client-go's (tools/leaderelection/leaderelection.go). With them two lost renewals do no
-            harm, and the API server receives a request every 2 s from each process.
+        clock: Its `boot` measures the right to lead, and its `wall` is written into the Lease.
+        lease_duration: Seconds that others wait after the last renewal that they saw. 15 by default. A Lease has whole
+            seconds, so a fraction is rounded up.
+        renew_deadline: Seconds for which the holder relies on its last renewal, from the time it was sent. 10 by
+            default. The time between this and `lease_duration` is for `finally` blocks, requests in transit, and
+            clocks that run at different speeds.
+        retry_period: Seconds between two renewals and, multiplied by up to 1.2, between two attempts of waiting
+            candidates. 2 by default. The defaults are the same as in client-go
+            (tools/leaderelection/leaderelection.go). With them, two lost renewals do no harm, and the API server gets
+            a request from each process every 2 s.
 
     Raises:
-        ConfigError: Durations that do not fit together, or an empty name; the text names the option.
+        ConfigError: The durations are inconsistent, or a name is empty. The message names the option.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class LeaderElector:
         self.identity = default_identity() if identity is None else identity
         for option, value in (("namespace", namespace), ("name", name), ("identity", self.identity)):
             if not value:
-                raise ConfigError(f"LeaderElector: invalid {option}={value!r}: expected a text that is not empty")
+                raise ConfigError(f"LeaderElector: invalid {option}={value!r}: expected a non-empty string")
         self._options = options_of(LeaseOptions, "LeaderElector", durations)
         self.name = f"{namespace}/{name}"
         self._namespace, self._lease_name = namespace, name
@@ -153,16 +156,19 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """True if this process leads now: read from the clock at each access, so it is right after any pause."""
+        """True if this process is currently the leader.
+
+        The clock is read at each access, so it is correct after any pause.
+        """
         return self._term is not None and self._term.validity.holds
 
     @property
     def holder(self) -> str:
-        """The identity that held the Lease when it was last seen; "" if there was none, or it is not known."""
+        """The identity that held the Lease when it was last read, or "" if there was none or it is unknown."""
         return self._observation.lease.holder if self._observation.lease else ""
 
     def health(self) -> LeaderElectionHealth:
-        """Return the state of the election at this moment."""
+        """Return the current state of the election."""
         now = self._clock.boot()
         contact = now - self._last_contact if math.isfinite(self._last_contact) else None
         validity = self._term.validity if self._term else None
@@ -181,16 +187,16 @@ class LeaderElector:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[Self]:
-        """Wait for the lead, for as long as it takes; then the body leads.
+        """Wait for the lead for as long as it takes, then lead during the body.
 
-        Losing the lead cancels the body once, as asyncio cancels a task. After it has ended, by that
-        cancellation or by itself, LeadershipLostError is raised; another exception of the body is raised unchanged.
-        On leaving, the Lease is given back within `renew_deadline` seconds, unless it is lost.
-        Enter it once at a time, any number of times in a row.
+        Losing the lead cancels the body once, as asyncio cancels a task. After the body has ended, through that
+        cancellation or by itself, LeadershipLostError is raised. Any other exception of the body is raised unchanged.
+        On exit, the Lease is released within `renew_deadline` seconds, unless it is lost. It can be entered once at a
+        time, any number of times in succession.
 
         Raises:
             LeadershipLostError: The lead was lost before the body had ended.
-            RuntimeError: It leads, or waits for the lead, already.
+            RuntimeError: It is already leading or waiting for the lead.
         """
         if self._state != "idle":
             raise RuntimeError(f"{self!r}: leading() can be entered once at a time; leave it first")
@@ -218,23 +224,23 @@ class LeaderElector:
         """Call a coroutine function within `leading()`, and return its result.
 
         Raises:
-            LeadershipLostError: The lead was lost; the coroutine has been cancelled and has ended.
+            LeadershipLostError: The lead was lost. The coroutine has been cancelled and has ended.
         """
         check_callback(on_started_leading, "on_started_leading", "", f"LeaderElector {self.name}")
         async with self.leading():
             return await on_started_leading()
 
     def _check_lead(self, term: _Term) -> None:
-        # The lead of this very term: leading again gives no right to tasks that an earlier body left behind.
+        # Only the lead of this term counts. Leading again gives no rights to tasks left over from an earlier body.
         if self._term is not term or not term.validity.holds:
             raise LeadershipLostError(f"{self.identity} no longer leads {self.name}")
 
     @shielded_from_scopes
     async def _leave(self, term: _Term, error: BaseException | None) -> None:
-        """End a term whose body has ended by `error`; LeadershipLostError if the loss of the lead ended it."""
+        """End a term whose body has ended with `error`. Raises LeadershipLostError if the loss of the lead ended it."""
         term.validity.check()
         lost, cause = term.validity.lost, term.validity.cause
-        self._term = None  # from here on this process does not lead; only then may another be let in
+        self._term = None  # from here on, this process does not lead. Only then may another one start
         if lost is not None:
             self._metrics.count_loss(1)
         try:
@@ -254,7 +260,7 @@ class LeaderElector:
             try:
                 taken = await self._try_acquire()
             except (ConflictError, AlreadyExistsError):
-                taken = None  # another candidate was faster: this is how the server decides
+                taken = None  # another candidate was faster, as the server decided
             except KinformerError as error:
                 self._note_failure(error, "acquire")
                 taken = None
@@ -270,20 +276,20 @@ class LeaderElector:
         self._note_contact()
         if lease is not None:
             self._observe(lease)
-        # A Lease that was deleted does not prove that its holder has ended: wait as if it still existed.
+        # A deleted Lease does not prove that its holder has ended, so wait as if it still existed.
         if asked < self._observation.expires and not (lease is not None and self._own_renewals.wrote(lease)):
             return None
         return await self._write(lease, self._next_document(lease, take=True), options.request_timeout)
 
     def _next_document(self, lease: Lease | None, *, take: bool) -> LeaseDocument:
-        """Return the document by which we take the Lease, or keep it; a new one if there is no Lease."""
+        """Return the document that takes or keeps the Lease, or a new one if there is no Lease."""
         duration, wall = self._options.lease_duration, self._clock.wall()
         if lease is None:
             return new_lease(self._namespace, self._lease_name, self.identity, duration, wall)
         return (lease.taken if take else lease.renewed)(self.identity, duration, wall)
 
     async def _write(self, before: Lease | None, document: LeaseDocument, timeout: float) -> tuple[float, Lease]:
-        """Create or update the Lease; return when this was sent, on the boot clock, and the Lease as it is now."""
+        """Create or update the Lease. Returns when the request was sent, on the boot clock, and the current Lease."""
         self._own_renewals.note(document)
         sent = self._clock.boot()
         lease = await (self._leases.create if before is None else self._leases.update)(document, timeout)
@@ -293,7 +299,7 @@ class LeaderElector:
         return sent, lease
 
     async def _keep_renewing(self, term: _Term) -> None:
-        """Renew the Lease until the lead is lost, or the body has ended."""
+        """Renew the Lease until the lead is lost or the body has ended."""
         validity = term.validity
         base: Lease | None = term.lease
         while validity.check():
@@ -313,7 +319,7 @@ class LeaderElector:
                     await asyncio.sleep(self._options.retry_period / 2)
 
     async def _renew(self, term: _Term, base: Lease | None) -> Lease | None:
-        """Renew the Lease once, from `base`; None for `base` reads it first. None if it is lost."""
+        """Renew the Lease once, based on `base` (None reads it first). Returns None if it is lost."""
         validity = term.validity
         if base is None:
             base = await self._leases.get(self._lease_name, validity.request_timeout)
@@ -332,7 +338,7 @@ class LeaderElector:
         return lease
 
     async def _release_lease(self, lease: Lease | None) -> None:
-        """Give the Lease back. A failure is logged, not raised: others then wait until the Lease expires."""
+        """Release the Lease. A failure is logged and not raised, because others then wait until the Lease expires."""
         until = self._clock.boot() + self._options.renew_deadline
 
         def timeout() -> float:
@@ -346,7 +352,7 @@ class LeaderElector:
                     await self._leases.update(lease.released(self._clock.wall()), timeout())
                     log.info("%s gave %s back", self.identity, self.name, key=self.name, reason="released")
                     return
-                # Changed by a renewal of ours that was cancelled before its answer, or by a label of others.
+                # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = await self._leases.get(self._lease_name, timeout())
         except KinformerError as error:
             text = "%s could not give %s back; others wait until it expires: %s"
@@ -365,7 +371,7 @@ class LeaderElector:
             log.info("%s is led by %s", self.name, lease.holder, key=self.name, reason="new_leader")
 
     def _note_failure(self, error: KinformerError, verb: str) -> None:
-        # A warning when a kind of failure begins, so an outage makes one line; health() has the rest.
+        # A warning when a kind of failure begins, so that an outage logs one line. health() has the rest.
         level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
         self._error = error
         log.log(level, "%s could not %s %s: %s", self.identity, verb, self.name, error, key=self.name, reason=error)
@@ -373,12 +379,12 @@ class LeaderElector:
 
 
 class _Term:
-    """One period of leading: the validity of the Lease, the body, and the task that renews."""
+    """One period of leading: the validity of the Lease, the body, and the renewal task."""
 
     __slots__ = ("_renewing", "body", "lease", "validity")
 
     def __init__(self, clock: Clock, options: LeaseOptions, sent: float, lease: Lease) -> None:
-        self.lease = lease  # as we wrote it last
+        self.lease = lease  # as last written by this process
         self.body = BodyCancellation()
         self.validity = LeaseValidity(clock, options, sent, lambda reason: self.body.cancel())
         self._renewing: asyncio.Task[None] | None = None

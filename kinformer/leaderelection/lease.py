@@ -1,6 +1,6 @@
-"""The Lease (coordination.k8s.io/v1): its options, its record, and until when it is certain to be held.
+"""The Lease (coordination.k8s.io/v1): its options, its record, and the time until which it is certainly held.
 
-A renewal gives the right to act for a limited time, counted from its sending. A right that has lapsed is lost for good.
+A renewal gives the right to act for a limited time from its sending. A lapsed right is lost permanently.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
     "new_lease",
 ]
 
-JITTER = 1.2  # the longest stretch of a wait between two attempts, as in client-go
+JITTER = 1.2  # the maximum factor for the wait between two attempts, as in client-go
 
-_TICK = 0.5  # seconds; the loop's timers stop while the machine is suspended, so the clock is checked this often
-_SHORTEST = 0.001  # seconds; the loop's clock and the boot clock may differ slightly, which must not cause a hot loop
-_LARGEST = 2**31 - 1  # the numbers of a Lease have 32 bits; a server refuses larger ones
-_OWN_RENEWALS = 16  # renewals whose outcome may be unknown; each is under way for one request at most
+_TICK = 0.5  # seconds. The loop's timers stop while the machine is suspended, so the clock is checked this often
+_SHORTEST = 0.001  # seconds. The loop's clock and the boot clock may differ slightly, which must not cause a hot loop
+_LARGEST = 2**31 - 1  # the numbers of a Lease have 32 bits. A server refuses larger ones
+_OWN_RENEWALS = 16  # renewals whose outcome may be unknown. Each is in transit for one request at most
 
 
 class LeaseKeywords(TypedDict, total=False):
-    """The fields of `LeaseOptions`, for constructors that also take them one by one."""
+    """The fields of `LeaseOptions`, for constructors that accept them as keyword arguments."""
 
     lease_duration: float
     renew_deadline: float
@@ -46,7 +46,7 @@ class LeaseKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseOptions:
-    """The durations of a Lease, in seconds; `LeaderElector` documents them.
+    """The durations of a Lease in seconds. `LeaderElector` documents them.
 
     Raises:
         ConfigError: A duration is not positive, or not `lease_duration > renew_deadline > 1.2 * retry_period`.
@@ -74,17 +74,17 @@ class LeaseOptions:
 
     @property
     def request_timeout(self) -> float:
-        """Seconds that one request about the Lease may take: one that hangs leaves time for another."""
+        """Seconds for one Lease request, so that a request that hangs leaves time for another one."""
         return self.renew_deadline / 2
 
 
 class LeaseDocument(NamedTuple):
-    """A Lease as it is to be written.
+    """A Lease to be written.
 
     Attributes:
         body: The JSON.
         name: Its `metadata.name`.
-        renew_time: Its `spec.renewTime`, by which the writer recognizes it; see `OwnRenewals`.
+        renew_time: Its `spec.renewTime`, by which the writer recognizes it. See `OwnRenewals`.
     """
 
     body: Mapping[str, object]
@@ -104,12 +104,12 @@ class LeaseDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as the server has it, and the documents to change it; these keep every field that is not ours.
+    """A Lease on the server, and the documents to change it, which keep all other fields.
 
     Attributes:
         document: The JSON.
-        holder: The identity of the holder, "" if there is none.
-        duration: Seconds, None if the holder set none.
+        holder: The identity of the holder, or "".
+        duration: Seconds, or None if the holder set none.
     """
 
     document: Mapping[str, object]
@@ -123,7 +123,7 @@ class Lease:
 
     @classmethod
     def from_json(cls, document: Mapping[str, object]) -> Self:
-        """Read a Lease's JSON. A field that is missing, or of another type than it should be, counts as not set."""
+        """Parse a Lease's JSON. A field that is missing or has the wrong type counts as not set."""
         metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
@@ -144,17 +144,17 @@ class Lease:
 
     @property
     def was_released(self) -> bool:
-        """True if its holder gave it back; a Lease whose holder was only taken out by hand looks different."""
+        """True if its holder released it. A Lease whose holder was removed by hand looks different."""
         return not self.holder and self.duration == 1 and bool(self.renew_time) and self.renew_time == self.acquire_time
 
     @property
     def is_unused(self) -> bool:
-        """True if it looks as if it had never had a holder, such as one that was created ahead of its use."""
+        """True if it appears to have never had a holder, such as a Lease created in advance."""
         return not (self.holder or self.acquire_time or self.renew_time)
 
     @property
     def annotations(self) -> Mapping[str, object]:
-        """`metadata.annotations`, empty if there are none."""
+        """`metadata.annotations`. Empty if there are none."""
         return _mapping(_mapping(self.document.get("metadata")).get("annotations"))
 
     def taken(self, holder: str, duration: float, wall: float) -> LeaseDocument:
@@ -162,11 +162,11 @@ class Lease:
         now = self._next_time(wall)
         transitions = self.transitions + (self.holder != holder or not self.acquire_time)
         if transitions > _LARGEST:
-            transitions = 0  # a server would refuse the Lease for ever
+            transitions = 0  # a server would refuse the Lease forever
         return self._with_record(holder, duration, acquire_time=now, renew_time=now, transitions=transitions)
 
     def renewed(self, holder: str, duration: float, wall: float) -> LeaseDocument:
-        """Return the document by which its holder keeps it."""
+        """Return the document with which its holder renews it."""
         now = self._next_time(wall)
         return self._with_record(
             holder, duration, acquire_time=self.acquire_time or now, renew_time=now, transitions=self.transitions
@@ -175,7 +175,7 @@ class Lease:
     def released(self, wall: float) -> LeaseDocument:
         """Return the document without a holder, so that the next candidate need not wait.
 
-        Its duration is one second, as client-go writes it, because the server refuses 0.
+        Its duration is one second, as in client-go, because the server refuses 0.
         """
         now = self._next_time(wall)
         return self._with_record("", 1, acquire_time=now, renew_time=now, transitions=self.transitions)
@@ -194,13 +194,14 @@ class Lease:
         return LeaseDocument({**self.document, "spec": spec}, self.name, renew_time)
 
     def _next_time(self, wall: float) -> str:
-        # Others recognize a renewal by a new renewTime, even if the wall clock has stopped or was set back.
+        # Others recognize a renewal by a new renewTime, so it must change even if the wall clock has stopped or was
+        # set back.
         now = micro_time(wall)
         return now if now != self.renew_time else micro_time(wall + 1e-6)
 
 
 def new_lease(namespace: str, name: str, holder: str, duration: float, wall: float) -> LeaseDocument:
-    """Return the document of a Lease that does not exist yet, held from now on."""
+    """Return the document of a new Lease, held from now on."""
     now = micro_time(wall)
     spec = {
         "holderIdentity": holder,
@@ -221,7 +222,7 @@ def micro_time(wall: float) -> str:
 
 
 def whole_seconds(duration: float) -> int:
-    """Round up to the whole seconds that a Lease can hold, so that others wait longer rather than shorter."""
+    """Round up to whole seconds for a Lease, so that others wait longer rather than shorter."""
     return math.ceil(duration)
 
 
@@ -243,7 +244,7 @@ class OwnRenewals:
     The identity is not enough, because another process may use the same one.
 
     Args:
-        identity: The holder that this process writes.
+        identity: The holder written by this process.
     """
 
     __slots__ = ("_identity", "_renew_times")
@@ -253,7 +254,7 @@ class OwnRenewals:
         self._renew_times: deque[str] = deque(maxlen=_OWN_RENEWALS)
 
     def note(self, document: LeaseDocument) -> None:
-        """Remember a document that is about to be sent; its answer may get lost."""
+        """Remember a document that is about to be sent, because its response may get lost."""
         self._renew_times.append(document.renew_time)
 
     def wrote(self, lease: Lease) -> bool:
@@ -262,22 +263,23 @@ class OwnRenewals:
 
 
 class LeaseObservation:
-    """The last record of a Lease that was seen, and since when it has not changed, on our own clock.
+    """The last observed record of a Lease, and since when it has not changed, on the local clock.
 
-    Times that others have written are never compared with our clock, because clocks differ. A record that has not
-    changed for its duration, on our clock, has expired. This is safe because we saw the record after it was sent, and
-    its sender counts from the sending. Nor is an edit by hand taken for the end of a holder, which does not know of it
-    until its next renewal: a holder or a record that was taken out, or a duration that was cut down, is waited for as
-    long as our own duration says.
+    Times written by others are never compared with the local clock, because clocks differ. A record that has not
+    changed for its duration, on the local clock, has expired. This is safe because the record was observed after it
+    was sent, and its sender counts from the sending. A manual edit does not count as the end of a holder either,
+    because the holder does not notice it until its next renewal. So if a holder or a record was removed, or a duration
+    was reduced, this process waits for its own configured duration.
 
     Args:
-        default: Seconds for a record without a duration, and the least for any that was not given back.
-        unused_is_free: A Lease that looks as if it had never had a holder is free, unless it was seen with one before.
+        default: Seconds for a record without a duration, and the minimum for any record that was not released.
+        unused_is_free: True to treat a Lease that appears to have never had a holder as free, unless it was observed
+            with one.
 
     Attributes:
-        lease: The Lease that was seen last; None before the first.
-        holder: The identity that held it last, as far as is known; "" if none did.
-        since: The time when its record changed last, on the boot clock.
+        lease: The last observed Lease, or None before the first.
+        holder: The last known holder, or "".
+        since: The time when its record last changed, on the boot clock.
     """
 
     __slots__ = ("_default", "_is_free", "_was_used", "holder", "lease", "since")
@@ -291,7 +293,7 @@ class LeaseObservation:
         self._is_free = True
 
     def observe(self, lease: Lease, arrived: float) -> None:
-        """Record an answer that showed `lease`, and when it `arrived` on the boot clock."""
+        """Record a response with `lease`, which `arrived` at this time on the boot clock."""
         if self.lease is None or lease.record != self.lease.record:
             self.since = arrived
         self._is_free = lease.was_released or (lease.is_unused and not self._was_used)
@@ -301,30 +303,30 @@ class LeaseObservation:
 
     @property
     def expires(self) -> float:
-        """The time at which the record expires, on the boot clock; in the past if the Lease was given back."""
+        """The time at which the record expires, on the boot clock. In the past if the Lease was released."""
         if self.lease is None or self._is_free:
             return -math.inf
-        # Of a record without a holder the duration says nothing; a huge one must not keep the Lease from everyone.
+        # Without a holder, the duration means nothing, and a huge one must not block the Lease for everyone.
         duration = self.lease.duration if self.lease.holder else None
         return self.since + max(duration or 0.0, self._default)
 
 
 class LeaseValidity:
-    """Tells whether a Lease that we hold may still be relied on.
+    """Determines whether the Lease held by this process may still be relied on.
 
-    It is valid until `renew_deadline` seconds after the sending of the last renewal that succeeded, on the boot clock:
-    the server received that renewal later, others saw it later still, and then wait `lease_duration`. A renewal whose
-    answer comes after the validity has lapsed does not restore it, because others may have acted in between.
+    It is valid until `renew_deadline` seconds after the last successful renewal was sent, on the boot clock. The
+    server received that renewal later, others saw it later still, and then wait `lease_duration`. A renewal whose
+    response arrives after the validity has lapsed does not restore it, because others may have acted in between.
 
     Args:
-        clock: Its `boot` counts.
+        clock: Its `boot` is used.
         options: The durations of the Lease.
         sent: The time when the first renewal was sent.
         on_lapse: Called once with the reason, when the validity lapses by time or by `lapse`.
 
     Attributes:
-        lost: The reason for which it lapsed, None while it has not.
-        cause: The error that led to this, if there was one.
+        lost: The reason why it lapsed, or None while it holds.
+        cause: The error that led to this, if any.
     """
 
     __slots__ = ("_boot", "_handle", "_on_lapse", "_options", "cause", "lost", "sent", "until")
@@ -341,7 +343,7 @@ class LeaseValidity:
 
     @property
     def holds(self) -> bool:
-        """True if the Lease may be relied on now; read from the clock at each access."""
+        """True if the Lease may currently be relied on. The clock is read at each access."""
         return self.lost is None and self._boot() < self.until
 
     @property
@@ -350,20 +352,20 @@ class LeaseValidity:
         return min(self._options.request_timeout, self.until - self._boot())
 
     def extend(self, sent: float) -> None:
-        """Extend the validity by a renewal that was sent then and has succeeded; does nothing once it has lapsed."""
+        """Extend the validity by a successful renewal that was sent at `sent`. Does nothing once it has lapsed."""
         if self.check():
             self.sent = sent
             self.until = sent + self._options.renew_deadline
             self.cause = None
 
     def check(self) -> bool:
-        """Return True if it holds; if it has lapsed by time, that is final from this call on."""
+        """Return True if it holds. If it has lapsed by time, this becomes permanent."""
         if self.lost is None and self._boot() >= self.until:
             self.lapse(f"no renewal within {self._options.renew_deadline:g} s")
         return self.lost is None
 
     def lapse(self, reason: str, cause: BaseException | None = None) -> None:
-        """End the validity now, for good."""
+        """End the validity permanently."""
         if self.lost is not None:
             return
         self.lost = reason
@@ -374,13 +376,13 @@ class LeaseValidity:
             on_lapse(reason)
 
     def watch(self) -> None:
-        """Have `on_lapse` called when the time comes, until `close`."""
+        """Call `on_lapse` when the validity lapses, until `close`."""
         if self.check():
             pause = min(max(self.until - self._boot(), _SHORTEST), _TICK)
             self._handle = asyncio.get_running_loop().call_later(pause, self.watch)
 
     def close(self) -> None:
-        """Stop the timer; `on_lapse` is not called any more."""
+        """Stop the timer, so that `on_lapse` is no longer called."""
         self._on_lapse = None
         if self._handle is not None:
             self._handle.cancel()

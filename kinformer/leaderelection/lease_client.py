@@ -1,4 +1,4 @@
-"""Reads and writes Leases over HTTP: one of them, or all of a group."""
+"""Reads and writes Leases over HTTP: a single Lease, or all that match a selector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUP = "/apis/coordination.k8s.io/v1"
 
 
 class Requester(Protocol):
-    """The part of a `Client` that makes requests."""
+    """The part of a `Client` that sends requests."""
 
     async def request(
         self,
@@ -28,18 +28,19 @@ class Requester(Protocol):
         params: Mapping[str, str] | None = None,
         timeout: float = ...,
     ) -> Mapping[str, object]:
-        """Make one request; see `Client.request`."""
+        """Send one request. See `Client.request`."""
         ...
 
 
 class LeaseClient:
     """The Leases of one namespace.
 
-    The requests need no valid lead (`unfenced`), and are sent once and at once (`urgent`): an election has
-    deadlines, and retries of its own. Each takes a timeout in seconds, and raises as `Client.request` does.
+    The requests need no valid lead (`unfenced`), and are sent immediately and without retries (`urgent`), because an
+    election has deadlines and its own retries. Each takes a timeout in seconds, and raises the same errors as
+    `Client.request`.
 
     Args:
-        client: Makes the requests.
+        client: The client for the requests.
         namespace: The namespace of the Leases.
     """
 
@@ -48,22 +49,22 @@ class LeaseClient:
         self._path = f"{_GROUP}/namespaces/{namespace}/leases"
 
     async def get(self, name: str, timeout: float) -> Lease | None:
-        """Read a Lease as the server has it now (from etcd, not from a cache); None if there is none."""
+        """Return the current Lease (from etcd, not from a cache), or None if there is none."""
         try:
             return await self._request_lease("GET", f"{self._path}/{name}", None, timeout)
         except NotFoundError:
             return None
 
     async def create(self, document: LeaseDocument, timeout: float) -> Lease:
-        """Create a Lease; AlreadyExistsError if another process was faster."""
+        """Create a Lease. Raises AlreadyExistsError if another process was faster."""
         return await self._request_lease("POST", self._path, document, timeout)
 
     async def update(self, document: LeaseDocument, timeout: float) -> Lease:
-        """Replace a Lease; ConflictError if it is no longer at the resourceVersion in the document."""
+        """Replace a Lease. Raises ConflictError if it is no longer at the resourceVersion in the document."""
         return await self._request_lease("PUT", f"{self._path}/{document.name}", document, timeout)
 
     async def list(self, label_selector: str, timeout: float) -> list[Lease]:
-        """List the Leases that the selector matches, as the server has them now."""
+        """Return the current Leases that match the selector."""
         with unfenced(), urgent():
             params = {"labelSelector": label_selector}
             answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
@@ -73,7 +74,7 @@ class LeaseClient:
         return [Lease.from_json(item) for item in items]
 
     async def delete(self, lease: Lease, timeout: float) -> None:
-        """Delete a Lease; ConflictError if it is no longer at the resourceVersion of `lease`."""
+        """Delete a Lease. Raises ConflictError if it is no longer at the resourceVersion of `lease`."""
         body = {"preconditions": {"resourceVersion": lease.resource_version}}
         with unfenced(), urgent():
             path = f"{self._path}/{lease.name}"

@@ -8,22 +8,22 @@ from kinformer.metrics import Metrics
 
 __all__ = ["LeaderElectionMetrics"]
 
-# Seconds that the server takes for a renewal: 5 ms if it is healthy; beyond 5 s the lead is in danger.
+# Seconds that the server takes for a renewal: 5 ms if it is healthy. Beyond 5 s, the lead is at risk.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class LeaderElectionMetrics:
-    """The instruments of one Lease; without a sink they do nothing.
+    """The metric instruments of one Lease. Without a sink they do nothing.
 
     Args:
         metrics: The sink, or None.
         name: The Lease's `"namespace/name"`, the value of the label `name`.
-        is_leader: Read at each export.
+        is_leader: Called at each export.
 
     Attributes:
-        count_failure: Counts requests about the Lease that failed, or met a Lease that had changed.
-        count_loss: Counts leads that were not renewed in time, or taken by another process.
-        observe_renewal: Takes the seconds that the server needed to grant the Lease, or to renew it.
+        count_failure: Counts Lease requests that failed or conflicted with a change.
+        count_loss: Counts leads that were not renewed in time or were taken by another process.
+        observe_renewal: Records the seconds that the server took to grant or renew the Lease.
     """
 
     def __init__(self, metrics: Metrics | None, name: str, is_leader: Callable[[], bool]) -> None:
@@ -51,7 +51,7 @@ class LeaderElectionMetrics:
             )
 
     def candidacy_began(self) -> None:
-        """Export `leader_election_master_status` from now on: 1 while this process leads, else 0."""
+        """Export `leader_election_master_status` from now on: 1 while this process leads, and otherwise 0."""
         if self._metrics is not None:
             self._close_gauge = self._metrics.gauge(
                 "leader_election_master_status",

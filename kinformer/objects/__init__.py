@@ -1,4 +1,4 @@
-"""The Kubernetes object: its key, its metadata, and the ways to read, select and type it. Holds no state.
+"""Kubernetes objects: keys, metadata, selectors, JSON paths and typed models. Holds no state.
 
 May import: `_runtime` and the root modules.
 Reading order: types, meta, object, accessors, then any other.

@@ -1,4 +1,4 @@
-"""Readers of an object's identity, whatever its form: a `KubeObject`, a dict, or a model of another client."""
+"""Accessors for the identity of an object in any form: a `KubeObject`, a dict, or another client's model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Known: TypeAlias = Callable[[str], ObjectT | None]
-"""Returns the object that a store holds under a key, or None."""
+"""Returns a store's object with a key, or None."""
 
 # apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -50,7 +50,7 @@ def _text(obj: object, attribute: str, wire_name: str) -> str:
 
 
 def key_of(obj: object) -> str:
-    """Return the key, `"namespace/name"`; raises KeyFuncError if the object has none."""
+    """Return the key, `"namespace/name"`. Raises KeyFuncError if the object has none."""
     key = getattr(obj, "key", None)
     return key if isinstance(key, str) else meta_namespace_key(obj)
 
@@ -71,9 +71,9 @@ def namespace_of(obj: object) -> str:
 
 
 def has_ended(obj: object) -> bool:
-    """True if an answer to a write is the last state of an object: nothing holds up its deletion any more.
+    """Return True if the response to a write is the last state of an object whose deletion is now complete.
 
-    (apiserver, pkg/registry/generic/registry/store.go: ShouldDeleteDuringUpdate. A pod that is given time to end has a
+    (apiserver, pkg/registry/generic/registry/store.go: ShouldDeleteDuringUpdate. A pod that is still terminating has a
     grace period above 0.)
     """
     if not _field(obj, "deletion_timestamp", "deletionTimestamp") or _field(obj, "finalizers", "finalizers"):
@@ -82,13 +82,13 @@ def has_ended(obj: object) -> bool:
 
 
 def ends_initial_events(bookmark: object) -> bool:
-    """True if this bookmark ends the initial events of a stream; its annotation must be the text "true"."""
+    """Return True if this bookmark ends the initial events of a stream. Its annotation must be the string "true"."""
     annotations = _field(bookmark, "annotations", "annotations")
     return isinstance(annotations, Mapping) and annotations.get(INITIAL_EVENTS_END) == "true"
 
 
 def known_or_new(known: Known[ObjectT] | None, obj: ObjectT) -> ObjectT:
-    """Return the stored object of the same uid and resourceVersion, or `obj`: a relist needs no second copy."""
+    """Return the stored object with this uid and resourceVersion, or else `obj`. A relist then needs no second copy."""
     if known is None:
         return obj
     if isinstance(obj, KubeObject) and known(obj.key) is None:

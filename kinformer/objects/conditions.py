@@ -1,4 +1,4 @@
-"""Status conditions: a controller's report about its object, in the form that kubectl and people read."""
+"""Status conditions: a controller's report about its object, in the standard form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "with_conditions"]
 
-# apimachinery, pkg/apis/meta/v1/types.go, Condition: the rules of the server's validation.
+# The server's validation rules (apimachinery, pkg/apis/meta/v1/types.go, Condition).
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _STATUS = {True: "True", False: "False", None: "Unknown"}
@@ -27,11 +27,11 @@ class Condition:
     Args:
         type: The type in CamelCase, such as `"Ready"`.
         status: True, False, or None for unknown.
-        reason: The reason as one word in CamelCase: it is part of an API, programs read it.
-        message: The reason for people; may be empty.
+        reason: The reason as one word in CamelCase, for programs. It is part of an API.
+        message: The reason for people. It may be empty.
 
     Raises:
-        ValueError: The server would reject a part; the text names it.
+        ValueError: The server would reject a field. The message names it.
     """
 
     type: str
@@ -51,14 +51,14 @@ class Condition:
 
 
 def condition_of(obj: Mapping[str, object], type: str) -> dict[str, Any] | None:  # noqa: A002 - the field's word
-    """Return the condition of this type in `status.conditions`, as a dict; None if there is none."""
+    """Return the condition of this type in `status.conditions` as a dict, or None if there is none."""
     return next((one for one in _conditions(obj) if one.get("type") == type), None)
 
 
 def condition_is(obj: Mapping[str, object] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
-    """True if the object has the condition with this status, for its current generation.
+    """Return True if the object has the condition with this status, for its current generation.
 
-    A condition without an observedGeneration is taken as current.
+    A condition without an observedGeneration counts as current.
     """
     found = None if obj is None else condition_of(obj, type)
     if found is None or obj is None:
@@ -72,8 +72,8 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
     (apimachinery, pkg/api/meta/conditions.go)
 
     Each gets the generation of `obj` as its observedGeneration. `lastTransitionTime` is kept if the status stays the
-    same, and is set to now if it changes; so if nothing has changed the list equals the current one, and there is
-    nothing to write. Other conditions stay, in their order, and so do further fields of one; new ones come last.
+    same, and is set to now if it changes. So if nothing has changed, the list equals the current one, and there is
+    nothing to write. Other conditions and additional fields are kept, in order. New conditions are added at the end.
     """
     result = [dict(one) for one in _conditions(obj)]
     generation = _generation(obj)
@@ -93,7 +93,7 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
                     entry["lastTransitionTime"] = old["lastTransitionTime"]
                 result[index] = {**old, **entry}
                 if not condition.message and "message" not in old:
-                    del result[index]["message"]  # the server omits an empty one in the conditions of a pod
+                    del result[index]["message"]  # the server omits empty messages in pod conditions
                 break
         else:
             result.append(entry)
@@ -118,7 +118,7 @@ def _timestamp(seconds: float) -> str:
 
 
 class _FalseOfNone(Protocol):
-    """A condition of `kinformer.conditions` that is false of None."""
+    """A condition of `kinformer.conditions` that is false for None."""
 
     false_of_none: Literal[True]
 
@@ -126,4 +126,4 @@ class _FalseOfNone(Protocol):
 
 
 Narrowing: TypeAlias = _FalseOfNone | Callable[[KubeObject | None], TypeGuard[KubeObject]]
-"""A condition that is false of None, so that what it is true of is an object."""
+"""A condition that is false for None, so that it only holds for an object."""

@@ -1,4 +1,4 @@
-"""JSON paths such as `spec.containers[*].image`: reading their values, and keeping only these of an object."""
+"""JSON paths such as `spec.containers[*].image`: reads their values, and reduces objects to them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Segment = str | int | None
 
 Segments: TypeAlias = tuple[Segment, ...]
 PathValues: TypeAlias = dict[Segments, str | None]
-"""The texts of the values at some paths, None for those that are missing or null; arrays and objects are left out."""
+"""The values at some paths as strings, with None for missing or null values. Arrays and objects are left out."""
 
 _NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
 _BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
 
-# The identity, and the sources of an object's attributes: kept whatever `fields` says.
+# The identity and the sources of an object's attributes, which are always kept, regardless of `fields`.
 ALWAYS_KEPT = (
     "apiVersion",
     "kind",
@@ -58,14 +58,14 @@ _decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-_MOST_SEGMENTS = 64  # no schema of an API server goes as deep
+_MOST_SEGMENTS = 64  # deeper than any schema of an API server
 _NO_KEY = re.compile(r'["\\\x00-\x1f]')
 
 
 def _parse(text: str) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     position = 1 if text.startswith("$") else 0
-    # `.spec.nodeName` and `$.spec.nodeName` are how kubectl and CRDs write it.
+    # kubectl and CRDs write `.spec.nodeName` and `$.spec.nodeName`.
     wants_name = text[position : position + 1] != "["
     if text[position : position + 1] == ".":
         position += 1
@@ -96,7 +96,7 @@ def _parse(text: str) -> tuple[Segment, ...]:
     if len(segments) > _MOST_SEGMENTS:
         raise ConfigError(f"the path {text[:40]!r}... has {len(segments)} levels; at most {_MOST_SEGMENTS} are allowed")
     for segment in segments:
-        # JSON would have to escape it, and the field names of a decoder have no escapes.
+        # JSON would escape it, and a decoder's field names support no escapes.
         if isinstance(segment, str) and _NO_KEY.search(segment):
             raise ConfigError(
                 f"the path {text!r} has the key {segment!r}: quotes, backslashes and control characters are not allowed"
@@ -105,7 +105,7 @@ def _parse(text: str) -> tuple[Segment, ...]:
 
 
 def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
-    """Make a function that reads the value under nested keys, and skips the rest: 5 us for a Pod of 8 KB."""
+    """Return a function that reads the value under nested keys and skips the rest (5 us for a Pod of 8 KB)."""
     kind: object = Any
     for depth, key in enumerate(reversed(keys)):
         kind = msgspec.defstruct(f"_Path{depth}", [("value", kind, None)], rename={"value": key}) | None
@@ -119,7 +119,7 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
                     return None
                 value = value.value
         except msgspec.ValidationError:
-            return None  # one of the values on the way has no keys
+            return None  # a value along the path has no keys
         except MALFORMED as error:
             raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
         found: JSON = value
@@ -129,10 +129,10 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
 
 
 class JSONPath:
-    """A parsed path; made by `parse_path`.
+    """A parsed path. Created by `parse_path`.
 
     Attributes:
-        text: The text that was parsed.
+        text: The parsed string.
         segments: Keys (`str`), indexes (`int`) and None for each `[*]`.
         is_multiple: True if it has a wildcard, so that its value is a list.
     """
@@ -152,11 +152,11 @@ class JSONPath:
         self._rest = self.segments[len(keys) :]
 
     def values(self, document: object) -> list[object]:
-        """Return all values that the path finds in a decoded document (a mapping, or a list), except nulls."""
+        """Return all values at the path in a decoded document (a mapping or a list), except nulls."""
         return _walk([document], self.segments)
 
     def read(self, raw: bytes) -> list[object]:
-        """Return all values that the path finds in JSON, without decoding the rest of it.
+        """Return all values at the path in JSON, without decoding the rest.
 
         Raises:
             DecodeError: The bytes are not JSON.
@@ -164,7 +164,7 @@ class JSONPath:
         return _walk([self._read_head(raw)], self._rest)
 
     def value(self, source: bytes | Mapping[str, object], default: object = None) -> Any:
-        """Return the value at the path, else `default`; for a path with a wildcard the list of all that it finds."""
+        """Return the value at the path, or else `default`. A path with a wildcard returns the list of all values."""
         found = self.read(source) if isinstance(source, bytes) else self.values(source)
         if self.is_multiple:
             return found
@@ -199,33 +199,32 @@ def parse_path(text: str) -> JSONPath:
     A key with a dot is written in brackets, or with a backslash as kubectl does: `metadata.labels.a\.b/c`.
 
     Raises:
-        ConfigError: The text is not such a path; the message names the position.
+        ConfigError: The path is invalid. The message names the position.
     """
     if not isinstance(text, str):
-        raise ConfigError(f"a path must be text such as 'spec.nodeName', got {text!r}")
+        raise ConfigError(f"a path must be a string such as 'spec.nodeName', got {text!r}")
     return JSONPath(text)
 
 
 def path_value(raw: bytes, path: str, default: object = None) -> Any:
-    """Return the value at `path` in JSON, else `default`; for a path with a wildcard the list of all that it finds.
+    """Return the value at `path` in JSON, or else `default`. A path with a wildcard returns the list of all values.
 
     Raises:
-        ConfigError: The path does not parse.
+        ConfigError: The path is invalid.
         DecodeError: The bytes are not JSON.
     """
     return parse_path(path).value(raw, default)
 
 
 def text_of(value: str | float) -> str:
-    """Return a text as it is, and a number or boolean as it is written in JSON."""
+    """Return a string unchanged, or a number or boolean as written in JSON."""
     return value if isinstance(value, str) else _encode(value).decode()
 
 
 class PathIndex:
-    """An index function that returns the values of a path as texts. Those of equal paths are equal.
+    """An index function that returns the values of a path as strings. Functions of equal paths are equal.
 
-    Numbers and booleans are written as in JSON. An object or array at the end of the path raises TypeError, since it
-    has no text.
+    Numbers and booleans are written as in JSON. An object or array at the end of the path raises TypeError.
     """
 
     __slots__ = ("path",)
@@ -244,7 +243,7 @@ class PathIndex:
         if isinstance(value, (bool, int, float)):
             return text_of(value)
         raise TypeError(
-            f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a text, number or boolean"
+            f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a string, number or boolean"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -270,7 +269,7 @@ class PathTree:
     def child(self, segment: Segment) -> PathTree:
         if isinstance(segment, str):
             return self.keys.setdefault(segment, PathTree())
-        # An index keeps its path in all elements: keeping one alone would move it to another index.
+        # An index keeps its path in all elements, because keeping only one would change its index.
         if self.elements is None:
             self.elements = PathTree()
         return self.elements
@@ -280,7 +279,7 @@ class PathTree:
 
     @property
     def is_kept_whole(self) -> bool:
-        # A value cannot have both keys and elements: it is an object or an array. So keep all of it.
+        # A value is either an object or an array, so with both keys and elements, keep all of it.
         return self.whole or bool(self.keys and self.elements)
 
 
@@ -301,7 +300,7 @@ _Kind: TypeAlias = type | UnionType | GenericAlias
 
 
 def struct_of(node: PathTree, name: str) -> _Kind:
-    """Make a type that decodes the kept parts and skips the rest: structs of fields f0, f1 and so on, and raw JSON."""
+    """Create a type that decodes only the kept parts, from structs with fields f0, f1, ... and raw JSON."""
     if node.is_kept_whole:
         return msgspec.Raw
     if node.elements is not None:
@@ -329,18 +328,18 @@ def _prune(value: JSON, node: PathTree) -> JSON:
         return {key: _prune(value[key], child) for key, child in node.keys.items() if key in value}
     if isinstance(value, list) and node.elements is not None:
         return [_prune(child, node.elements) for child in value]
-    # Not the kind of value that the path expects, so the path finds nothing in it.
+    # The path expects another kind of value, so it matches nothing here.
     return None
 
 
 class Projection:
-    """Keeps only the declared paths of an object's JSON, and its identity.
+    """Reduces an object's JSON to the declared paths and its identity.
 
-    Always kept: apiVersion, kind, and of the metadata name, namespace, uid, resourceVersion, generation, labels,
-    ownerReferences and the two timestamps. Annotations are kept if they are declared.
+    apiVersion and kind are always kept, and in the metadata name, namespace, uid, resourceVersion, generation, labels,
+    ownerReferences and the two timestamps. Annotations are only kept if declared.
 
     Raises:
-        ConfigError: A path does not parse.
+        ConfigError: A path is invalid.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -364,10 +363,10 @@ class Projection:
 
 
 def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = False) -> bool:
-    """True if an informer with these `fields`, or with `metadata_only`, keeps everything that `path` may find.
+    """Return True if an informer with these `fields` or with `metadata_only` keeps everything that `path` may match.
 
     Raises:
-        ConfigError: A path does not parse.
+        ConfigError: A path is invalid.
     """
     segments = parse_path(path).segments
     if metadata_only and segments[0] not in ("apiVersion", "kind", "metadata"):

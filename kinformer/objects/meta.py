@@ -1,4 +1,4 @@
-"""Identity: resources, keys, owners and resourceVersions, as text and as values."""
+"""Identity of objects: resources, keys, owners and resourceVersions."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _RESOURCE_VERSION = re.compile(r"[1-9][0-9]*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupVersionResource:
-    """A resource of the API: `GroupVersionResource("apps", "v1", "deployments")`; the core group is `""`.
+    """A resource of the API: `GroupVersionResource("apps", "v1", "deployments")`. The core group is `""`.
 
-    Hashable and ordered. `str()` returns the text that `parse` reads.
+    Hashable and ordered. `str()` returns the form that `parse` accepts.
 
     Raises:
-        ConfigError: A part is not a name that an API server would use.
+        ConfigError: A part is not a valid API name.
     """
 
     group: str
@@ -61,17 +61,17 @@ class GroupVersionResource:
 
     @classmethod
     def parse(cls, text: str | GroupVersionResource) -> GroupVersionResource:
-        """Parse `"v1/pods"` or `"apps/v1/deployments"`; a GroupVersionResource is returned as it is.
+        """Parse `"v1/pods"` or `"apps/v1/deployments"`. A GroupVersionResource is returned unchanged.
 
         Raises:
-            ConfigError: The text has neither form; the message quotes it.
+            ConfigError: The string has neither form. The message quotes it.
         """
         if isinstance(text, GroupVersionResource):
             return text
         if not isinstance(text, str):
-            raise ConfigError(f"a resource must be text such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
+            raise ConfigError(f"a resource must be a string such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
         parts = text.split("/")
-        # A core version looks like v1; anything else before a single slash is a group without its version, and a core
+        # A core version looks like v1. Anything else before a single slash is a group without its version, and a core
         # version before two slashes is followed by a subresource.
         is_core = bool(_CORE_VERSION.fullmatch(parts[0]))
         if len(parts) == 3 and parts[0] and not is_core:
@@ -88,7 +88,7 @@ class GroupVersionResource:
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path on the API server, such as `"/api/v1/namespaces/default/pods/web-1/log"`.
 
-        Without a namespace it is the path of all namespaces, which is also that of a cluster-scoped resource.
+        Without a namespace, it is the path for all namespaces or for a cluster-scoped resource.
         """
         parts = [f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"]
         if namespace:
@@ -107,16 +107,16 @@ class GroupVersionResource:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A reference to an owner (apimachinery, pkg/apis/meta/v1/types.go). Objects of the same owners share it."""
+    """A reference to an owner (apimachinery, pkg/apis/meta/v1/types.go). Objects with the same owners share it."""
 
     api_version: str = ""
-    """Of the owner, such as `"apps/v1"`."""
+    """The apiVersion of the owner, such as `"apps/v1"`."""
     kind: str = ""
-    """Of the owner, such as `"ReplicaSet"`."""
+    """The kind of the owner, such as `"ReplicaSet"`."""
     name: str = ""
-    """Of the owner; it is in the namespace of the object, or in none."""
+    """The name of the owner, which is in the namespace of the object or cluster-scoped."""
     uid: str = ""
-    """Of the owner: another object of the same name is not the owner."""
+    """The uid of the owner. Another object with the same name is not the owner."""
     controller: bool = False
     """True for the one owner that manages the object."""
     block_owner_deletion: bool = False
@@ -124,7 +124,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _OwnerReferenceOnTheWire(msgspec.Struct, gc=False, rename="camel"):
-    # As sent: the two flags are pointers in Go, so they may be absent, null, true or false.
+    # As on the wire. The two flags are pointers in Go, so they may be absent, null, true or false.
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -137,7 +137,7 @@ _decode_owners = msgspec.json.Decoder(list[_OwnerReferenceOnTheWire] | None).dec
 
 
 def decode_owner_references(raw: bytes | msgspec.Raw) -> tuple[OwnerReference, ...]:
-    """Decode the JSON of `metadata.ownerReferences`; no owners if it is absent or null."""
+    """Decode the JSON of `metadata.ownerReferences`. Returns no owners if it is absent or null."""
     if not raw:
         return ()
     owners = _decode_owners(raw) or ()
@@ -155,26 +155,26 @@ def decode_owner_references(raw: bytes | msgspec.Raw) -> tuple[OwnerReference, .
 
 
 class DeletedFinalStateUnknown(NamedTuple):
-    """A tombstone: the object is gone, but its deletion was missed, so `object` is the last known state.
+    """A tombstone: the deletion of the object was missed, so `object` is the last known state.
 
     Upstream: client-go, tools/cache/delta_fifo.go.
     """
 
     key: str
-    """The key of the object that is gone."""
+    """The key of the deleted object."""
     object: Any
     """Its last known state."""
 
 
-def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function is one of any objects
+def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function accepts any objects
     """Return the key of an object: `"namespace/name"`, or `"name"` if it is cluster-scoped.
 
-    Takes the objects of kinformer (tombstones too), dicts, and any object whose `metadata` is a mapping or has the
+    Accepts kinformer's objects (including tombstones), dicts, and any object whose `metadata` is a mapping or has the
     attributes `name` and `namespace`, such as the models of kubernetes_asyncio. Upstream: client-go,
     tools/cache/store.go, DeletionHandlingMetaNamespaceKeyFunc.
 
     Raises:
-        KeyFuncError: The object has no metadata or no name; the message says which.
+        KeyFuncError: The object has no metadata or no name. The message says which.
     """
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.key
@@ -182,7 +182,7 @@ def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function 
     if isinstance(obj, dict):
         metadata = obj.get("metadata")
     else:
-        # A KubeObject has its key; reading its metadata would decode it.
+        # A KubeObject has its key. Reading its metadata would decode it.
         metadata = getattr(obj, "metadata", None)
         if metadata is None:
             key = getattr(obj, "key", None)
@@ -199,12 +199,12 @@ def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function 
     if not isinstance(name, str) or not name:
         raise KeyFuncError(
             f"no key for an object of type {type(obj).__name__}: metadata.name is "
-            + ("missing" if name is None or name == "" else f"{name!r}, expected a text"),
+            + ("missing" if name is None or name == "" else f"{name!r}, expected a string"),
             obj,
         )
     if namespace is not None and not isinstance(namespace, str):
         raise KeyFuncError(
-            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, expected a text",
+            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, not a string",
             obj,
         )
     return f"{namespace}/{name}" if namespace else name
@@ -227,12 +227,12 @@ def split_meta_namespace_key(key: str) -> tuple[str, str]:
 def compare_resource_versions(a: str, b: str) -> int:
     """Return -1, 0 or 1 if resourceVersion `a` is older than, equal to or newer than `b`.
 
-    Both must be of one resource on one server. KEP-5504 allows this comparison: they are decimal numbers of up to 128
-    bits, so the longer one is greater, and two of equal length compare as texts. Upstream: apimachinery,
-    pkg/util/resourceversion.
+    Both must be from the same resource on the same server. KEP-5504 allows this comparison: they are decimal numbers
+    of up to 128 bits, so the longer one is greater, and two of equal length compare as strings. Upstream:
+    apimachinery, pkg/util/resourceversion.
 
     Raises:
-        ValueError: One of them is not a decimal number from 1 up without leading zeros (`""` and `"0"` are not).
+        ValueError: One of them is not a positive decimal number without leading zeros (such as `""` and `"0"`).
     """
     for version in (a, b):
         if not isinstance(version, str) or not _RESOURCE_VERSION.fullmatch(version):
@@ -243,7 +243,7 @@ def compare_resource_versions(a: str, b: str) -> int:
 
 
 def version_number(resource_version: str) -> int:
-    """Return a resourceVersion as a number (KEP-5504); raises ValueError if it is not one."""
+    """Return a resourceVersion as a number (KEP-5504). Raises ValueError if it is not a number."""
     if not (resource_version.isascii() and resource_version.isdigit()) or resource_version.startswith("0"):
         raise ValueError(f"resourceVersion {resource_version!r} is not a number, so it cannot be waited for")
     return int(resource_version)

@@ -1,4 +1,4 @@
-"""Models: decodes the JSON of an object as an instance of a type of the program's choice."""
+"""Models: decodes the JSON of an object as an instance of a given type."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
     `__pydantic_validator__`), or a model of kubernetes_asyncio (it has `openapi_types` and `attribute_map`).
 
     Raises:
-        DecodeError: The JSON does not fit the type; the text names `source` and the field, `__cause__` has the details.
-            The error of pydantic is in `__context__` instead, because it quotes the object: the contents of a Secret
-            must not be in a traceback in a log.
+        DecodeError: The JSON does not match the type. The message names `source` and the field, and `__cause__` has
+            the details. A pydantic error is in `__context__` instead, because it quotes the object, and the data of a
+            Secret must not appear in logged tracebacks.
     """
     try:
         return cast("T", _decoder_of(cast("object", type))(raw))
@@ -42,14 +42,14 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
 
 
 def check_model(model: object) -> None:
-    """Check that objects can be decoded as a type, before the first of them arrives.
+    """Check that objects can be decoded as a type, before the first one arrives.
 
     Raises:
-        ConfigError: They cannot.
+        ConfigError: Objects cannot be decoded as this type.
     """
     try:
         if not callable(model):
-            raise TypeError("it is not a type")
+            raise TypeError("not a type")
         _decoder_of(model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise ConfigError(
@@ -75,7 +75,7 @@ def _is_openapi_model(kind: object) -> TypeGuard[_OpenAPIModel]:
 def _decoder_of(kind: object) -> Decode:
     if _is_openapi_model(kind):
         return _openapi_decoder(kind)
-    # Of pydantic: a model, or a dataclass, which msgspec would fill without its validation.
+    # A pydantic model, or a pydantic dataclass, which msgspec would fill without validating it.
     validate: Decode | None = getattr(kind, "model_validate_json", None)
     validator = getattr(kind, "__pydantic_validator__", None)
     return validate or getattr(validator, "validate_json", None) or msgspec.json.Decoder(kind).decode
@@ -86,7 +86,7 @@ def _name_of(kind: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the text of an error, with the field; that of pydantic's without the value that it quotes."""
+    """Return the message of an error with the field. For pydantic, without the quoted value."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
@@ -98,7 +98,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Misfit(ValueError):
-    """A value of the wrong type; its path grows as the exception is raised through the levels of the document."""
+    """A value has the wrong type. Its path grows as the exception propagates through the levels of the document."""
 
     def __init__(self, expected: str, value: object) -> None:
         self.path: list[str] = []
@@ -120,12 +120,12 @@ _PRIMITIVES: dict[str, tuple[type, ...]] = {
 
 
 def _openapi_decoder(model: _OpenAPIModel) -> Decode:
-    """Make a decoder like ApiClient.deserialize of kubernetes_asyncio, without its response and ApiClient."""
-    # Imported here, since the models cost 0.6 s and 60 MB.
+    """Return a decoder like kubernetes_asyncio's ApiClient.deserialize, which needs no response and ApiClient."""
+    # Imported here, because the models take 0.6 s and 60 MB.
     from kubernetes_asyncio.client import Configuration, models
 
-    # The validation of a client must not reject what a server sends. All models share one configuration, because each
-    # makes one of its own otherwise, 50 of them for a Pod.
+    # A client's validation must not reject a server's data. All models share one configuration, because otherwise each
+    # creates its own, which makes 50 for a Pod.
     configuration = Configuration()
     configuration.client_side_validation = False
 
@@ -140,7 +140,7 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
         if kind in _PRIMITIVES:
             return _primitive(value, kind)
         found = getattr(models, kind, None)
-        return value if found is None else build_model(value, found)  # kubernetes_asyncio lacks some that it names
+        return value if found is None else build_model(value, found)  # kubernetes_asyncio lacks some models
 
     def build_model(value: JSON, kind: _OpenAPIModel) -> object:
         document = _needs(dict, value)
@@ -176,7 +176,7 @@ def _primitive(value: JSON, kind: str) -> object:
         raise _Misfit(kind, value)
     if not isinstance(value, _PRIMITIVES[kind]):
         if kind == "str" and isinstance(value, int | float):
-            return str(value)  # a quantity that is written as a number; upstream does the same
+            return str(value)  # a quantity written as a number, handled as upstream
         raise _Misfit(kind, value)
     if kind in ("date", "datetime"):
         try:

@@ -1,9 +1,9 @@
-"""The object: immutable, untracked by the garbage collector, and decoded when it is read.
+"""The object: immutable, untracked by the garbage collector, and decoded on read.
 
-A cache of a million objects must not make a collection slower, so a `KubeObject` is a struct that the collector does
-not track. The price is a rule: no field of it ever holds anything that could lead back to it, because such a cycle
-would never be freed. It holds text, a dict of text, a tuple of flat structs and bytes; everything else is decoded anew
-at each read.
+A cache of a million objects must not slow down garbage collection, so a `KubeObject` is a struct that the collector
+does not track. In return, no field may ever hold a reference that could lead back to the object, because such a cycle
+would never be freed. It holds strings, a dict of strings, a tuple of flat structs and bytes. Everything else is
+decoded again at each read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fie
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    # StructMeta and ABCMeta do not combine at run time, so `Mapping.register` is called there; type checkers read this.
+    # StructMeta and ABCMeta do not combine, so `Mapping.register` is called at run time. This is for type checkers.
     class _Base(Mapping[str, Any]):
         __struct_fields__: tuple[str, ...]
 
@@ -95,41 +95,43 @@ _encode = msgspec.json.Encoder().encode
 
 
 class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
-    """One object of the API: an immutable mapping over its JSON, with the parts of its identity as attributes.
+    """An API object: an immutable mapping over its JSON, with its identity as attributes.
 
-    Objects come from `from_dict`, `from_json`, informers and clients; the constructor is not part of the contract.
+    Objects are created by `from_dict`, `from_json`, informers and clients. The constructor is not part of the public
+    API.
 
-    `obj["spec"]` and the like decode at each read, so the result belongs to the caller: change it freely, neither the
-    cache nor any other reader sees it. Attributes cost nothing, except for `annotations`, `generation` and the two
-    timestamps, which read the JSON. Reads are safe from any thread.
+    `obj["spec"]` and the like decode at each read, so the result belongs to the caller and can be changed freely,
+    without affecting the cache or other readers. Attributes are cheap, except for `annotations`, `generation` and the
+    two timestamps, which read the JSON. Reads are safe from any thread.
 
-    Two objects are equal if they have the same uid and resourceVersion, whatever they were decoded from; without these
-    two, if they have the same bytes. A mapping that is not a KubeObject is never equal; compare it with `to_dict()`.
+    Two objects are equal if they have the same uid and resourceVersion, whatever they were decoded from. Without
+    these, they are equal if they have the same bytes. A mapping that is not a KubeObject is never equal. Compare it
+    with `to_dict()`.
     """
 
-    # Text, shared text, a shared dict of text, a shared tuple of flat structs, bytes: none of these can lead back.
+    # Strings, a shared dict of strings, a shared tuple of flat structs, and bytes. None of these can form a cycle.
     key: str
-    """`"namespace/name"`, or `"name"` of a cluster-scoped object: the key in caches, listers and queues."""
+    """`"namespace/name"`, or `"name"` for a cluster-scoped object. The key in caches, listers and queues."""
     namespace: str
-    """`metadata.namespace`; "" for a cluster-scoped object."""
+    """`metadata.namespace`, or "" for a cluster-scoped object."""
     uid: str
-    """`metadata.uid`; "" if there is none, as before the object was created."""
+    """`metadata.uid`, or "" if there is none, as before the object is created."""
     resource_version: str
-    """`metadata.resourceVersion`; "" if there is none."""
+    """`metadata.resourceVersion`, or "" if there is none."""
     api_version: str
-    """`apiVersion`, such as `"apps/v1"`; items of a list have it too."""
+    """`apiVersion`, such as `"apps/v1"`. Items of a list have it too."""
     kind: str
-    """`kind`, such as `"Deployment"`; items of a list have it too."""
+    """`kind`, such as `"Deployment"`. Items of a list have it too."""
     _labels: dict[str, str]
     owner_references: tuple[OwnerReference, ...]
-    """The owners, in their order; empty if there are none."""
+    """The owners, in order. Empty if there are none."""
     _data: bytes
-    # The values of some paths, which were read when the object was decoded; shared, like the labels.
+    # The values of some paths, which were read when the object was decoded. Shared, like the labels.
     _path_values: PathValues | None = None
 
     @classmethod
     def from_json(cls, raw: bytes | bytearray | memoryview | str) -> KubeObject:
-        """Make an object of its JSON, which is kept byte for byte.
+        """Create an object from its JSON, which is kept byte for byte.
 
         Raises:
             DecodeError: The bytes are not JSON, or not an object with a `metadata.name`.
@@ -137,7 +139,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         data = raw.encode() if isinstance(raw, str) else bytes(raw)
         try:
             head = _decode_head(data)
-            data.decode()  # msgspec does not check that the parts it skips are UTF-8
+            data.decode()  # msgspec does not check skipped parts for valid UTF-8
             owners = decode_owner_references(head.metadata.owner_references)
         except MALFORMED as error:
             raise DecodeError(f"not a Kubernetes object: {error}: {data[:80]!r}") from error
@@ -159,10 +161,10 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, object]) -> KubeObject:
-        """Make an object of a dict, as YAML and JSON readers return it; the dict is copied by encoding it.
+        """Create an object from a dict, as returned by YAML and JSON parsers. The dict is copied by encoding it.
 
         Raises:
-            DecodeError: The dict holds a value that JSON cannot express, or has no `metadata.name`.
+            DecodeError: The dict contains a value that JSON cannot represent, or has no `metadata.name`.
         """
         if isinstance(document, KubeObject):
             return cls.from_json(document.raw)
@@ -179,12 +181,15 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @property
     def raw(self) -> bytes:
-        """The JSON as it is kept: without managedFields, unless these were requested."""
+        """The stored JSON, without managedFields unless these were requested."""
         return self._data
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels, read-only; `dict(obj.labels)` copies them. Objects with equal labels share one dict behind it."""
+        """The labels, read-only.
+
+        `dict(obj.labels)` copies them. Objects with equal labels share one dict internally.
+        """
         return MappingProxyType(self._labels)
 
     @property
@@ -194,27 +199,27 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @property
     def generation(self) -> int:
-        """`metadata.generation`, which the server raises with every change of the spec; 0 if there is none."""
+        """`metadata.generation`, which the server increments with every change of the spec, or 0 if there is none."""
         return _checked(_decode_timed, self).metadata.generation or 0
 
     @property
     def creation_timestamp(self) -> datetime | None:
-        """The time at which the server created the object, as an aware datetime; None if it is missing."""
+        """The time at which the server created the object, as an aware datetime, or None if it is missing."""
         return _aware(_checked(_decode_timed, self).metadata.creation_timestamp)
 
     @property
     def deletion_timestamp(self) -> datetime | None:
-        """The time at which the object was, or will be, deleted, as an aware datetime; None if it is not."""
+        """The time at which the object was or will be deleted, as an aware datetime, or None if not being deleted."""
         return _aware(_checked(_decode_timed, self).metadata.deletion_timestamp)
 
     def path(self, path: str, default: object = None) -> Any:
         """Return the value at a JSON path, such as `"spec.nodeName"` or `"metadata.labels['app.kubernetes.io/name']"`.
 
         Returns `default` if there is no value, or null. A path with a wildcard, `"spec.containers[*].image"`, returns
-        the list of all values that it finds, perhaps an empty one.
+        the possibly empty list of all values.
 
         Raises:
-            ConfigError: The path does not parse; the text names the position.
+            ConfigError: The path is invalid. The message names the position.
         """
         return path_value(self.raw, path, default)
 
@@ -225,11 +230,11 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     def decode(self, type: type[T]) -> T:  # noqa: A002 - the word of msgspec and pydantic
         """Decode the object as a new instance of `type`.
 
-        `type` is a msgspec Struct, a dataclass or a TypedDict with the names of the wire, a pydantic model, or a model
-        of kubernetes_asyncio. Fields that the type does not have are left out.
+        `type` is a msgspec Struct, a dataclass or a TypedDict with the JSON field names, a pydantic model, or a model
+        of kubernetes_asyncio. Fields that the type does not have are ignored.
 
         Raises:
-            DecodeError: The object does not fit the type; `__cause__` has the details.
+            DecodeError: The object does not match the type. `__cause__` has the details.
         """
         return decode_as(self.raw, type, self)
 
@@ -238,8 +243,8 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         """The object as an instance of its informer's model, ``model=`` of `for_resource`.
 
         Raises:
-            AttributeError: The informer has no model; `decode` needs none.
-            DecodeError: The object does not fit the model; the text names the resource, the key and the field.
+            AttributeError: The informer has no model. `decode` needs none.
+            DecodeError: The object does not match the model. The message names the resource, the key and the field.
         """
         raise AttributeError(
             f"{self!r} comes from an informer without a model: pass model= to for_resource, or use decode(...)"
@@ -296,7 +301,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return self.raw == other.raw
 
     def __ne__(self, other: object) -> bool:
-        # Defined because that of msgspec's Struct is not the inverse of the one above.
+        # Defined because msgspec's `Struct.__ne__` is not the inverse of `__eq__` above.
         return equal if (equal := self.__eq__(other)) is NotImplemented else not equal
 
     def __hash__(self) -> int:
@@ -328,20 +333,20 @@ Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
 force_setattr = cast("Callable[[KubeObject, str, object], None]", msgspec.structs.force_setattr)
 fields_of = cast("Callable[[KubeObject], tuple[object, ...]]", msgspec.structs.astuple)
-"""The fields of an object: `ObjectView(*fields_of(obj))` is its view, for a loop that has no time to call `view`."""
+"""The fields of an object. `ObjectView(*fields_of(obj))` is its view, for hot loops that avoid calling `view`."""
 _FIELDS = len(KubeObject.__struct_fields__)
 
 
 class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
-    """An object as a handler gets it with an event: the same value, which keeps what it has decoded.
+    """An object as passed to a handler: the same value, which caches decoded parts.
 
-    Unlike the object in the cache it is tracked by the garbage collector, so it may hold values that the program
-    changes: `view["spec"]` is the same dict at each read, also after a change, and no other reader sees that change.
-    `to_dict()`, `decode()` and `raw` stay as the server sent them. It equals the object that it was made of, and has
-    its hash.
+    Unlike the object in the cache, it is tracked by the garbage collector, so it may hold values that the program
+    changes. `view["spec"]` is the same dict at each read, even after a change, and no other reader sees the change.
+    `to_dict()`, `decode()` and `raw` stay as the server sent them. A view equals its original object, and has the same
+    hash.
     """
 
-    # None, or key -> value; a value that has not been read is msgspec.Raw.
+    # None, or key -> value. A value that has not been read is msgspec.Raw.
     _memo: dict[str, Any] | None = None
 
     def _members(self) -> dict[str, Any]:
@@ -359,7 +364,7 @@ class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
         return value
 
     def path(self, path: str, default: object = None) -> Any:
-        """Like `KubeObject.path`, but reads the values that this view has decoded, and keeps those that it decodes."""
+        """Like `KubeObject.path`, but uses and caches this view's decoded values."""
         return parse_path(path).value(self, default)
 
     def _decoded(self) -> dict[str, Any]:
@@ -386,13 +391,13 @@ class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
 class UndecodableObject(KubeObject, frozen=True, gc=False, eq=False):
     """The key and version of an object whose new state cannot be decoded.
 
-    A source sends it in a DELETED event, so that the object is dropped from the cache and the watch goes on from this
-    version; if not even the name is known, in a BOOKMARK. The event may replace one of an initial list.
+    A source sends it in a DELETED event, so that the object is dropped from the cache and the watch continues from
+    this version. If not even the name is known, it is sent in a BOOKMARK. The event may replace an initial event.
     """
 
     @classmethod
     def of(cls, key: str, resource_version: str) -> UndecodableObject:
-        """Make one of a key, `"namespace/name"` or `"name"`; `""` if the name is unknown."""
+        """Create one from a key, `"namespace/name"` or `"name"`, or `""` if the name is unknown."""
         namespace, _, name = key.rpartition("/")
         metadata = {"name": name, "resourceVersion": resource_version}
         raw = _encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})
@@ -404,7 +409,10 @@ def view(obj: KubeObject) -> ObjectView: ...
 @overload
 def view(obj: T) -> T: ...
 def view(obj: object) -> object:
-    """Make a view of an object for one reader, nothing decoded yet; what is no object is returned, without its key."""
+    """Return a new view of an object for one reader.
+
+    For a value that is not an object, return the value without its key.
+    """
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))
     if isinstance(obj, KeyedValue):
@@ -415,7 +423,7 @@ def view(obj: object) -> object:
 def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
     """Decode the object of a BOOKMARK: kind, apiVersion, resourceVersion and annotations, with the key `""`.
 
-    Servers fill the rest of it with zero values that fit no type (`"versions": null`), so it is dropped unread.
+    Servers fill the rest of it with zero values that match no type (`"versions": null`), so it is ignored.
 
     Raises:
         DecodeError: The bytes are not an object, or its metadata is malformed.
@@ -445,5 +453,5 @@ def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:
 
 
 def _aware(moment: datetime | None) -> datetime | None:
-    # The API server always writes Z; a dict of the program's own may not, and means UTC.
+    # The API server always writes Z. A program's own dict may not, and means UTC.
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment

@@ -1,4 +1,4 @@
-"""Owner references, which tie an object to the one that it was created for."""
+"""Owner references, which link an object to the object that it was created for."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ __all__ = ["controller_of", "owned_by", "owner_reference"]
 
 
 def owner_reference(owner: KubeObject, *, controller: bool = True, block_owner_deletion: bool = True) -> dict[str, Any]:
-    """Make the entry of `metadata.ownerReferences` for `owner` (controller-runtime, SetControllerReference).
+    """Return an entry of `metadata.ownerReferences` for `owner` (controller-runtime, SetControllerReference).
 
     The garbage collector deletes an object when its last owner is gone.
 
     Args:
-        owner: The owner as the server has it, with its uid.
-        controller: The owner manages the object. An object has at most one such owner; `Controller.owns` looks for it.
-        block_owner_deletion: A foreground deletion of the owner waits for the object. True, as upstream.
+        owner: The owner as returned by the server, with its uid.
+        controller: True if the owner manages the object. An object has at most one such owner. `Controller.owns` looks
+            for it.
+        block_owner_deletion: True if a foreground deletion of the owner waits for the object. The default is True, as
+            upstream.
 
     Raises:
         ValueError: The owner has no uid, kind or apiVersion.
@@ -37,11 +39,11 @@ def owner_reference(owner: KubeObject, *, controller: bool = True, block_owner_d
 
 
 def owned_by(child: Mapping[str, object], owner: KubeObject, *, controller: bool = True) -> dict[str, Any]:
-    """Copy `child` into a dict with a reference to `owner`; an existing reference to it is replaced.
+    """Copy `child` into a dict with a reference to `owner`, replacing any existing reference to it.
 
     Raises:
-        ValueError: The owner is in another namespace (the garbage collector would delete the child), is in one while
-            the child is in none, or the child has another controller already.
+        ValueError: The owner is in another namespace (the garbage collector would delete the child), the owner is
+            namespaced while the child is not, or the child already has another controller.
     """
     document: dict[str, Any] = child.to_dict() if isinstance(child, KubeObject) else dict(child)
     metadata = dict(document.get("metadata") or {})

@@ -1,4 +1,4 @@
-"""Objects that keep their JSON in a smaller form, and otherwise behave like any other."""
+"""Objects that store their JSON in a smaller form, and otherwise behave like any other."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ __all__ = ["PackedObject", "Packing", "as_entry", "packed", "with_json"]
 
 
 class Packing(Protocol):
-    """Unpacks the JSON of packed objects, from any thread. It must not lead back to an object."""
+    """Unpacks the JSON of packed objects, on any thread. It must not reference any object."""
 
     def unpack(self, obj: KubeObject) -> bytes: ...
 
 
 class PackedObject(KubeObject, frozen=True, gc=False, eq=False):
-    """A `KubeObject` that keeps its JSON packed; each read of it unpacks (3 to 5 us for a Pod of 6 KB).
+    """A `KubeObject` that stores its JSON packed. Each read unpacks it (3 to 5 us for a Pod of 6 KB).
 
-    The garbage collector does not track it, like any other: a packing holds bytes and text, and no object of the
-        program.
+    Like any `KubeObject`, it is not tracked by the garbage collector. A packing holds bytes and strings, but no object
+    of the program.
     """
 
     _packing: Packing | None = None
 
     @property
     def raw(self) -> bytes:
-        """The JSON as it is kept: without managedFields, unless these were requested."""
+        """The stored JSON, without managedFields unless these were requested."""
         assert self._packing is not None
         return self._packing.unpack(self)
 
@@ -38,7 +38,7 @@ class PackedObject(KubeObject, frozen=True, gc=False, eq=False):
 
 
 class _PackedView(ObjectView, frozen=True, gc=True, eq=False):
-    """The view of a packed object: nothing is unpacked until something is read."""
+    """The view of a packed object. Nothing is unpacked before the first read."""
 
     _packing: Packing | None = None
 
@@ -57,7 +57,7 @@ def packed(obj: KubeObject, data: bytes, packing: Packing) -> PackedObject:
 
 
 def with_json(obj: KubeObject, raw: bytes) -> KubeObject:
-    """Return the same object with the JSON `raw`, which has the same values at the paths that were read."""
+    """Return the same object with the JSON `raw`, which must have the same values at the indexed paths."""
     return KubeObject(*_head(obj), raw, obj._path_values)
 
 
@@ -67,10 +67,10 @@ def _head(obj: KubeObject) -> tuple[object, ...]:
 
 
 def as_entry(obj: Any) -> KubeObject:
-    """Return the object in the form that the cache holds; a source of the program's own may send dicts."""
+    """Return the object in the form for the cache. A custom source may send dicts."""
     if type(obj) is PackedObject or type(obj) is UndecodableObject:
         return obj
     if isinstance(obj, KubeObject):
-        # A view keeps the values that it decoded: the cache must not.
+        # A view keeps its decoded values, but the cache must not.
         return KubeObject.from_dict(obj.to_dict())
     return KubeObject.from_dict(obj)

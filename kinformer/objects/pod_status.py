@@ -1,4 +1,4 @@
-"""The state of a pod in the words of `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go, printPod)."""
+"""The state of a pod, as shown by `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go, printPod)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """The state of a pod, as `kubectl get pods` counts and names it; made by `of`.
+    """The state of a pod, as shown by `kubectl get pods`. Created by `of`.
 
     Attributes:
         reason: The STATUS column: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`, ...
         ready: The number of containers that are ready.
-        total: The number of containers, sidecars included.
+        total: The number of containers, including sidecars.
         restarts: The number of restarts of all containers.
-        last_restart: The time when a container last ended before its restart; None if that is not known.
+        last_restart: The time when a container last ended before its restart, or None if unknown.
         open_gates: The number of readiness gates whose condition is true.
         gates: The number of readiness gates.
     """
@@ -89,7 +89,7 @@ class _ContainerTally:
         self.restarted = max(self.restarted, ended)
 
     def _initializing(self) -> bool:
-        """True if an init container still runs or has failed; `reason` then says so."""
+        """Return True if an init container still runs or has failed, and set `reason` accordingly."""
         kept = (0, "")
         for index, status in enumerate(self._status.get("initContainerStatuses") or []):
             self._count(status)

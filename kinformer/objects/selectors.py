@@ -1,7 +1,7 @@
 """Selectors: kubectl's syntax for choosing objects by labels and by fields.
 
-Syntax and meaning are those of apimachinery (pkg/labels/selector.go, pkg/fields/selector.go), which the API server uses
-for the same text.
+Syntax and semantics are the same as in apimachinery (pkg/labels/selector.go, pkg/fields/selector.go), which the API
+server uses.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class _Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
-    """One condition on a label: `operator` is one of `=`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`.
+    """A condition on a label. `operator` is one of `=`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`.
 
-    `values` is sorted and has no duplicates. An object without the label matches `!=` and `notin` too; `>` and `<`
-    compare integers, and a label that is not an integer does not match them.
+    `values` is sorted and has no duplicates. An object without the label also matches `!=` and `notin`. `>` and `<`
+    compare integers, and a label that is not an integer does not match.
     """
 
     key: str
@@ -47,7 +47,7 @@ class LabelRequirement:
         object.__setattr__(self, "_set", frozenset(self.values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if an object with these labels meets the condition."""
+        """Return True if an object with these labels meets the condition."""
         value = labels.get(self.key)
         match self.operator:
             case "=" | "in":
@@ -76,7 +76,7 @@ class LabelRequirement:
 
 
 def _integer(text: str | None) -> int | None:
-    # Like strconv.ParseInt(text, 10, 64): ASCII digits, and within 64 bits.
+    # Like strconv.ParseInt(text, 10, 64): ASCII digits within 64 bits.
     if text is None or len(text) > 64 or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -84,20 +84,20 @@ def _integer(text: str | None) -> int | None:
 
 
 def _requirement(key: str, operator: str, values: set[str]) -> LabelRequirement:
-    # One form for each meaning, so that equivalent selectors are equal.
+    # Normalized, so that equivalent selectors are equal.
     if len(values) == 1 and operator in ("in", "notin"):
         operator = "=" if operator == "in" else "!="
     return LabelRequirement(key, operator, tuple(sorted(values)))
 
 
 class LabelSelector:
-    """A set of conditions on labels, which must all be met; made by `parse`.
+    """A set of conditions on labels, which must all be met. Created by `parse`.
 
-    `str()` is canonical: selectors that differ only by spacing, order, `==` or a set of one value have the same text,
-    and are equal. The empty selector matches everything.
+    `str()` is canonical. Selectors that differ only in spacing, order, `==` or a set of one value have the same
+    string, and are equal. The empty selector matches everything.
 
     Attributes:
-        requirements: The conditions, in the order of the canonical text.
+        requirements: The conditions, in canonical order.
     """
 
     __slots__ = ("_text", "requirements")
@@ -111,12 +111,12 @@ class LabelSelector:
     def parse(cls, selector: str | Mapping[str, str] | LabelSelector | None) -> LabelSelector:
         """Parse `"app=web,tier in (front, back),!canary"`, or a dict of labels that must be equal.
 
-        Takes kubectl's whole syntax: `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `key`, `!key`, joined by commas. None
+        Accepts kubectl's full syntax: `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `key`, `!key`, joined by commas. None
         and "" match everything.
 
         Raises:
-            SelectorError: The text does not parse, or a key or value is not valid for a label; `position` is the offset
-                in the text.
+            SelectorError: The selector is invalid, or a key or value is not valid for a label. `position` is the
+                offset of the error.
         """
         if isinstance(selector, LabelSelector):
             return selector
@@ -125,7 +125,7 @@ class LabelSelector:
         if isinstance(selector, str):
             return cls(_LabelParser(selector).parse())
         if not isinstance(selector, Mapping):
-            raise SelectorError(f"a label selector must be text or a dict of texts, got {selector!r}")
+            raise SelectorError(f"a label selector must be a string or a dict of strings, got {selector!r}")
         requirements = []
         for key, value in selector.items():
             text = f"{key}={value}"
@@ -139,11 +139,11 @@ class LabelSelector:
     def from_object(cls, selector: Mapping[str, Any]) -> LabelSelector:
         """Build a selector from its form in an object, `{"matchLabels": ..., "matchExpressions": ...}`.
 
-        As LabelSelectorAsSelector does (apimachinery, pkg/apis/meta/v1/helpers.go), except that the empty selector
-        matches everything and that keys and values are taken as the server let them through.
+        Like LabelSelectorAsSelector (apimachinery, pkg/apis/meta/v1/helpers.go), except that the empty selector
+        matches everything, and that keys and values are not validated again, because the server has accepted them.
 
         Raises:
-            SelectorError: An expression has another operator than In, NotIn, Exists and DoesNotExist.
+            SelectorError: An expression has an operator other than In, NotIn, Exists and DoesNotExist.
         """
         requirements = [
             LabelRequirement(key, "=", (value,)) for key, value in (selector.get("matchLabels") or {}).items()
@@ -157,7 +157,7 @@ class LabelSelector:
         return cls(tuple(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if an object with these labels meets all conditions."""
+        """Return True if an object with these labels meets all conditions."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __bool__(self) -> bool:
@@ -179,7 +179,7 @@ class LabelSelector:
 
 def _key_problem(key: object) -> str:
     if not isinstance(key, str):
-        return f"the key {key!r} is not a text"
+        return f"the key {key!r} is not a string"
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return f"the prefix of the key {key!r} must be a DNS subdomain of at most 253 characters"
@@ -193,7 +193,7 @@ def _key_problem(key: object) -> str:
 
 def _value_problem(value: object) -> str:
     if not isinstance(value, str):
-        return f"the value {value!r} is not a text"
+        return f"the value {value!r} is not a string"
     if value and (len(value) > 63 or not _NAME.fullmatch(value)):
         return (
             f"the value {value!r} must be at most 63 of the characters A-Z a-z 0-9 - _ ., "
@@ -203,7 +203,7 @@ def _value_problem(value: object) -> str:
 
 
 class _LabelParser:
-    # apimachinery, pkg/labels/selector.go: Parser. `in` and `notin` are operators only after a key.
+    # See Parser in apimachinery, pkg/labels/selector.go. `in` and `notin` are operators only after a key.
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = [
@@ -265,7 +265,7 @@ class _LabelParser:
             self._fail(opening, f"'(' after {operator.text!r}")
         values: set[str] = set()
         while True:
-            # Two commas with nothing between them, or empty brackets, mean the empty value.
+            # Two consecutive commas, or empty brackets, mean the empty value.
             if self._peek().kind in (",", ")"):
                 values.add("")
             else:
@@ -302,7 +302,7 @@ class _LabelParser:
 
 
 def _error(kind: str, text: str, problem: str, position: int) -> SelectorError:
-    # One line, with the position marked in it, because a caret on a second line would be lost in a log.
+    # The position is marked within one line, because a caret on a second line would be lost in a log.
     marked = f"{text[:position]}>>>{text[position:]}"
     return SelectorError(
         f"{kind} selector {text!r}: {problem} at position {position}: {marked}", selector=text, position=position
@@ -313,10 +313,10 @@ _FIELD_TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)", re.DOTALL)
 
 
 class FieldSelector:
-    r"""A set of conditions on fields, which must all be met; made by `parse`.
+    r"""A set of conditions on fields, which must all be met. Created by `parse`.
 
-    The server decides which fields can be selected: `metadata.name` and `metadata.namespace` of every resource, more of
-    some.
+    The server decides which fields can be selected: `metadata.name` and `metadata.namespace` for every resource, and
+    more for some.
 
     Attributes:
         requirements: (field, operator, value) with the operators `=` and `!=`, sorted.
@@ -331,10 +331,10 @@ class FieldSelector:
     def parse(cls, selector: str | FieldSelector | None) -> FieldSelector:
         r"""Parse `"metadata.name=web-1,status.phase!=Running"`.
 
-        In a value `\\`, `\,` and `\=` escape the character after the backslash. None and "" match everything.
+        In a value, `\\`, `\,` and `\=` escape the character after the backslash. None and "" match everything.
 
         Raises:
-            SelectorError: The text does not parse; `position` is the offset in the text.
+            SelectorError: The selector is invalid. `position` is the offset of the error.
         """
         if isinstance(selector, FieldSelector):
             return selector
@@ -349,7 +349,7 @@ class FieldSelector:
         return cls(tuple(requirements))
 
     def matches(self, getter: Callable[[str], str | None] | Mapping[str, str]) -> bool:
-        """True if the conditions are met by the fields that `getter` returns by name; an absent field is ""."""
+        """Return True if the fields returned by `getter` meet the conditions. An absent field is ""."""
         get = getter.get if isinstance(getter, Mapping) else getter
         return all(((get(name) or "") == value) == (operator == "=") for name, operator, value in self.requirements)
 
@@ -375,7 +375,7 @@ def _escape(value: str) -> str:
 
 
 def _terms(text: str) -> list[tuple[int, int]]:
-    # The spans between commas without a backslash before them; empty spans are skipped.
+    # The spans between unescaped commas. Empty spans are skipped.
     bounds = [-1]
     position = 0
     while position < len(text):

@@ -1,10 +1,9 @@
-"""An object with its model, as a typed informer gives it to handlers and readers.
+"""Objects with their model, as passed to handlers and readers by a typed informer.
 
-The model is decoded when it is first read, and kept in the view, which belongs to one reader: a handler gets a view of
-its own with each event, and each read of a lister returns a new one. So a model may be mutable (dataclasses and the
-models of kubernetes_asyncio are): a change that a program makes to it reaches neither the cache nor any other reader.
-Sharing one decoded model among all handlers would save decodes, but a change by one handler would be visible to the
-next.
+The model is decoded on first use and kept in the view, which belongs to one reader. A handler gets its own view with
+each event, and each read of a lister returns a new one. So a model may be mutable, like dataclasses and the models of
+kubernetes_asyncio, because changes to it affect neither the cache nor other readers. Sharing one decoded model among
+all handlers would save decodes, but a change by one handler would be visible to the next.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _FIELDS = len(ObjectView.__struct_fields__)
 
 
 class Model(Generic[M]):
-    """A type of the program's choice, and the resource whose objects are read as it.
+    """A model type, and the resource whose objects are read as it.
 
     Args:
         type: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio.
-        resource: The resource that errors name.
+        resource: The resource to name in errors.
 
     Raises:
-        ConfigError: Nothing can be decoded as this type.
+        ConfigError: Objects cannot be decoded as this type.
     """
 
     __slots__ = ("resource", "type")
@@ -46,17 +45,17 @@ class Model(Generic[M]):
         self.resource = resource
 
     def read(self, obj: KubeObject) -> ModelView[M]:
-        """Make a view of an object with the model, nothing decoded yet; 0.5 us, and the time to unpack a packed one."""
-        # A handler's own view is taken over with the values that it has decoded: it has the same reader.
+        """Return a new view of an object with the model. Takes 0.5 us, and the time to unpack a packed object."""
+        # A handler's own view is reused with its decoded values, because it has the same reader.
         mine = obj if type(obj) is ObjectView else view(obj)
         if type(mine) is not ObjectView:
-            mine = KubeObject._view(mine)  # unpacks the JSON of a packed one
+            mine = KubeObject._view(mine)  # unpacks the JSON of a packed object
         return ModelView(*fields_of(mine)[:_FIELDS], self)
 
     def reading(self, function: Callable[[KubeObject[M]], _T]) -> Callable[[KubeObject], _T]:
-        """Wrap a function of one object (a filter, an index function), which gets the object with its model.
+        """Wrap a function of one object (a filter or an index function), so that it gets the object with its model.
 
-        The results for equal functions are equal: an informer that is asked for the same index twice has it once.
+        The results for equal functions are equal, so that an index requested twice exists only once.
         """
         return _OfModel(self, function)
 
@@ -101,14 +100,14 @@ class _OfModel(Generic[_T]):
 
 
 class ModelView(ObjectView[M_co], frozen=True, gc=True, eq=False):
-    """A view with a model; it equals the object that it was made of, and has its hash."""
+    """A view with a model. It equals its original object, and has the same hash."""
 
     _reads_as: Model[Any] | None = None
     _value: object = msgspec.UNSET
 
     @property
     def model(self) -> M_co:
-        """See `KubeObject.model`; the same instance at each read of this view."""
+        """See `KubeObject.model`. Each read of this view returns the same instance."""
         value = self._value
         if value is msgspec.UNSET:
             reads_as = self._model()

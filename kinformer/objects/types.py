@@ -1,7 +1,8 @@
-"""The types that signatures share: a decoded document, the model of an object, and the objects of a store.
+"""Types shared by signatures: a decoded document, the model of an object, and the objects of a store.
 
-The type variables have defaults, so that a bare ``SharedInformer`` or ``Indexer`` in an annotation means "of anything".
-Defaults exist for type checkers only (PEP 696), which bring `typing_extensions`; at run time they need Python 3.13.
+The type variables have defaults, so that a bare ``SharedInformer`` or ``Indexer`` in an annotation means "of
+anything". Defaults (PEP 696) are only for type checkers, which include `typing_extensions`. At run time they need
+Python 3.13.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["JSON", "ApiModel", "ApiObject", "KeyedValue", "M", "M_co", "M_contra
 class NoModel:
     """Marks, for type checkers, the objects of an informer without a model: `KubeObject[NoModel]`.
 
-    There are no instances. `obj.model` of such an object is an AttributeError; `obj.decode(...)` needs no model.
+    There are no instances. `obj.model` of such an object raises AttributeError. `obj.decode(...)` needs no model.
     """
 
 
@@ -53,14 +54,14 @@ class ApiModel(Protocol):
 
 
 ApiObject: TypeAlias = Mapping[str, object] | ApiModel
-"""An object of the API; a `KubeObject` is such a mapping."""
+"""An API object. A `KubeObject` is such a mapping."""
 
 
 class KeyedValue(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A value under its key, as the cache of a derived collection holds it.
+    """A value with its key, as stored in the cache of a derived collection.
 
-    The garbage collector does not track it: its value has to be one that cannot lead back to it, such as a text, a
-    number, a `KubeObject` or a tuple of these. Any other is under a `TrackedValue`.
+    The garbage collector does not track it, so its value must not be able to form a cycle. It may be a string, a
+    number, a `KubeObject` or a tuple of these. Any other value is stored in a `TrackedValue`.
     """
 
     key: str
@@ -68,10 +69,10 @@ class KeyedValue(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels of the value, by which selectors find it; none if it has no attribute of this name."""
+        """The labels of the value, for selectors. Empty if it has no attribute `labels`."""
         labels = getattr(self.value, "labels", None)
         return labels if isinstance(labels, Mapping) else {}
 
 
 class TrackedValue(KeyedValue, frozen=True, eq=False, gc=True):
-    """A value that may hold anything, under its key: the garbage collector sees it."""
+    """An arbitrary value with its key, which the garbage collector tracks."""

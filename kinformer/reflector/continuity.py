@@ -88,7 +88,9 @@ class ContinuityCheck:
             if error.status not in (401, *NO_ANSWER):
                 raise
             self._warn_once(
-                f"{error.status}", "the server refused to give its version, so a rollback cannot be noticed: %s", error
+                f"{error.status}",
+                "the server refused to return its version, so rollbacks cannot be detected: %s",
+                error,
             )
             return
         if tip is None:
@@ -100,7 +102,7 @@ class ContinuityCheck:
         try:
             rewound = compare_resource_versions(tip.resource_version, seen) < 0
         except ValueError as error:
-            self._warn_once("number", "versions cannot be compared, so a rollback cannot be noticed: %s", error)
+            self._warn_once("number", "versions cannot be compared, so rollbacks cannot be detected: %s", error)
             return
         if rewound:
             raise RewindError(f"the server went back from resourceVersion {seen} to {tip.resource_version}")

@@ -60,7 +60,7 @@ class InformerHealth:
 class HealthRecord:
     """A reflector's mutable record of its health.
 
-    Its fields are plain attributes, because `last_event` is written once per batch. Times are those of the loop.
+    Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock.
 
     Attributes:
         running: True while the reflector runs.

@@ -99,7 +99,7 @@ class IdleTimeout:
             self.heard = self._loop.time()
 
     def interrupt(self) -> None:
-        """End the body soon; the verdict is `interrupted`."""
+        """End the body soon, with the verdict `interrupted`."""
         self._end("interrupted")
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:

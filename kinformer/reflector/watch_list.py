@@ -100,7 +100,7 @@ class InitialEvents:
     def progress(self) -> str:
         """The progress of the stream."""
         if not self.received:
-            return "the initial stream is open, and no object has come yet"
+            return "the initial stream is open, and no object has arrived yet"
         return f"still listing: {self.received:,} objects of the initial stream so far"
 
     def feed(self, events: Sequence[WatchEvent]) -> int | None:

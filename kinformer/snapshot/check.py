@@ -1,10 +1,10 @@
-"""Checks, before the objects of a snapshot are used, that the server still continues from it.
+"""Checks, before a snapshot is used, that the server can still continue from it.
 
-A watch at an old resourceVersion proves little: a server whose etcd was restored from a backup, and has grown past that
-version since, accepts it and has other contents. So the check asks the server for its current version and its cluster,
-and reads back the objects with the highest versions, which a restored server is the least likely to have. An object
-that no longer exists must appear as deleted in the watch that is going to be resumed. docs/snapshots.md lists the cases
-that this cannot detect.
+A watch at an old resourceVersion proves little. A server whose etcd was restored from a backup, and has since passed
+that version, accepts the watch but has other contents. So the check requests the server's current version and its
+cluster, and reads back the objects with the highest versions, which a restored server is the least likely to have. An
+object that no longer exists must appear as deleted in the resumed watch. docs/snapshots.md lists the cases that this
+cannot detect.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from kinformer.snapshot.format import SnapshotRefusedError
 __all__ = ["READ_BACK", "SnapshotCheck"]
 
 READ_BACK = 32
-"""How many objects are read back: those with the highest resourceVersions."""
+"""The number of objects, with the highest resourceVersions, to read back."""
 
-_AT_ONCE = 8  # of them, so that a start of many informers does not use up what a server grants one client
-# Seconds for a 410 to arrive behind the head of a quiet watch: a server that has forgotten the version knows that at
-# once.
+_AT_ONCE = 8  # concurrent reads, so that starting many informers does not exhaust the server's limits for a client
+# Seconds for a 410 to arrive after the head of a quiet watch. A server without that version sends it immediately.
 _QUIET = 0.05
-_DELETED = 2.0  # seconds for the deletes, which a server that has them sends at once
+_DELETED = 2.0  # seconds for the deletes, which a server sends immediately
 
 
 class SnapshotCheck:
-    """Asks one source about a snapshot of its objects.
+    """Verifies a snapshot against one source.
 
     Args:
-        source: With `read_back`; also with `tip` (see `ServerProbe`), if it can.
+        source: A source with `read_back`, and optionally `tip` (see `ServerProbe`).
         name: The name for the log.
-        timeout: Seconds for each answer.
+        timeout: Seconds for each response.
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float = HEAD_TIMEOUT) -> None:
@@ -54,12 +53,12 @@ class SnapshotCheck:
         self._timeout = timeout
 
     async def verify(self, snapshot: Resumption) -> str | None:
-        """Return if the watch may go on from there: the cluster that answered, or None if it is not known.
+        """Return the identity of the cluster, or None if unknown, if the watch may continue from the snapshot.
 
         Raises:
-            SnapshotRefusedError: It may not: `rewind`, `other_cluster`, `expired` or `changed`; or a question was
-                refused and would be again: `unanswered`.
-            KinformerError, OSError: A question failed, which proves nothing.
+            SnapshotRefusedError: It may not continue (`rewind`, `other_cluster`, `expired` or `changed`), or a request
+                was refused and would be refused again (`unanswered`).
+            KinformerError, OSError: A request failed, which proves nothing.
         """
         await self._where(snapshot)
         options = ListOptions(resource_version=snapshot.resource_version, allow_watch_bookmarks=True)
@@ -89,7 +88,7 @@ class SnapshotCheck:
             raise SnapshotRefusedError("other_cluster", str(error)) from error
 
     async def _read_back(self, snapshot: Resumption) -> tuple[dict[str, str], str]:
-        """Read objects back: returns the uids of those that are gone, by key, and the newest version of the answers."""
+        """Read objects back. Returns the uids of deleted objects, by key, and the newest version in the responses."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def one(obj: KubeObject) -> ReadBack:
@@ -112,7 +111,7 @@ class SnapshotCheck:
         return missing, newest
 
     async def _look(self, stream: AsyncIterator[Sequence[WatchEvent]], missing: Mapping[str, str], newest: str) -> None:
-        """Look at the beginning of the resumed watch: that there is one, and that it deletes the missing objects."""
+        """Check that the resumed watch opens, and that it deletes the missing objects."""
         left = dict(missing)
         try:
             async with asyncio.timeout(_DELETED if left else _QUIET):
@@ -120,30 +119,30 @@ class SnapshotCheck:
                     if _gone(events, left, newest):
                         return
         except TimeoutError:
-            pass  # from here alone: reading from a network raises ConnectError
+            pass  # only from here, because reading from a network raises ConnectError
         if left:
             raise SnapshotRefusedError("changed", f"{_first(left)} is gone, and the watch has not reported its delete")
 
 
 def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bool:
-    """Take the objects that these events delete out of `left`; True if it is empty and an event decides."""
+    """Remove deleted objects from `left`. Returns True if it is empty and an event decides."""
     for kind, obj in events:
         if kind == "DELETED" and left.get(key := key_of(obj)) in (uid_of(obj), *_any_uid(left, key, obj)):
             del left[key]
         elif left and kind != "DELETED" and _newer(resource_version_of(obj), newest):
-            break  # past the answers that did not have them
+            break  # later than the responses that lacked the objects
     else:
         return bool(events) and not left
     raise SnapshotRefusedError("changed", f"{_first(left)} is not there, and the watch has not deleted it")
 
 
 def _any_uid(left: Mapping[str, str], key: str, obj: object) -> tuple[str, ...]:
-    # Of an object that cannot be read only the key is left.
+    # Only the key of an undecodable object is known.
     return (left[key],) if type(obj) is UndecodableObject and key in left else ()
 
 
 def _changed(obj: KubeObject, found: Identified, version: str) -> bool:
-    """True if `found` is another object than `obj`, made since; an impossible state of it is refused."""
+    """Return True if `found` is a newer object than `obj`. Raises SnapshotRefusedError for an impossible state."""
     try:
         same = found.uid == obj.uid
         if same and found.resource_version == obj.resource_version:

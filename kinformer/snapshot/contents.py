@@ -1,4 +1,4 @@
-"""The contents of a snapshot, in words: sources with the same contents give the same objects in the same form."""
+"""The description of a snapshot's contents. Sources with equal contents have the same objects in the same form."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:
-    """Return the contents of the sources of one cache, and of its transform.
+    """Describe the contents of a cache: its sources and its transform.
 
     Raises:
-        ConfigError: A source does not say what its contents are, or a change of the transform could not be noticed.
+        ConfigError: A source has no `contents`, or changes of the transform cannot be detected.
     """
     source = next(iter(sources.values()))
     resumable = capabilities_of(source).resumable
@@ -36,7 +36,7 @@ def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable
         mark = _fingerprint(transform)
         if mark is None:
             raise ConfigError(
-                f"snapshot: a change of {transform!r} cannot be noticed, so its results cannot be kept; pass a plain "
+                f"snapshot: changes of {transform!r} cannot be detected, so its results cannot be stored; pass a plain "
                 "function as the transform, with plain values as its defaults and in its closure"
             )
         contents["transform"] = mark
@@ -44,16 +44,16 @@ def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable
 
 
 def _fingerprint(function: Any) -> str | None:
-    """A text that changes with the name, the code, the defaults and the closure of a plain function.
+    """Return a string that changes with the name, code, defaults and closure of a plain function.
 
-    None for anything else that can be called, and if a default or a closure holds more than plain values: its behaviour
-    may then change unnoticed. Functions that it calls, and globals that it reads, are not looked at.
+    It returns None for any other callable, and if a default or a closure has more than plain values, because its
+    behaviour could then change unnoticed. Functions that it calls and globals that it reads are not included.
     """
     if not inspect.isfunction(function):
         return None
     try:
         closure = [cell.cell_contents for cell in function.__closure__ or ()]
-    except ValueError:  # a variable that has no value yet
+    except ValueError:  # a variable without a value
         return None
     values = [function.__defaults__, function.__kwdefaults__, closure]
     told = _told(values)

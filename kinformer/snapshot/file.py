@@ -1,4 +1,4 @@
-"""The file of a snapshot: every call that may wait for a disk is made in a worker thread."""
+"""Reads and writes the file of a snapshot. Every call that may wait for a disk runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ __all__ = ["SnapshotReader", "SnapshotWriter"]
 
 log = get_logger("kinformer.snapshot")
 
-_BATCH = 1024 * 1024  # bytes that a thread reads in one go: a hop there and back costs as much as half of it
+_BATCH = 1024 * 1024  # bytes read at once in a thread. Switching threads costs as much as reading half of it
 
 _STALE = 3600.0  # seconds after which a temporary file is no longer being written
 _numbers = itertools.count(1)
 
 
 class SnapshotWriter:
-    """Writes a new file beside the old one, and puts it in its place when it is complete and on the disk.
+    """Writes a new file next to the old one, and replaces the old file when the new one is complete and on disk.
 
-    As an async context manager: without `commit`, or if that fails or is cancelled, the old file stays and nothing
-    of the new one does. Cancelling never waits for the disk: a thread that is at work cleans up behind itself.
+    Use it as an async context manager. Without `commit`, or if that fails or is cancelled, the old file stays and the
+    new one is removed. Cancelling never waits for the disk, because a working thread cleans up after itself.
 
     Args:
-        path: The file. Missing folders are made, for their owner alone.
+        path: The file. Missing folders are created, accessible only to their owner.
 
     Raises:
-        OSError: From any of its methods.
+        OSError: Raised by any of its methods.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,15 +62,15 @@ class SnapshotWriter:
         self._give_up()
 
     async def header(self, header: SnapshotHeader) -> None:
-        """Write the beginning."""
+        """Write the header."""
         await self._in_thread(lambda: self._write(self._seal.header(header)))
 
     async def blocks(self, blocks: Sequence[tuple[int, bytes, Sequence[bytes]]]) -> None:
-        """Write some more blocks: kind, head and body of each."""
+        """Write blocks, each given as kind, head and body."""
         await self._in_thread(lambda: self._write([piece for block in blocks for piece in self._seal.block(*block)]))
 
     async def commit(self) -> None:
-        """End it, wait until the disk has it, and give it its name."""
+        """Finish the file, wait until it is on disk, and rename it."""
         await self._in_thread(self._commit)
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
@@ -90,7 +90,7 @@ class SnapshotWriter:
         self._discard()
 
     def _discard(self) -> None:
-        # The holder of the file does it; both ask, so that one of them comes last.
+        # The current holder of the file does it. Both try, so the last one succeeds.
         if not self._working.acquire(blocking=False):
             return
         try:
@@ -101,8 +101,8 @@ class SnapshotWriter:
             self._working.release()
 
     def _remove(self, file: BinaryIO) -> None:
-        # No error of this replaces the original one, which may be a cancellation.
-        with contextlib.suppress(OSError):  # flushing the rest fails for lack of space too, and it is not wanted
+        # Errors here must not replace the original one, which may be a cancellation.
+        with contextlib.suppress(OSError):  # flushing the rest would also fail for lack of space, and is not needed
             file.close()
         try:
             self._temporary.unlink(missing_ok=True)
@@ -114,9 +114,9 @@ class SnapshotWriter:
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for stale in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.tmp"):
-            with contextlib.suppress(FileNotFoundError):  # another writer's, which has ended meanwhile
+            with contextlib.suppress(FileNotFoundError):  # another writer's file, which is gone by now
                 if stale == self._temporary or stale.stat().st_mtime < time.time() - _STALE:
-                    stale.unlink()  # of a process that was killed
+                    stale.unlink()  # left by a killed process
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
 
@@ -139,9 +139,9 @@ class SnapshotWriter:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk know the new name too."""
+    """Flush the rename to disk."""
     if not hasattr(os, "O_DIRECTORY"):
-        return  # Windows: a folder cannot be opened, and renames are journalled
+        return  # on Windows, a folder cannot be opened, and renames are journalled
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -150,7 +150,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 class SnapshotReader:
-    """Reads a file, block by block, with the next ones on their way while the last ones are used."""
+    """Reads a file in blocks, and prefetches the next blocks while the current ones are used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -172,7 +172,7 @@ class SnapshotReader:
         return self._blocks.header
 
     async def batches(self) -> AsyncGenerator[list[Block], None]:
-        """Read the blocks, some at a time. A reader that stops early closes it.
+        """Read the blocks in batches. A reader that stops early must close it.
 
         Raises:
             SnapshotRefusedError: `torn`, or `unreadable`.
@@ -187,27 +187,27 @@ class SnapshotReader:
             following.cancel()
             await asyncio.wait({following})
             if not following.cancelled():
-                following.exception()  # retrieved: no task will ask for it
+                following.exception()  # mark it as retrieved, because no task will
 
     # --- in the thread ---------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Open it, and read its header.
+        """Open the file, and read its header.
 
         Raises:
             SnapshotRefusedError: `missing`, `unreadable`, or another reason.
         """
         try:
-            # A pipe would wait for a writer.
+            # Opening a pipe would otherwise wait for a writer.
             descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         except FileNotFoundError as error:
-            raise SnapshotRefusedError("missing", "there is none yet") from error
+            raise SnapshotRefusedError("missing", "it does not exist yet") from error
         except OSError as error:
             raise SnapshotRefusedError("unreadable", f"it cannot be opened: {error}") from error
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH:
             os.close(descriptor)
-            why = "anybody may write to it" if stat.S_ISREG(status.st_mode) else "it is not a file"
+            why = "it is writable by others" if stat.S_ISREG(status.st_mode) else "it is not a file"
             raise SnapshotRefusedError("unreadable", f"{why}, so it cannot be trusted")
         file = os.fdopen(descriptor, "rb")
         try:

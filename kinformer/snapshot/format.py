@@ -1,4 +1,4 @@
-r"""The bytes of a snapshot: a row of blocks, each with a checksum over itself and all that came before it.
+r"""The format of a snapshot: a sequence of blocks, each with a checksum of itself and everything before it.
 
 ::
 
@@ -8,11 +8,11 @@ r"""The bytes of a snapshot: a row of blocks, each with a checksum over itself a
     ...
     block: end        and nothing behind it
 
-A block is its kind, the lengths of its two parts and a CRC-32, then the parts. The CRC goes on from that of the block
-before, so a block that is changed, missing, doubled or in the wrong place is noticed before anything of it is used.
+A block consists of its kind, the lengths of its two parts, a CRC-32, and the parts. The CRC continues the CRC of the
+previous block, so a block that is changed, missing, duplicated or misplaced is detected before it is used.
 
-The identity of an object is written apart from its JSON, so that reading needs no look into the JSON. Parts that many
-objects share (namespace, kind, labels, owners: a *stamp*) are written once, and shared again when they are read.
+The identity of an object is stored separately from its JSON, so that reading need not parse the JSON. Parts that many
+objects share (namespace, kind, labels, owners: a *stamp*) are written once, and shared again when read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FRAME = struct.Struct("<BIII")  # kind, length of the head, length of the body,
 
 
 class SnapshotRefusedError(Exception):
-    """A snapshot that is not used; `reason` is one word for the statistics, the text says the rest."""
+    """A snapshot cannot be used. `reason` is one word for statistics, and the message has the details."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -49,9 +49,9 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a snapshot, at the start of its file.
 
     Attributes:
-        contents: A description of the objects in the cache, to compare: resource, selectors, fields and so on.
-        resource_versions: The version of each namespace, or of `""` if one source covers all.
-        cluster: The cluster, or None if it is not known.
+        contents: A description of the objects in the cache, for comparison: resource, selectors, fields and so on.
+        resource_versions: The version for each namespace, or for `""` if one source covers all.
+        cluster: The cluster, or None if unknown.
         objects: The number of objects that follow.
         taken_at: Seconds since 1970, for people.
     """
@@ -64,7 +64,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Block(NamedTuple):
-    """One block whose checksum is right."""
+    """A block with a valid checksum."""
 
     kind: int
     head: bytes
@@ -88,7 +88,7 @@ class _Record(NamedTuple):
 
 
 class _Objects(msgspec.Struct, frozen=True, array_like=True):
-    stamps: list[_Stamp]  # those that are new in this block; they are numbered from the first block on
+    stamps: list[_Stamp]  # the new stamps of this block, numbered from the first block on
     records: list[_Record]
 
 
@@ -98,17 +98,17 @@ _decode_objects = msgspec.msgpack.Decoder(_Objects).decode
 
 
 class Seal:
-    """Puts frames around blocks; one for each file, for the checksums are chained."""
+    """Frames blocks. Each file needs its own, because the checksums are chained."""
 
     def __init__(self) -> None:
         self._crc = zlib.crc32(MAGIC)
 
     def header(self, header: SnapshotHeader) -> list[bytes]:
-        """The beginning of the file."""
+        """Return the beginning of the file."""
         return [MAGIC, *self.block(HEADER, _encode(header), ())]
 
     def block(self, kind: int, head: bytes, body: Sequence[bytes]) -> list[bytes]:
-        """The pieces of a block, in order."""
+        """Return the pieces of a block, in order."""
         lengths = len(head), sum(map(len, body))
         crc = zlib.crc32(head, zlib.crc32(_FRAME.pack(kind, *lengths, 0), self._crc))
         for piece in body:
@@ -117,27 +117,27 @@ class Seal:
         return [_FRAME.pack(kind, *lengths, crc), head, *body]
 
     def end(self) -> list[bytes]:
-        """The end of the file."""
+        """Return the end of the file."""
         return self.block(END, b"", ())
 
 
 class ObjectWriter:
-    """Makes blocks of objects.
+    """Encodes objects to blocks.
 
     Args:
-        secrets: True if Secrets may be among them.
+        secrets: True if Secrets are allowed.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
         self._secrets = secrets
         self._numbers: dict[tuple[int, int, str, str, str], int] = {}
-        self._kept: list[tuple[Any, Any]] = []  # objects that are known by their id must stay alive
+        self._kept: list[tuple[Any, Any]] = []  # objects identified by their id must stay alive
 
     def block(self, objects: Sequence[KubeObject]) -> tuple[bytes, list[bytes]]:
-        """The head and the body of a block.
+        """Return the head and the body of a block.
 
         Raises:
-            SnapshotRefusedError: A Secret, that was not asked for.
+            SnapshotRefusedError: An object is a Secret, and Secrets are not allowed.
         """
         stamps: list[_Stamp] = []
         records: list[tuple[str, str, str, int, int]] = []
@@ -160,14 +160,14 @@ class ObjectWriter:
 
 
 class BlockReader:
-    """Reads the blocks of a file, and believes nothing before its checksum is right.
+    """Reads the blocks of a file, and uses nothing before its checksum is verified.
 
     Args:
-        read: Gives so many bytes, or fewer at the end of the file.
-        size: Of the file, in bytes: no length in it can be larger.
+        read: Returns the requested number of bytes, or fewer at the end of the file.
+        size: The size of the file in bytes, which limits all lengths in it.
 
     Raises:
-        SnapshotRefusedError: `format`: it is not a snapshot, or one of another version. `torn`: it is damaged.
+        SnapshotRefusedError: `format` if it is not a snapshot or has another version, or `torn` if it is damaged.
     """
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
@@ -177,7 +177,7 @@ class BlockReader:
         if magic != MAGIC:
             if MAGIC.startswith(magic):
                 raise SnapshotRefusedError("torn", "it ends too early")
-            other = f"it is of another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
+            other = f"it has another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
             raise SnapshotRefusedError("format", other)
         self._crc = zlib.crc32(magic)
         self._ended = False
@@ -187,7 +187,7 @@ class BlockReader:
             raise SnapshotRefusedError("torn", f"its header cannot be read: {error}") from error
 
     def objects(self) -> Block | None:
-        """The next block of objects; None at the end of the file.
+        """Return the next block of objects, or None at the end of the file.
 
         Raises:
             SnapshotRefusedError: `torn`.
@@ -199,7 +199,7 @@ class BlockReader:
             return block
         self._ended = True
         if self._read(1):
-            raise SnapshotRefusedError("torn", "there is something behind its end")
+            raise SnapshotRefusedError("torn", "there is data after its end")
         return None
 
     def _block(self, *kinds: int) -> Block:
@@ -219,7 +219,7 @@ class BlockReader:
 
 
 class ObjectReader:
-    """Makes objects of blocks, in the order of the file."""
+    """Decodes blocks to objects, in the order of the file."""
 
     def __init__(self) -> None:
         self._stamps: list[_Stamp] = []
@@ -227,10 +227,10 @@ class ObjectReader:
         self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
 
     def read(self, block: Block) -> list[KubeObject]:
-        """The objects of a block.
+        """Return the objects of a block.
 
         Raises:
-            SnapshotRefusedError: `torn`: the checksum is right, and yet it is none of ours.
+            SnapshotRefusedError: `torn`, if the checksum is valid but the block is not.
         """
         try:
             head = _decode_objects(block.head)

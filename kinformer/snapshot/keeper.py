@@ -1,4 +1,4 @@
-"""The keeper of a snapshot: has it loaded when an informer starts, and writes it now and then and at the end."""
+"""Loads the snapshot when an informer starts, and writes it periodically and at the end."""
 
 from __future__ import annotations
 
@@ -34,38 +34,39 @@ log = get_logger("kinformer.snapshot")
 Scope = str | None
 Versions = Mapping[Scope, str]
 
-_BLOCK = 64  # objects of a block: 0.1 ms of work when it is written, 0.2 ms when it is read
-_BYTES = 1024 * 1024  # of JSON, after which a block is full, and after which blocks go to the thread
+_BLOCK = 64  # objects per block, which take 0.1 ms to write and 0.2 ms to read
+_BYTES = 1024 * 1024  # bytes of JSON after which a block is full, and after which blocks are passed to the thread
 
 
 class _Cut(NamedTuple):
-    """The cache at one moment: all objects, and the versions that they are of."""
+    """The cache at one moment: all objects, and their versions."""
 
     objects: ChunkedList[KubeObject]
     versions: Versions
 
 
 class SnapshotKeeper:
-    """Keeps the snapshot of one informer, by two hooks: `resume` before a list, `cut_if_wanted` between two batches.
+    """Keeps the snapshot of one informer, with two hooks: `resume` before a list, and `cut_if_wanted` between batches.
 
-    A snapshot is one cut: between two batches the cache holds all changes up to known versions and nothing beyond,
-    and the consumer of the queue waits while the objects are gathered, some milliseconds for 100,000. They are written
-    in pieces of a megabyte then, with everything that may wait for a disk in a worker thread.
+    A snapshot is a consistent cut: between two batches, the cache contains all changes up to known versions and
+    nothing later. The consumer of the queue waits while the objects are gathered, which takes some milliseconds for
+    100,000. They are then written in pieces of a megabyte. Everything that may wait for a disk runs in a worker
+    thread.
 
     Args:
         option: The user's option.
-        sources: As the user gave them, by scope.
-        stacked: The same, with transform and compression around them.
-        transform: The user's, because a snapshot has the transformed objects.
-        name: Of the informer.
+        sources: The user's sources, by scope.
+        stacked: The same sources, wrapped with transform and compression.
+        transform: The user's transform, because a snapshot contains transformed objects.
+        name: The name of the informer.
         indexer: The cache.
-        versions: The versions that the cache has reached, by scope; read whenever a snapshot is cut.
-        queue: The queue of the informer; its consumer calls `cut_if_wanted` after each batch.
-        cluster: Gives which cluster the cache is of, or None while that is not known.
+        versions: Returns the versions that the cache has reached, by scope. Called whenever a snapshot is cut.
+        queue: The queue of the informer, whose consumer calls `cut_if_wanted` after each batch.
+        cluster: Returns the cluster of the cache, or None while unknown.
 
     Raises:
-        ConfigError: The source cannot be asked about a snapshot, the transform cannot be recognised again, or these
-            are Secrets, unasked.
+        ConfigError: The source does not support snapshots, changes of the transform cannot be detected, or the objects
+            are Secrets and these are not allowed.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SnapshotKeeper:
         return self._loader.resume(scope)
 
     async def cut_if_wanted(self) -> None:
-        """Gather the objects for a snapshot that is due. For the consumer of the queue, which waits for it."""
+        """Gather the objects for a due snapshot. Called by the consumer of the queue, which waits for it."""
         wanted = self._wanted
         if wanted is not None and not wanted.done():
             cut = await self._gathered()
@@ -115,16 +116,16 @@ class SnapshotKeeper:
                 wanted.set_result(cut)
 
     async def save_last(self) -> None:
-        """Write once more, when the cache changes no more."""
+        """Write a last time, when the cache no longer changes."""
         if self._is_news(self._versions):
             await self._save(await self._gathered())
 
     # --- saving ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write now and then, until cancelled."""
+        """Write periodically until cancelled."""
         interval = self._snapshot.interval
-        await asyncio.sleep(interval * random.uniform(0.5, 1.0))  # informers that start together are not to write so
+        await asyncio.sleep(interval * random.uniform(0.5, 1.0))  # spreads the writes of informers
         while True:
             cut = await self._next_cut()
             if self._is_news(cut.versions):
@@ -133,7 +134,7 @@ class SnapshotKeeper:
             await asyncio.sleep(interval)
 
     async def _gathered(self) -> _Cut:
-        # In slices: to take hold of 100,000 objects that are in no CPU's cache is 10 ms of work.
+        # In slices, because referencing 100,000 objects outside of the CPU's cache takes 10 ms.
         objects: ChunkedList[KubeObject] = ChunkedList()
         budget = YieldBudget()
         for table in self._indexer.tables():
@@ -151,7 +152,7 @@ class SnapshotKeeper:
             self._wanted = None
 
     def _is_news(self, versions: Versions) -> bool:
-        """True if a start could resume from these versions, and the file does not have them yet."""
+        """Return True if a start could resume from these versions, and the file does not have them yet."""
         numbered = versions and all(version.isdecimal() and version != "0" for version in versions.values())
         return bool(numbered) and versions not in (self._saved, self._loader.loaded)
 
@@ -217,13 +218,13 @@ def _blocks(objects: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:
 def _shrinks(
     sources: Mapping[Scope, ListerWatcher], stacked: Mapping[Scope, ListerWatcher], *, transformed: bool
 ) -> dict[Scope, Shrink]:
-    """The functions that bring objects of a file into the form that the sources give, if that differs."""
+    """Return functions that convert objects of a file to the form of the sources, if that differs."""
     shrinks: dict[Scope, Shrink] = {}
     for scope, source in stacked.items():
         snapshots = capabilities_of(sources[scope]).snapshots
         if isinstance(source, CompactingListerWatcher):
             shrinks[scope] = source.convert_objects
-        elif snapshots is not None and not transformed:  # a transform makes objects of its own
+        elif snapshots is not None and not transformed:  # a transform creates its own objects
             shrinks[scope] = partial(_kept, snapshots)
     return shrinks
 

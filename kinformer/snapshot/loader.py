@@ -1,4 +1,4 @@
-"""Loading a snapshot: from the file, through every doubt, to the state that a reflector goes on from."""
+"""Loads a snapshot: reads the file, checks it, and returns the state from which a reflector resumes."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _EXPECTED = ("missing", "expired")  # reasons that no program can avoid
 
 
 class SnapshotLoader:
-    """Reads one file for all sources of an informer, once, and asks each server before it hands anything out.
+    """Reads one file for all sources of an informer, once, and verifies it with each server before use.
 
     Args:
-        file: Its path.
-        contents: The description that it must have.
-        sources: By scope; asked about the objects of that scope.
-        shrink: The functions that bring objects into the form that the cache keeps, by scope.
-        name: For the log.
-        count: Told the outcome for each source in one word: `loaded`, or why not.
+        file: The path of the file.
+        contents: The expected description of its objects.
+        sources: The sources by scope, used to verify the objects of that scope.
+        shrink: Functions that convert objects to the form of the cache, by scope.
+        name: The name for the log.
+        count: Called with the outcome for each source in one word: `loaded`, or the reason.
 
     Attributes:
-        loaded: The version that each source goes on from.
+        loaded: The version from which each source resumes.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SnapshotLoader:
             return None
         self._count("loaded")
         self.loaded[scope] = part.resource_version
-        text = "%s: going on from %d objects of resourceVersion %s in %s"
+        text = "%s: resuming from %d objects at resourceVersion %s in %s"
         version = part.resource_version
         log.info(text, self._name, len(part.objects), version, self._file, resource=self._name, reason="loaded")
         return self._parts.pop(scope)
@@ -95,7 +95,7 @@ class SnapshotLoader:
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
         level = logging.INFO if error.reason in _EXPECTED else logging.WARNING
-        text = "%s: the snapshot %s is not used, there will be a list: %s"
+        text = "%s: the snapshot %s is not used, so the objects are listed: %s"
         log.log(level, text, self._name, self._file, error, resource=self._name, reason=error.reason)
 
     async def _load(self) -> dict[Scope, Resumption]:
@@ -139,9 +139,9 @@ class SnapshotLoader:
                 for key in {*header.contents, *self._contents}
                 if header.contents.get(key) != self._contents.get(key)
             )
-            raise SnapshotRefusedError("other_contents", f"it is of something else: {', '.join(other)}")
+            raise SnapshotRefusedError("other_contents", f"it has other contents: {', '.join(other)}")
         if set(header.resource_versions) != {scope or "" for scope in self._sources}:
-            raise SnapshotRefusedError("torn", "its resourceVersions are not those of its namespaces")
+            raise SnapshotRefusedError("torn", "its resourceVersions do not match its namespaces")
 
     async def _take(self, parts: Mapping[Scope, Resumption], found: list[KubeObject]) -> None:
         if None in parts:
@@ -162,7 +162,7 @@ class SnapshotLoader:
 
 
 async def _let_go(part: Resumption) -> None:
-    """Free the objects, in slices: at once they would stall the loop."""
+    """Free the objects in slices, because freeing them at once would block the loop."""
     budget = YieldBudget()
     part.newest.clear()
     for _ in part.objects.drain():

@@ -1,4 +1,4 @@
-"""The option `snapshot`: the path of a cache on disk, the interval of writes, and whether it may hold Secrets."""
+"""The option `snapshot`: the path of a cache on disk, the interval of writes, and whether Secrets are allowed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SECRETS = "v1/secrets"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A cache on disk, from which the next start of the program goes on: `snapshot=path`, or one of these.
+    """A cache on disk from which the next start of the program resumes. Pass it or a path as `snapshot=`.
 
     Attributes:
-        path: The file, readable by its owner alone (0600). A folder (one that exists, or a path that ends with a
-            slash) gets a file for each informer, named by what it holds, so it fits a whole factory. Missing folders
-            are made.
-        interval: Seconds between two writes, 300 by default: as long as etcd keeps history at least, so that a program
-            that is killed without warning can mostly resume.
-        secrets: True if the data of Secrets may be written. With False, a snapshot of `v1/secrets` is a `ConfigError`,
-            and any other one that would hold a Secret is not written.
+        path: The file, readable only by its owner (0600). A folder (an existing one, or a path that ends with a slash)
+            gets a file for each informer, named after its contents, so it works for a whole factory. Missing folders
+            are created.
+        interval: Seconds between two writes. 300 by default, the minimum time for which etcd keeps history, so that a
+            program that is killed without warning can usually resume.
+        secrets: True if the data of Secrets may be written. With False, a snapshot of `v1/secrets` raises
+            `ConfigError`, and any other snapshot that would contain a Secret is not written.
     """
 
     path: str | os.PathLike[str]
@@ -35,13 +35,13 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
-            raise ConfigError(f"snapshot={self.path!r}: a path is needed, or Snapshot(path, ...)")
+            raise ConfigError(f"snapshot={self.path!r}: expected a path or Snapshot(path, ...)")
         if not self.interval > 0:
-            raise ConfigError(f"snapshot: interval={self.interval!r}: seconds above 0 are needed")
+            raise ConfigError(f"snapshot: interval={self.interval!r}: expected seconds above 0")
 
     @classmethod
     def of(cls, option: str | os.PathLike[str] | Snapshot) -> Snapshot:
-        """Make one from the argument `snapshot`.
+        """Create one from the argument `snapshot`.
 
         Raises:
             ConfigError: It is not a path.
@@ -49,10 +49,10 @@ class Snapshot:
         return option if isinstance(option, Snapshot) else cls(option)
 
     def check(self, resource: str) -> None:
-        """Refuse what may not be written.
+        """Check that objects of this resource may be written.
 
         Raises:
-            ConfigError: Secrets, without having been asked for.
+            ConfigError: The resource is Secrets, and `secrets` is False.
         """
         if resource == SECRETS and not self.secrets:
             raise ConfigError(

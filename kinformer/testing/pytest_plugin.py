@@ -6,10 +6,12 @@
         await make_pod("web-1", labels={"app": "web"}, phase="Running")
         ...
 
-| fixture | value | |---|---| | `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a
-`ControlPlane` (see `ClusterServer`) | | `kube_client` | an entered `Client` for it, with all rights | |
-`kube_namespace` | the name of a new namespace, removed after the test with its contents | | `make_object`,
-`make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
+| fixture | value |
+|---|---|
+| `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
+| `kube_client` | an entered `Client` for it, with all rights |
+| `kube_namespace` | the name of a new namespace, removed after the test with its contents |
+| `make_object`, `make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
 
 Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and the types in the last
 row.

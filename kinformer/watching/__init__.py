@@ -1,9 +1,9 @@
-"""Following a resource without a cache: a wait for one object, and the stream of all changes.
+"""Follows a resource without a cache: waits for one object, and streams all changes.
 
-Owns what a stream has told so far: the uid and resourceVersion of each object, and no object.
+Owns the state of a stream: the uid and resourceVersion of each reported object, but no objects.
 
-May import: `reflector`, `listwatch` and below.
-Reading order: stream, stream_store, version_index, differences; object_wait.
+May import: `reflector`, `listwatch` and below. Reading order: stream, stream_store, version_index, differences,
+object_wait.
 """
 
 from kinformer._lazy import attach_stub

@@ -1,4 +1,4 @@
-"""The difference between what a reader has been told and a full list, told bit by bit as it reads."""
+"""The difference between the state that a reader knows and a full list, computed incrementally as it reads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kinformer.watching.version_index import VersionIndex
 
 __all__ = ["Listed", "StreamEvent", "difference", "event_of"]
 
-_LOOKED_AT = 16  # buckets without an event, after which other tasks may run
+_LOOKED_AT = 16  # buckets without an event after which other tasks may run
 
 
 class Listed(ChunkedList[Any]):
-    """The result of a list: the objects that the reader has not been told of in this state.
+    """The result of a list: the objects whose state the reader does not know yet.
 
-    The others have a mark in the index of what the reader has been told.
+    The other objects are marked in the reader's index.
 
     Attributes:
-        versions: The uid and version in which each of the objects is in the list; one that has been told since, or
-            is gone, has none here.
+        versions: The uid and version of each object in the list, except for objects that have been reported or deleted
+            since.
     """
 
     __slots__ = ("versions",)
@@ -34,9 +34,9 @@ class Listed(ChunkedList[Any]):
 
 
 def event_of(told: VersionIndex, obj: object, *, initial: bool = False) -> tuple[StreamEvent, ...]:
-    """Return the events that tell a reader of this state of an object, and record it as told.
+    """Return the events that report this state of an object, and record it as reported.
 
-    There are none if the reader has been told, and two if another object had the key: a delete, and an add.
+    There are none if the reader already knows the state, and two if another object had the key: a delete and an add.
     """
     key, uid, version = key_of(obj), uid_of(obj), resource_version_of(obj)
     if version and told.mark(key, uid, version):
@@ -52,18 +52,18 @@ def event_of(told: VersionIndex, obj: object, *, initial: bool = False) -> tuple
 
 
 def difference(told: VersionIndex, listed: Listed) -> Iterator[StreamEvent | None]:
-    """Tell what a list has changed: first the objects that are new or different, then the deletes.
+    """Yield the changes in a list: first new or different objects, then deletes.
 
     Args:
-        told: What the reader has been told, with a mark on each object that the list has in the same state; it becomes
-            what the list has. It must not change until this has been read.
-        listed: The list; it is emptied.
+        told: The index of the reported state, with a mark on each object that is unchanged in the list. It is updated
+            to the state of the list. It must not change until all events have been read.
+        listed: The list, which is emptied.
 
     Yields:
-        Events, and None now and then for other tasks to run.
+        Events, and None now and then to let other tasks run.
     """
     for obj in listed.drain():
-        # An initial stream may have had a newer state behind it, or a delete.
+        # An initial stream may have been followed by a newer state or a delete.
         if listed.versions.has(key_of(obj), uid_of(obj), resource_version_of(obj)):
             yield from event_of(told, obj)
     listed.versions = VersionIndex()
@@ -76,19 +76,19 @@ def difference(told: VersionIndex, listed: Listed) -> Iterator[StreamEvent | Non
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event of a `WatchStream`.
+    """An event of a `WatchStream`.
 
     Attributes:
         type: `"ADDED"`, `"UPDATED"` or `"DELETED"`.
         key: `"namespace/name"`, or `"name"`.
         uid: The uid of the object.
-        object: The object, of a DELETED its last state; None in a DELETED that a list has found, since no object is
-            kept.
+        object: The object or, for a DELETED, its last state. None in a DELETED detected by a list, because no objects
+            are kept.
         is_in_initial_list: True for an ADDED of an object that existed when the stream was entered.
     """
 
     type: Literal["ADDED", "UPDATED", "DELETED"]
     key: str
     uid: str
-    object: Any  # a KubeObject, unless the source has others
+    object: Any  # a KubeObject, unless the source returns others
     is_in_initial_list: bool = False

@@ -1,4 +1,4 @@
-"""A wait for one object, by a list and a watch of it alone."""
+"""Waits for one object by listing and watching only that object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["describe_object", "wait_for_object"]
 ObjectCondition = Callable[[KubeObject | None], object]
 
 _REFUSALS = (400, 401, 403, 404, 405, 406, 415, 422)
-_ENOUGH = 2  # the first may be a token that is being renewed, a role that is on its way, a feature that is not there
+_ENOUGH = 2  # a first refusal may come from a token being renewed, a role not yet in effect, or a missing feature
 
 
 async def wait_for_object(
@@ -38,7 +38,7 @@ async def wait_for_object(
     *,
     allow_recreate: bool = False,
 ) -> KubeObject | None:
-    """Wait until a condition holds for one object; see `Client.wait_for`."""
+    """Wait until a condition holds for one object. See `Client.wait_for`."""
     gvr = GroupVersionResource.parse(resource)
     namespace, name = split_meta_namespace_key(key)
     if not name:
@@ -65,7 +65,7 @@ async def wait_for_object(
                 return state.result.result()
     except TimeoutError:
         if not limit.expired():
-            raise  # the condition's own
+            raise  # raised by the condition
         what = getattr(condition, "__name__", "the condition")
         raise TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}") from None
     finally:
@@ -80,22 +80,22 @@ def _check_scope(resource: GroupVersionResource, key: str, namespaced: bool | No
 
 
 def _newest(options: ListOptions) -> ListOptions:
-    """Ask for the newest state: one from a server's watch cache may be older than the write that is waited for."""
+    """Request the newest state. A server's watch cache may be older than the awaited write."""
     return options.replace(resource_version=None) if options.resource_version == "0" else options
 
 
 class _ObjectState:
-    """The store of a reflector that follows one object: asks the condition about each of its states.
+    """The store of a reflector that follows one object, which evaluates the condition for each state.
 
     Args:
         key: The key of the object.
         condition: The condition.
         title: The resource and key, for errors.
-        allow_recreate: True to wait on after the object was deleted.
+        allow_recreate: True to keep waiting after the object was deleted.
 
     Attributes:
-        result: The object for which the condition held, or None if it held for its absence; or the error that ends
-            the wait.
+        result: The object for which the condition held, None if it held for its absence, or the error that ends the
+            wait.
         title: See above.
         source: The source of the reflector.
         reflector: The reflector that writes to this store.
@@ -112,15 +112,15 @@ class _ObjectState:
         self._condition = condition
         self._allow_recreate = allow_recreate
         self._present: KubeObject | None = None
-        self._last: KubeObject | None = None  # the newest state that was seen, of an object that is gone too
+        self._last: KubeObject | None = None  # the newest observed state, even of a deleted object
         self._told_absent = False
         self._undecodable = ""
-        self._left_out = 0  # states that the source has left out, because they cannot be decoded
+        self._left_out = 0  # states skipped by the source because they cannot be decoded
 
     # --- the store ----------------------------------------------------------------------------------------------
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        """Take the events of a watch."""
+        """Process the events of a watch."""
         for kind, obj in events:
             if kind == "BOOKMARK" or obj.key != self._key:
                 continue
@@ -134,7 +134,7 @@ class _ObjectState:
                 self._set(obj)
 
     def replace(self, items: ChunkedList[object], resource_version: str) -> None:
-        """Take the result of a list."""
+        """Process the result of a list."""
         found = (obj for obj in items.drain() if isinstance(obj, KubeObject) and obj.key == self._key)
         present = next(found, None)
         left_out, self._left_out = self._left_out, self.source.stats.decode_errors if self.source is not None else 0
@@ -144,7 +144,7 @@ class _ObjectState:
             self._set(present)
 
     def resync(self) -> None:
-        """Do nothing: the condition has been asked about the present state."""
+        """Do nothing, because the condition has been evaluated for the current state."""
 
     def _set(self, obj: KubeObject | None) -> None:
         before, self._present = self._present, obj
@@ -179,7 +179,7 @@ class _ObjectState:
             if inspect.isawaitable(answer):
                 _drop(answer)
                 raise TypeError(f"condition={self._condition!r} is asynchronous: pass a plain function")
-        except Exception as error:  # noqa: BLE001 - it is handed to the caller of wait_for
+        except Exception as error:  # noqa: BLE001 - passed to the caller of wait_for
             self.result.set_exception(error)
             return
         if answer:
@@ -188,7 +188,7 @@ class _ObjectState:
     # --- failures -----------------------------------------------------------------------------------------------
 
     def failed(self, reflector: Reflector, error: Exception) -> None:
-        """Take an error of a request; the second refusal in a row ends the wait."""
+        """Process an error of a request. The second consecutive refusal ends the wait."""
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return
         if reflector.health().consecutive_failures >= _ENOUGH:
@@ -197,7 +197,7 @@ class _ObjectState:
             self.result.set_exception(refused)
 
     def in_words(self) -> str:
-        """Return the state of the object, and the error that keeps it from being newer, if there is one."""
+        """Describe the state of the object, and the error that prevents a newer one, if any."""
         error = self.reflector.health().last_error if self.reflector is not None else None
         return self._stood() + (f"; {describe(error)}" if error is not None else "")
 
@@ -211,7 +211,7 @@ class _ObjectState:
         return f"it {describe_object(self._present)}"
 
     def close(self) -> None:
-        """Give the result up; an error that came as the wait ended counts as seen."""
+        """Discard the result. An error that occurred as the wait ended counts as retrieved."""
         if not self.result.cancel():
             self.result.exception()
 
@@ -227,7 +227,7 @@ _LONGEST = 120  # characters of a message
 
 
 def describe_object(obj: KubeObject | None) -> str:
-    """Return the state of an object as the end of a sentence: `is Pending, Ready=False (...), at resourceVersion 7`."""
+    """Describe an object's state, as the end of a sentence: `is Pending, Ready=False (...), at resourceVersion 7`."""
     if obj is None:
         return "is absent"
     return "is " + ", ".join(_parts(obj))

@@ -28,7 +28,7 @@ from kinformer.watching.stream_store import StreamStore
 __all__ = ["WatchStream", "following", "watch"]
 
 _EVENTS_A_TURN = 64  # events after which a reader that never suspends lets other tasks run
-_TOO_LARGE = 2  # answers that the server has not reached a version, after which it is taken not to exist
+_TOO_LARGE = 2  # "too large" responses after which a version is assumed not to exist
 
 
 def watch(
@@ -41,7 +41,7 @@ def watch(
     on_error: Callable[[WatchStream, Exception], object] | None = None,
     **options: Unpack[ReflectorKeywords],
 ) -> WatchStream:
-    """Return a stream of all changes of a resource, which keeps no object.
+    """Return a stream of all changes of a resource, without keeping any objects.
 
     ::
 
@@ -49,28 +49,28 @@ def watch(
             async for event in events:
                 print(event.type, event.key)
 
-    First the objects that exist, as ADDED, then every change, in the server's order; nothing is folded. The reflector
-    of an informer follows the server. After a 410, or a restart that lost history, it lists, and the stream tells the
-    difference, deletes included: it keeps the uid and resourceVersion of each object, about 100 bytes, and no object.
-    So a DELETED that a list has found has None as its `object`. (kube-rs, kube-runtime/src/watcher.rs, keeps nothing,
-    and starts over instead.)
+    The stream yields the existing objects as ADDED, then every change, in the server's order, without folding. A
+    reflector follows the server, as in an informer. After a 410, or a restart that lost history, it lists, and the
+    stream yields the difference, including deletes. For this it keeps the uid and resourceVersion of each object,
+    about 100 bytes, but no objects. So a DELETED detected by a list has None as its `object`. (kube-rs,
+    kube-runtime/src/watcher.rs, keeps nothing, and starts over instead.)
 
     Args:
         list_watch: The source, such as a `ListWatch`.
-        initial: False to be told of changes alone, from the first list on. The list is made nonetheless, for the
-            versions, and its objects are dropped as they come.
-        resource_version: A version of an earlier stream (`events.resource_version`) to resume from: every change since
-            is told, and not the objects that exist. A version that the server does not have any more raises
-            ExpiredError from the iteration, since deletes may have been missed: begin without one then.
-        queue_size: The number of events that may wait for the reader. Above that no more is read from the server, until
-            half of them are read; events that arrived together are taken as a whole.
-        name: For the log and errors; default: the name of the source.
+        initial: False to get only changes after the first list. The list is still made, for the versions, and its
+            objects are dropped as they arrive.
+        resource_version: A version of an earlier stream (`events.resource_version`) to resume from. The stream then
+            yields every change since, but not the existing objects. If the server no longer has that version, the
+            iteration raises ExpiredError, because deletes may have been missed. Start without a version in that case.
+        queue_size: The number of events that may wait for the reader. Beyond that, no more are read from the server
+            until half of them have been read. Events that arrive together are accepted as a whole.
+        name: The name for the log and errors. By default, the name of the source.
         on_error: Called as `on_error(stream, error)` for each error that ends a request or a stream, before the
-            reflector recovers from it. If it raises, the iteration raises that.
+            reflector recovers. If it raises, the iteration raises that exception.
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
 
     Raises:
-        ConfigError: An option is invalid; the text names it.
+        ConfigError: An option is invalid. The message names it.
     """
     return WatchStream(
         list_watch,
@@ -84,11 +84,11 @@ def watch(
 
 
 class WatchStream:
-    """An async context manager and iterator over `StreamEvent`s; made by `watch`.
+    """An async context manager and iterator over `StreamEvent`s. Created by `watch`.
 
-    It follows the server from entering until leaving. A cancelled `anext` loses nothing: an event is taken only in the
-    step in which it is returned. One task may read at a time. The iteration ends when the stream is left, and raises
-    the error that ended the reflector, if there is one. Leaving drops the events that have not been read.
+    It follows the server from entry until exit. A cancelled `anext` loses nothing, because an event is taken in the
+    same step in which it is returned. Only one task may read at a time. The iteration ends on exit, and raises the
+    error that ended the reflector, if any. Exiting drops unread events.
     """
 
     def __init__(
@@ -130,40 +130,41 @@ class WatchStream:
     def __repr__(self) -> str:
         return f"<WatchStream {self.name}>"
 
-    # --- what it says of itself -------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def resource_version(self) -> str:
-        """The version up to which all changes have been read; "" before the last of the initial objects.
+        """The version up to which all changes have been read, or "" before the last initial object.
 
-        Keep it after an event has been handled: a stream that is resumed from it tells what came after.
+        Store it after handling an event. A stream resumed from it yields all later changes.
         """
         return self._store.position
 
     @property
     def has_synced(self) -> bool:
-        """True once the last of the objects that existed has been read."""
+        """True once the last initial object has been read."""
         return self._store.initial_read
 
     @property
     def objects(self) -> int:
-        """The number of objects that the resource has, as far as it was followed."""
+        """The number of objects of the resource, as far as known."""
         return self._store.objects
 
     @property
     def pending(self) -> int:
-        """The number of events that wait to be read; the difference of a list counts as one."""
+        """The number of unread events. The difference of a list counts as one."""
         return len(self._store)
 
     def health(self) -> InformerHealth:
-        """Return the health at this moment, that is, how well the stream follows the server."""
+        """Return the current health, that is, how well the stream follows the server."""
         return self._reflector.health()
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- lifecycle
+    # -------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self._stack is not None:
-            raise RuntimeError(f"stream {self.name} was entered before; make a new one")
+            raise RuntimeError(f"stream {self.name} was entered before; create a new one")
         self._stack = ShieldedExitStack()
         self._running = await self._stack.enter_async_context(following(self._reflector))
         self._running.add_done_callback(lambda _: self._store.end())
@@ -197,7 +198,7 @@ class WatchStream:
                 if found is not None:  # PAUSE
                     await asyncio.sleep(0)
                 elif self._running.done():
-                    self._running.result()  # raises what ended it
+                    self._running.result()  # raises the error that ended it
                     break
                 else:
                     await self._store.wait()
@@ -208,10 +209,10 @@ class WatchStream:
     # --- the reflector ----------------------------------------------------------------------------------------------
 
     async def _resumption(self) -> Resumption:
-        """Learn the versions of all objects from a list, and resume from the version that the program kept.
+        """Get the versions of all objects from a list, and resume from the program's stored version.
 
-        The list is not older than that version. Changes that the watch tells up to the version of the list are in the
-        list already, and are told nonetheless.
+        The list is not older than that version. Changes in the watch up to the version of the list are already in the
+        list, but are still reported.
         """
         run = ListRun(
             self._source,
@@ -247,8 +248,8 @@ def _checked(resource_version: str | None) -> str:
 
 @asynccontextmanager
 async def following(reflector: Reflector) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a reflector in a task, which ends with the body; if it ends before, its exception is the reason."""
-    with unfenced():  # it only reads, and a leader's body may have started it
+    """Run a reflector in a task that ends with the body. If it ends before, its exception is the reason."""
+    with unfenced():  # it only reads, and may run in a leader's body
         task = asyncio.get_running_loop().create_task(reflector.run(), name=f"kinformer reflector of {reflector.name}")
     try:
         yield task

@@ -1,4 +1,4 @@
-"""The store behind a stream: turns what a reflector writes into events, and keeps no object that has been read."""
+"""The store of a stream: converts a reflector's writes to events, and keeps no objects that have been read."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _TYPES: dict[str, Literal["ADDED", "UPDATED", "DELETED"]] = {
 
 
 class _Mark(NamedTuple):
-    """A place between two events: the version that is reached there, or the end of the initial objects."""
+    """A position between two events: the version reached there, or the end of the initial objects."""
 
     version: str
     synced: bool
 
 
 class StreamStore:
-    """Turns lists and events into the events of a stream.
+    """Converts lists and events to the events of a stream.
 
     Args:
-        size: The number of events that may wait for the reader. The reflector does not read on before half of them
-            have been read, nor while the difference of a list is being read.
-        tell_initial: False if the reader is not told of the objects that exist.
-        position: The version that the reader has been told up to, "" for none.
+        size: The number of events that may wait for the reader. The reflector then pauses until half of them have been
+            read. It also pauses while the difference of a list is being read.
+        tell_initial: False to omit events for the existing objects.
+        position: The version up to which changes were reported before, or "" for none.
 
     Attributes:
-        told: The uid and version of each object, as the reader has been told, or is about to be.
-        position: The version up to which the reader has read; "" before the initial objects.
+        told: The uid and version of each object, as already or soon reported to the reader.
+        position: The version up to which the reader has read, or "" before the initial objects.
         initial_read: True once the reader has read all initial objects.
-        catch_up: The version up to which the events of the watch tell what `told` has already; "" for none. It is that
-            of the list from which a stream that was resumed has learned the versions.
+        catch_up: The version up to which `told` already includes the watch's events, or "" for none. It is the version
+            of the list that a resumed stream has made.
     """
 
     known = None
@@ -64,14 +64,14 @@ class StreamStore:
         self._listed = False  # True once a list is complete
         self._queue: deque[tuple[StreamEvent, str] | _Mark | Iterator[StreamEvent | None]] = deque()
         self._differs = False  # True while the difference of a list is in the queue
-        self._objects = 0  # that are in the list whose difference is being read
+        self._objects = 0  # number of objects in the list whose difference is being read
         self._readers = WaiterQueue()
         self._writers = WaiterQueue()
 
-    # --- the reflector's side -------------------------------------------------------------------------------------
+    # --- writing (reflector) --------------------------------------------------------------------------------------
 
     def is_full(self) -> bool:
-        """True if the reflector has to wait for the reader."""
+        """True if the reflector must wait for the reader."""
         return self._differs or len(self._queue) >= self._size
 
     async def room(self) -> None:
@@ -80,15 +80,15 @@ class StreamStore:
             await self._writers.wait()
 
     def sink(self) -> _Sink:
-        """Return the sink of a list that begins now."""
+        """Return the sink for a new list."""
         if not (self._listed or self._tells):
-            self.told = VersionIndex()  # all of it is of a list that was given up
+            self.told = VersionIndex()  # its content is from an abandoned list
         if self._listed or len(self.told):
             self.told.begin_marking()
         return _Sink(self)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        """Take events of a watch."""
+        """Process events of a watch."""
         ordered = bool(events) and resource_version_of(events[-1].object) == resource_version
         for kind, obj in events:
             version = resource_version_of(obj) if ordered else ""
@@ -107,7 +107,7 @@ class StreamStore:
         self._readers.wake()
 
     def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
-        """Take a complete list: the result of a sink, or all objects there are."""
+        """Process a complete list: the result of a sink, or all objects."""
         if not isinstance(items, Listed):
             sink = self.sink()
             for obj in items.drain():
@@ -125,12 +125,12 @@ class StreamStore:
 
     def unresumable(self, reason: str) -> ExpiredError:
         """Return the error for a version that a stream cannot be resumed from."""
-        text = f"{reason}; the changes since resourceVersion {self._received} cannot be told: begin without one"
+        text = f"{reason}; changes since resourceVersion {self._received} are lost; start without a version"
         return ExpiredError(410, "Expired", text)
 
     @property
     def _received(self) -> str:
-        """The version up to which events have come; those of the last ones may wait for the reader."""
+        """The version up to which events have arrived. The last ones may not have been read yet."""
         for entry in reversed(self._queue):
             version = entry.version if isinstance(entry, _Mark) else entry[1] if isinstance(entry, tuple) else ""
             if version:
@@ -138,11 +138,11 @@ class StreamStore:
         return self.position
 
     def resync(self) -> None:
-        """Do nothing: there are no objects to replay."""
+        """Do nothing, because there are no objects to replay."""
 
     def _events(self, kind: str, obj: Any, version: str) -> tuple[StreamEvent, ...]:
         key = key_of(obj)
-        gone = type(obj) is UndecodableObject  # nothing is known of it but that its last state is not true any more
+        gone = type(obj) is UndecodableObject  # only known to have changed
         if self._is_catching_up(version):
             return (StreamEvent(_TYPES[kind], key, uid_of(obj), None if gone else view(obj)),)
         if kind != "DELETED":
@@ -164,10 +164,10 @@ class StreamStore:
         elif version or synced:
             self._queue.append(_Mark(version, synced))
 
-    # --- a list that comes in ---------------------------------------------------------------------------------------
+    # --- receiving a list -------------------------------------------------------------------------------------------
 
     def listed(self, sink: _Sink, obj: Any) -> None:
-        """Take an object of a list: told at once if it is of the first one, else kept if it has changed."""
+        """Process an object of a list. It is reported immediately in the first list, and otherwise kept if changed."""
         key, uid, version = key_of(obj), uid_of(obj), resource_version_of(obj)
         told = self.told
         if self._listed:
@@ -180,7 +180,7 @@ class StreamStore:
             return
         before = told.get(key)
         if before is not None and before.uid == uid and before.version != version and reaches(before.version, version):
-            told.mark(*before)  # the list is made again, by a server that is behind the one before
+            told.mark(*before)  # the list is repeated by a server that lags behind the previous one
         elif self._tells:
             self._queue.extend((event, "") for event in event_of(told, obj, initial=True))
             self._readers.wake()
@@ -188,8 +188,8 @@ class StreamStore:
             told.set(key, uid, version)
 
     def discarded(self, sink: _Sink, key: str, obj: Any) -> None:
-        """Take note that an object of a list is gone before the list is complete."""
-        if self._listed:  # the difference tells it
+        """Record that an object of a list was deleted before the list is complete."""
+        if self._listed:  # the difference reports it
             self.told.unmark(key)
             sink.changed.versions.pop(key)
             return
@@ -198,18 +198,18 @@ class StreamStore:
             self._queue.append((StreamEvent("DELETED", key, before.uid, view(obj)), ""))
             self._readers.wake()
 
-    # --- the reader's side ------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------------------
 
     @property
     def objects(self) -> int:
-        """The number of objects that the resource has."""
+        """The number of objects of the resource."""
         return self._objects if self._differs else len(self.told)
 
     def __len__(self) -> int:
         return sum(not isinstance(entry, _Mark) for entry in self._queue)
 
     def take(self) -> StreamEvent | object | None:
-        """Return the next event; None if there is none yet, `PAUSE` if other tasks should run first."""
+        """Return the next event, None if there is none yet, or `PAUSE` if other tasks should run first."""
         queue = self._queue
         while queue:
             entry = queue[0]
@@ -220,7 +220,7 @@ class StreamStore:
                 queue.popleft()
                 event, version = entry
                 self.position = version or self.position
-                if queue and isinstance(mark := queue[0], _Mark):  # the reader need not come back for it
+                if queue and isinstance(mark := queue[0], _Mark):  # passed together with the event
                     queue.popleft()
                     self._reach(mark)
                 self._read()
@@ -246,7 +246,7 @@ class StreamStore:
         await self._readers.wait()
 
     def end(self, *, drop: bool = False) -> None:
-        """Wake the reader, because nothing more will come; with `drop` what waits is not read any more."""
+        """Wake the reader, because no more events will follow. With `drop`, unread events are discarded."""
         if drop:
             self._queue.clear()
             self._differs = False
@@ -255,7 +255,7 @@ class StreamStore:
 
 
 class _Sink:
-    """The objects of one list, on their way into the store."""
+    """The sink for the objects of one list."""
 
     def __init__(self, store: StreamStore) -> None:
         self.changed = Listed()

@@ -1,4 +1,4 @@
-"""The uid and resourceVersion of many objects by their keys, in about 100 bytes for each."""
+"""An index of uid and resourceVersion by object key, which takes about 100 bytes per object."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 __all__ = ["Record", "VersionIndex"]
 
-# Bytes that UTF-8 never has, so they separate any texts.
+# Bytes that never occur in UTF-8, so they can separate any strings.
 _RECORD, _FIELD = b"\xff", b"\xfe"
-_LOAD = 6  # records in a bucket, on the average: more save little memory, and cost time
+_LOAD = 6  # average records per bucket. More would save little memory and cost time
 
 
 class Record(NamedTuple):
-    """The part of an object that is kept."""
+    """The stored part of an object."""
 
     key: str
     uid: str
@@ -21,26 +21,26 @@ class Record(NamedTuple):
 
 
 class VersionIndex:
-    """Records by key, packed: a dict of strings takes three times as much.
+    """Packed records by key. A dict of strings would take three times as much memory.
 
-    The records of a bucket follow one another in one bytes object, as text. Buckets are split one by one as records
-    come (linear hashing), so no insert pays for the growth of the whole.
+    The records of a bucket are concatenated in one bytes object. Buckets are split one by one as records are added
+    (linear hashing), so no insert pays for growing the whole index.
 
-    Between `begin_marking` and the end of `sweep` each record may have a mark: those without one go. So a list is
-    compared with the records as it comes in, without a second index beside them; a mark is a bit.
+    Between `begin_marking` and the end of `sweep`, each record may have a mark, which is one bit. `sweep` removes
+    records without a mark. So a list is compared with the records as it arrives, without a second index.
 
     Attributes:
-        marked: The number of records that are marked.
+        marked: The number of marked records.
     """
 
     __slots__ = ("_buckets", "_count", "_half", "_marks", "_split", "marked")
 
     def __init__(self) -> None:
         self._buckets: list[bytes] = [b""] * 8
-        self._marks: list[int] | None = None  # for each bucket a bit for each record, in their order
+        self._marks: list[int] | None = None  # for each bucket, a bit for each record, in order
         self.marked = 0
         self._count = 0
-        self._half = 8  # buckets when the present round of splits began; a power of two
+        self._half = 8  # buckets when the current round of splits began, a power of two
         self._split = 0  # the next bucket to split
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class VersionIndex:
         return None if start < 0 else _record(bucket[start + 1 : _end(bucket, start)])
 
     def has(self, key: str, uid: str, version: str) -> bool:
-        """True if this is the record of the key."""
+        """Return True if this is the record of the key."""
         bucket, record = self._buckets[self._number(key)], _packed(key, uid, version)
         start = bucket.find(record)
         return start >= 0 and _end(bucket, start) == start + len(record)
@@ -100,11 +100,11 @@ class VersionIndex:
         return self._marks is not None
 
     def begin_marking(self) -> None:
-        """Begin without a mark; those of a list that was given up are gone."""
+        """Start without marks. Marks of an abandoned list are dropped."""
         self._marks, self.marked = [0] * len(self._buckets), 0
 
     def mark(self, key: str, uid: str, version: str) -> bool:
-        """Mark the record of the key if it is this one; return True if it is."""
+        """Mark the record of the key and return True if it is this one, and otherwise return False."""
         number, record = self._number(key), _packed(key, uid, version)
         bucket = self._buckets[number]
         start = bucket.find(record)
@@ -114,16 +114,16 @@ class VersionIndex:
         return True
 
     def unmark(self, key: str) -> None:
-        """Take the mark from the record of a key, if it has one."""
+        """Remove the mark from the record of a key, if any."""
         number = self._number(key)
         start = self._buckets[number].find(_prefix(key))
         if start >= 0:
             self._unmark(number, start)
 
     def sweep(self) -> Iterator[list[Record]]:
-        """Remove the records without a mark, bucket by bucket, and return those of each; marking ends with the last.
+        """Remove the records without a mark, and yield them by bucket. Marking ends with the last bucket.
 
-        Nothing else may change the index meanwhile.
+        The index must not be changed otherwise in the meantime.
         """
         marks = self._marks
         assert marks is not None

@@ -85,7 +85,7 @@ class EntryDecoder:
         fast: Reads lines of a watch that look like earlier lines. `event` reads the others.
 
     Raises:
-        ConfigError: A path does not parse.
+        ConfigError: A path is invalid.
     """
 
     def __init__(self, *, keep_managed_fields: bool = False, fields: Sequence[str] | None = None) -> None:
@@ -236,7 +236,7 @@ class EntryDecoder:
         """Read the values of these paths with each object decoded from now on, in addition to earlier paths.
 
         Raises:
-            ConfigError: A path does not parse.
+            ConfigError: A path is invalid.
         """
         wanted = Documents((*self.fast.documents.paths, *paths))
         if wanted.paths != self.fast.documents.paths:

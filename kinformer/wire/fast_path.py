@@ -229,7 +229,7 @@ class FastPath:
         return self._read(data, start, ends, form, found)[0]
 
     def _read(self, data: bytes, start: int, ends: Iterable[int], form: _Form, found: list[Any]) -> tuple[int, int]:
-        """Read lines or items; returns how many, and the offset at which the next one begins.
+        """Read lines or items, and return their number and the offset of the next one.
 
         This is the hot path of watches and lists: the steps of `event` and `item`, written as one loop that reads the
         bytes in place. Bytes inside dropped managedFields are not validated, so garbage there, which `event` rejects,

@@ -34,7 +34,7 @@ class FieldLayout:
         fields: The requested paths. The identity of an object is always kept.
 
     Raises:
-        ConfigError: A path does not parse.
+        ConfigError: A path is invalid.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Work queues: hold keys for workers, one worker a key, with delays, priorities and backoff.
+"""Work queues: distribute keys to workers, one worker per key, with delays, priorities and backoff.
 
 May import: `_runtime` and the root modules.
 Reading order: work_queue, delaying_queue, rate_limiters.

@@ -1,6 +1,6 @@
-"""Work queues with delayed adds: `DelayingQueue` after a given time, `RateLimitingQueue` after a limiter's.
+"""Work queues with delayed adds: `DelayingQueue` with a given delay, `RateLimitingQueue` with a limiter's delay.
 
-`RateLimitingQueue` is here because a rate limited add is a delayed add whose delay a limiter chooses.
+`RateLimitingQueue` is here because a rate-limited add is a delayed add whose delay a limiter chooses.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kinformer.workqueue.work_queue import K, QueueStatistics, WorkQueue
 
 __all__ = ["DelayingQueue", "RateLimitingQueue"]
 
-_STALE = 64  # outdated entries that the heap may hold, in addition to as many as are current
+_STALE = 64  # outdated entries allowed in the heap, in addition to the number of current ones
 
 
 class DelayingQueue(WorkQueue[K]):
     """A `WorkQueue` with `add_after` (client-go, util/workqueue/delaying_queue.go).
 
     A key has one delayed add at a time, the earliest. It is independent of the key's plain adds, which neither hasten
-    nor cancel it. All delays of a queue share one timer; there is no task and no polling.
+    nor cancel it. All delays of a queue share one timer, without a task or polling.
 
     Args:
         name, metrics, ageing: See `WorkQueue`.
@@ -34,7 +34,7 @@ class DelayingQueue(WorkQueue[K]):
 
     def __init__(self, *, name: str | None = None, metrics: Metrics | None = None, ageing: float = 10.0) -> None:
         super().__init__(name=name, metrics=metrics, ageing=ageing)
-        self._delayed: dict[K, tuple[float, int]] = {}  # when, on the loop's clock, and the priority
+        self._delayed: dict[K, tuple[float, int]] = {}  # time on the loop's clock, and priority
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
@@ -43,22 +43,22 @@ class DelayingQueue(WorkQueue[K]):
         self._waits_for_delayed = False
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
-        """Add `key` after `delay` seconds; at once if that is 0 or less.
+        """Add `key` after `delay` seconds, or immediately if the delay is 0 or less.
 
-        Of two delays of a key the one that ends first counts, with the higher of the two priorities. Called after a
-        shutdown, it is ignored, except during a drain that waits for delayed keys. Called before there is a loop, the
-        delay is due once the queue is used inside one.
+        If a key has two delays, the one that ends first counts, with the higher of the two priorities. A call after a
+        shutdown is ignored, except during a drain that waits for delayed keys. If it is called before there is an
+        event loop, the delay is due once the queue is used inside one.
 
         Raises:
-            ValueError: `delay` is infinite or no number.
-            RuntimeError: The queue has been used inside a loop, and this call is made outside.
+            ValueError: `delay` is infinite or not a number.
+            RuntimeError: The queue has been used inside an event loop, and this call is outside.
         """
         if not math.isfinite(delay):
             raise ValueError(f"invalid delay in add_after({key!r}, {delay!r}): expected a finite number of seconds")
         if self._shutting_down and not self._waits_for_delayed:
             return
         if delay > 0 and self._has_loop:
-            asyncio.get_running_loop()  # raises before anything is noted
+            asyncio.get_running_loop()  # raises before anything is recorded
         self._retries += 1
         if self._exported is not None:
             self._exported.count_retry(1)
@@ -86,7 +86,7 @@ class DelayingQueue(WorkQueue[K]):
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # the first `add_after` or `get` inside a loop arms it
+            return  # the first `add_after` or `get` inside a loop starts it
         self._has_loop = True
         if self._timer is not None:
             self._timer.cancel()
@@ -94,7 +94,7 @@ class DelayingQueue(WorkQueue[K]):
         self._timer = loop.call_at(self._timer_at, self._enqueue_due)
 
     async def get(self) -> K:
-        """Take the next key; see `WorkQueue.get`."""
+        """Take the next key. See `WorkQueue.get`."""
         if not self._has_loop:
             self._has_loop = True
             if self._heap:
@@ -102,7 +102,7 @@ class DelayingQueue(WorkQueue[K]):
         return await super().get()
 
     def _enqueue_due(self, resume_budget: Callable[[], None] | None = None) -> None:
-        """Queue the keys that are due, in slices: a thousand keys that back off together come back together."""
+        """Queue the keys that are due, in slices, because thousands of keys may become due together."""
         self._timer, self._timer_at = None, math.inf
         if resume_budget is not None:
             resume_budget()
@@ -114,7 +114,7 @@ class DelayingQueue(WorkQueue[K]):
             when, _, key = heap[0]
             known = self._delayed.get(key)
             if known is None or known[0] != when:
-                heapq.heappop(heap)  # replaced by an earlier delay, or forgotten
+                heapq.heappop(heap)  # replaced by an earlier delay, or dropped
                 continue
             if when > now:
                 self._arm_timer()
@@ -130,22 +130,23 @@ class DelayingQueue(WorkQueue[K]):
     # --- shutting down --------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Ignore adds from now on, as `WorkQueue.shut_down`; delayed keys are forgotten, as in client-go."""
+        """Ignore adds from now on, like `WorkQueue.shut_down`. Delayed keys are dropped, as in client-go."""
         self._waits_for_delayed = False
         self._forget_delayed()
         super().shut_down()
 
     async def shut_down_with_drain(self, timeout: float | None = None, *, wait_for_delayed: bool = False) -> None:
-        """Shut down and drain, as `WorkQueue.shut_down_with_drain`; delayed keys are forgotten, or waited for.
+        """Shut down and drain, like `WorkQueue.shut_down_with_drain`. Delayed keys are dropped, or waited for.
 
         Args:
-            timeout: Seconds; None waits without limit.
-            wait_for_delayed: Wait until delayed keys are due, taken and done, including those that workers delay
-                meanwhile; with a key that always fails only the timeout ends this. False, because a delay may be hours.
+            timeout: Seconds, or None to wait forever.
+            wait_for_delayed: True to wait until delayed keys are due, taken and done, including keys that workers
+                delay in the meantime. With a key that always fails, only the timeout ends this. False by default,
+                because a delay may be hours.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed; with `wait_for_delayed`, keys that are still delayed are
-                forgotten.
+            TimeoutError: `timeout` seconds have passed. With `wait_for_delayed`, keys that are still delayed are
+                dropped.
         """
         self._waits_for_delayed = wait_for_delayed
         if not wait_for_delayed:
@@ -170,7 +171,7 @@ class DelayingQueue(WorkQueue[K]):
         return super()._has_ended() and not self._delayed
 
     def statistics(self) -> QueueStatistics:
-        """Return the figures of this moment; see `WorkQueue.statistics`."""
+        """Return the current figures. See `WorkQueue.statistics`."""
         return replace(super().statistics(), delayed=len(self._delayed))
 
 
@@ -189,11 +190,11 @@ class RateLimitingQueue(DelayingQueue[K]):
         finally:
             queue.done(key)
 
-    Both `forget` and `done` are needed: the first ends the count of failures, the second the work.
+    Both `forget` and `done` are needed: the first resets the count of failures, and the second ends the work.
 
     Args:
-        limiter: None takes client-go's for controllers, `default_rate_limiter`: 5 ms doubling to 1000 s for each key,
-            and 10 retries a second in all, with bursts of 100.
+        limiter: The rate limiter. None uses client-go's limiter for controllers, `default_rate_limiter`: 5 ms doubling
+            to 1000 s for each key, and 10 retries a second in total, with bursts of 100.
         name, metrics, ageing: See `WorkQueue`.
     """
 
@@ -209,11 +210,11 @@ class RateLimitingQueue(DelayingQueue[K]):
         self.limiter: RateLimiter[K] = default_rate_limiter() if limiter is None else limiter
 
     def add_rate_limited(self, key: K, *, priority: int = 0) -> None:
-        """Add `key` after the delay that its limiter chooses; counts one failure."""
+        """Add `key` after the delay chosen by the limiter, and count one failure."""
         self.add_after(key, self.limiter.when(key), priority=priority)
 
     def forget(self, key: K) -> None:
-        """Reset the failures of a key that has succeeded, or is given up, to 0. It still needs its `done`."""
+        """Reset the failures of a key that has succeeded or was given up. It still needs `done`."""
         self.limiter.forget(key)
 
     def num_requeues(self, key: K) -> int:

@@ -29,20 +29,20 @@ __all__ = [
     "default_rate_limiter",
 ]
 
-# Seconds without a failure after which a key is forgotten, or twice the longest delay if that is more. Without it, a
+# Seconds without a failure after which a key is forgotten, unless twice the longest delay is more. Without this, a
 # program that never calls `forget` would keep every key that ever failed.
 _FORGOTTEN_AFTER = 3600.0
 
 
 class RateLimiter(Protocol[K_contra]):
-    """The methods that a `RateLimitingQueue` calls, for programs that bring a limiter of their own."""
+    """The methods that a `RateLimitingQueue` calls. Implement them for a custom limiter."""
 
     def when(self, key: K_contra) -> float:
-        """Return the seconds that `key` has to wait; each call counts one more failure (or request) of the key."""
+        """Return the seconds that `key` has to wait. Each call counts one more failure (or request) of the key."""
         ...
 
     def forget(self, key: K_contra) -> None:
-        """Reset the count of a key that has succeeded, or is no longer of interest, to 0."""
+        """Reset the count of a key that has succeeded or is no longer of interest."""
         ...
 
     def num_requeues(self, key: K_contra) -> int:
@@ -51,7 +51,7 @@ class RateLimiter(Protocol[K_contra]):
 
 
 def _now() -> float:
-    # The clock of loops, even if none runs.
+    # The clock of event loops, even if none is running.
     try:
         return asyncio.get_running_loop().time()
     except RuntimeError:
@@ -59,17 +59,17 @@ def _now() -> float:
 
 
 class _FailureCounts:
-    """Failures by key; a key without a failure for `quiet` seconds is forgotten by itself."""
+    """Failures by key. A key without a failure for `quiet` seconds is forgotten automatically."""
 
     def __init__(self, quiet: float, now: Callable[[], float]) -> None:
         self._quiet = quiet
         self._now = now
-        self._counts: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()  # the longest unused first
+        self._counts: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()  # least recently used first
 
     def count_failure(self, key: Hashable) -> int:
-        """Count one more failure of `key`, and return how many there were before."""
+        """Count one more failure of `key`, and return the number before it."""
         now = self._now()
-        for _ in range(2):  # one more than this call can add, so that old keys go faster than new ones come
+        for _ in range(2):  # more than this call can add, so that old keys are removed faster than new ones are added
             oldest = next(iter(self._counts), None)
             if oldest is None or now - self._counts[oldest][1] <= self._quiet:
                 break
@@ -91,7 +91,7 @@ class _FailureCounts:
 
 
 class _FailureCountingLimiter:
-    """The two methods that limiters with a count of failures for each key share."""
+    """The common methods of limiters that count failures for each key."""
 
     def __init__(self, longest_delay: float, now: Callable[[], float]) -> None:
         self._failures = _FailureCounts(max(_FORGOTTEN_AFTER, 2 * longest_delay), now)
@@ -106,15 +106,16 @@ class _FailureCountingLimiter:
 
 
 class ExponentialFailureRateLimiter(_FailureCountingLimiter):
-    """``base * 2**n`` seconds after the n-th failure of a key, counted from 0, and never more than `maximum`.
+    """Waits ``base * 2**n`` seconds after the n-th failure of a key, counted from 0, up to `maximum`.
 
-    The failures of each key are counted separately, until `forget`; a key that is never forgotten this way is
-    forgotten when it has not failed for an hour, or for twice `maximum` if that is more.
+    The failures of each key are counted separately, until `forget`. A key is also forgotten when it has not failed for
+    an hour, or for twice `maximum` if that is more.
 
     Args:
-        base: Seconds after the first failure. 5 ms, as controllers have it in client-go: a conflict is over by then.
-        maximum: Seconds. 1000, as there.
-        now: The clock that measures the time without a failure; default: the running loop's.
+        base: Seconds after the first failure. 5 ms by default, as for client-go's controllers, because a conflict is
+            over by then.
+        maximum: Seconds. 1000 by default, as in client-go.
+        now: The clock that measures the time without a failure. By default, the running loop's clock.
 
     Raises:
         ConfigError: `base` is not positive, or `maximum` is infinite or below `base`.
@@ -130,7 +131,8 @@ class ExponentialFailureRateLimiter(_FailureCountingLimiter):
         super().__init__(maximum, now)
         self._base = base
         self._maximum = maximum
-        # From this many doublings on the delay is `maximum`; without a bound 2**n overflows after a thousand failures.
+        # From this many doublings on, the delay is `maximum`. Without a bound, 2**n overflows after a thousand
+        # failures.
         self._doublings = math.ceil(math.log2(maximum / base))
 
     def when(self, key: Hashable) -> float:
@@ -140,7 +142,7 @@ class ExponentialFailureRateLimiter(_FailureCountingLimiter):
 
 
 class FastSlowRateLimiter(_FailureCountingLimiter):
-    """`fast` seconds for the first `max_fast` failures of a key, `slow` seconds from then on.
+    """Waits `fast` seconds for the first `max_fast` failures of a key, and `slow` seconds from then on.
 
     Raises:
         ConfigError: `fast` or `slow` is not positive, or `max_fast` is negative.
@@ -161,14 +163,14 @@ class FastSlowRateLimiter(_FailureCountingLimiter):
 
 
 class BucketRateLimiter:
-    """All keys together at `rate` a second, with bursts of `burst`: a token bucket (golang.org/x/time/rate).
+    """Limits all keys together to `rate` a second, with bursts of `burst`: a token bucket (golang.org/x/time/rate).
 
     Each `when` takes a token, or reserves the next free one. Failures are not counted.
 
     Args:
         rate: Tokens a second.
-        burst: Tokens that the bucket holds at most.
-        now: The clock; default: the running loop's.
+        burst: The maximum number of tokens in the bucket.
+        now: The clock. By default, the running loop's.
 
     Raises:
         ConfigError: `rate` or `burst` is not positive.
@@ -183,7 +185,7 @@ class BucketRateLimiter:
         self._counted: float | None = None
 
     def when(self, key: Hashable) -> float:
-        """Return the seconds until the token that this call has taken or reserved."""
+        """Take or reserve a token, and return the seconds until it is available."""
         now = self._now()
         if self._counted is not None:
             self._tokens = min(float(self._burst), self._tokens + max(0.0, now - self._counted) * self._rate)
@@ -192,15 +194,15 @@ class BucketRateLimiter:
         return max(0.0, -self._tokens / self._rate)
 
     def forget(self, key: Hashable) -> None:
-        """Do nothing: tokens do not belong to a key."""
+        """Do nothing, because tokens do not belong to a key."""
 
     def num_requeues(self, key: Hashable) -> int:
-        """Return 0: failures are not counted."""
+        """Return 0, because failures are not counted."""
         return 0
 
 
 class MaxOfRateLimiter(Generic[K_contra]):
-    """The longest delay of several limiters; each of them counts every failure.
+    """Uses the longest delay of several limiters, each of which counts every failure.
 
     Raises:
         ConfigError: No limiter was given.
@@ -228,7 +230,7 @@ class MaxOfRateLimiter(Generic[K_contra]):
 def default_rate_limiter() -> RateLimiter:
     """Return client-go's limiter for controllers.
 
-    It waits 5 ms, doubling to 1000 s, for each key, and lets 10 retries a second pass in all, with bursts of 100.
+    It waits 5 ms, doubling to 1000 s, for each key, and allows 10 retries a second in total, with bursts of 100.
     """
     return MaxOfRateLimiter(ExponentialFailureRateLimiter(0.005, 1000.0), BucketRateLimiter(10.0, 100))
 

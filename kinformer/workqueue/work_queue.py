@@ -1,9 +1,9 @@
-"""The work queue: each waiting key once, and never one key with two workers.
+"""The work queue: each key waits at most once, and is never processed by two workers.
 
-A key is in one of three places. *Waiting*: it will be handed out. *Processing*: a worker has it. *Added again*: a
-worker has it, and it was added meanwhile, so it waits again once that worker is done. Hence any number of adds of a
-waiting key are one run, any number of adds during a run are exactly one more run, and no key is ever with two workers
-(client-go, util/workqueue/queue.go).
+A key is in one of three states. *Waiting*: it will be handed out. *Processing*: a worker has it. *Added again*: a
+worker has it, and it was added in the meantime, so it waits again once that worker is done. Hence any number of adds
+of a waiting key cause one run, any number of adds during a run cause exactly one more run, and two workers never
+process the same key (client-go, util/workqueue/queue.go).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["LOW_PRIORITY", "QueueStatistics", "WorkQueue"]
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""The priority of keys that no live change has asked for: the first list and resyncs. As in controller-runtime."""
+"""The priority of keys from the first list and from resyncs, as opposed to live changes. As in controller-runtime."""
 
-# While a key of a lower priority has waited longer than `ageing`, every fourth key is taken from there: the backlog of
-# a start makes progress, and a live change waits for one more key at most.
+# While a key of a lower priority has waited longer than `ageing`, every fourth key is taken from there. So the initial
+# backlog makes progress, and a live change waits for at most one more key.
 _OVERDUE_TURN = 4
 
-# Seconds: twelve buckets from 10 ns, each ten times the last (component-base, metrics/prometheus/workqueue).
+# Seconds: twelve buckets from 10 ns, each ten times the previous one (component-base, metrics/prometheus/workqueue).
 _BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
 
 
@@ -39,13 +39,13 @@ class QueueStatistics:
     """The figures of a queue at one moment.
 
     Attributes:
-        depth: Keys that wait and could be taken now.
-        processing: Keys that workers have.
+        depth: Keys that are waiting and could be taken now.
+        processing: Keys being processed by workers.
         delayed: Keys whose delay has not passed.
-        adds: Adds so far, without those of a key that was already waiting.
+        adds: Adds so far, except for adds of a key that was already waiting.
         retries: Delayed adds so far.
-        unfinished_work: Sum of the seconds for which the keys in process have been with their workers.
-        longest_running: Seconds for which the longest of them has been with its worker.
+        unfinished_work: Total seconds for which the keys in process have been with their workers.
+        longest_running: Seconds for which the oldest of them has been with its worker.
     """
 
     depth: int
@@ -58,7 +58,7 @@ class QueueStatistics:
 
 
 class _Exported:
-    """The metrics of a queue: names, texts and buckets of component-base, metrics/prometheus/workqueue/metrics.go."""
+    """The metrics of a queue, as in component-base (metrics/prometheus/workqueue/metrics.go)."""
 
     def __init__(self, metrics: Metrics, name: str, queue: WorkQueue[Any]) -> None:
         labels = {"name": name}
@@ -85,14 +85,14 @@ class _Exported:
         ]
 
     def close(self) -> None:
-        """Export the gauges no longer."""
+        """Stop exporting the gauges."""
         for close in self._gauges:
             close()
         self._gauges.clear()
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys for workers: first in, first out, each key waiting once, never one key with two workers.
+    """A FIFO queue of keys for workers. Each key waits at most once, and is never processed by two workers.
 
     ::
 
@@ -102,17 +102,17 @@ class WorkQueue(Generic[K]):
         finally:
             queue.done(key)
 
-    Everything except `get` and the drain is a plain function. A queue belongs to one event loop, but can be made and
+    Everything except `get` and the drain is synchronous. A queue belongs to one event loop, but can be created and
     filled without one. It starts no task.
 
     Args:
-        name: The label of its metrics, and its name in errors.
-        metrics: A sink; without one, or without a name, nothing is exported.
-        ageing: Seconds that a key of lower priority waits behind others before it gets turns of its own. 10: longer
-            than a burst of live changes, and short enough for people to wait.
+        name: Its name in metrics and errors.
+        metrics: A sink. Without a sink or a name, nothing is exported.
+        ageing: Seconds that a key of lower priority waits behind others before it is taken regularly. 10 by default,
+            which is longer than a burst of live changes, but short enough for people to wait.
 
     Raises:
-        ConfigError: `ageing` is negative or no number.
+        ConfigError: `ageing` is negative or not a number.
     """
 
     def __init__(self, *, name: str | None = None, metrics: Metrics | None = None, ageing: float = 10.0) -> None:
@@ -121,7 +121,7 @@ class WorkQueue(Generic[K]):
         self.name = name
         self._ageing = ageing
         # Waiting keys of priority 0, and when they were added. An OrderedDict, because taking from the front of a dict
-        # gets slower with each key taken. Other priorities have a dict here only while they hold a key.
+        # gets slower with each key taken. Other priorities have an entry only while they have keys.
         self._ready: OrderedDict[K, float] = OrderedDict()
         self._prioritized: dict[int, OrderedDict[K, float]] = {}
         self._processing: dict[K, float] = {}
@@ -139,15 +139,15 @@ class WorkQueue(Generic[K]):
     # --- adding -----------------------------------------------------------------------------------------
 
     def add(self, key: K, *, priority: int = 0) -> None:
-        """Queue `key` for the next free worker; if a worker has it now, once more after that worker is done.
+        """Queue `key` for the next free worker. If a worker has it now, it is queued again after that worker is done.
 
-        A key that already waits keeps its place; with a higher priority than before it moves to the end of that
-        priority. Ignored once the queue is shutting down.
+        A waiting key keeps its place. If the priority is higher than before, it moves to the end of that priority.
+        Ignored once the queue is shutting down.
 
         Args:
             key: Any hashable value.
-            priority: Higher is taken first; within one priority the order is first in, first out. `LOW_PRIORITY` is
-                for keys that no live change has asked for.
+            priority: Higher is taken first. Within one priority, the order is first in, first out. `LOW_PRIORITY` is
+                for keys from the first list or from resyncs.
         """
         if not self._shutting_down:
             self._enqueue(key, priority)
@@ -174,7 +174,7 @@ class WorkQueue(Generic[K]):
             self._exported.count_add(1)
 
     def _insert_waiting(self, key: K, priority: int, added: float) -> bool:
-        """Return True if the key is newly waiting; False if it waited already, and at most moved up."""
+        """Return True if the key is newly waiting, or False if it was already waiting (and may have moved up)."""
         held = self._priority_of_waiting(key)
         if held is not None:
             if priority <= held:
@@ -203,11 +203,11 @@ class WorkQueue(Generic[K]):
     # --- taking -----------------------------------------------------------------------------------------
 
     async def get(self) -> K:
-        """Take the next key; it belongs to this worker until `done`.
+        """Take the next key, which belongs to this worker until `done`.
 
-        Safe under cancellation: a key is taken in the very step in which it is returned, so a `get` that is cancelled,
-        or whose timeout passes, has taken none, and another waiting `get` is woken in its place. Does not suspend while
-        keys wait.
+        Safe under cancellation: a key is taken in the same step in which it is returned, so a `get` that is cancelled
+        or times out has taken none, and another waiting `get` is woken instead. Does not suspend while keys are
+        waiting.
 
         Raises:
             StoppedError: The queue is shut down and empty.
@@ -244,11 +244,11 @@ class WorkQueue(Generic[K]):
         return key, self._remove_waiting(key, chosen)
 
     def priority(self, key: K) -> int:
-        """Return the priority at which a key in process was taken, for a retry that should be no more urgent."""
+        """Return the priority at which a key in process was taken, so that a retry is not more urgent."""
         return self._taken_at.get(key, 0)
 
     def done(self, key: K) -> None:
-        """Finish the work on `key`; it waits again if it was added meanwhile.
+        """Finish the work on `key`. It waits again if it was added in the meantime.
 
         Does nothing for a key that no worker has.
         """
@@ -269,7 +269,7 @@ class WorkQueue(Generic[K]):
         return len(self._ready) + sum(map(len, self._prioritized.values()))
 
     def __bool__(self) -> bool:
-        return True  # an empty queue is a queue
+        return True  # an empty queue is truthy
 
     def __contains__(self, key: object) -> bool:
         return key in self._ready or any(key in waiting for waiting in self._prioritized.values())
@@ -278,19 +278,19 @@ class WorkQueue(Generic[K]):
 
     @property
     def shutting_down(self) -> bool:
-        """True if adds are ignored because the queue is shutting down, or has shut down."""
+        """True if adds are ignored because the queue is shutting down or has shut down."""
         return self._shutting_down
 
     def shut_down(self) -> None:
-        """Ignore adds from now on. Waiting keys are still handed out; then every `get` raises StoppedError."""
+        """Ignore adds from now on. Waiting keys are still handed out, and then every `get` raises StoppedError."""
         self._shutting_down = True
         self._after_shut_down()
 
     def clear(self) -> list[K]:
-        """Remove all waiting keys and return them in the order in which they would have come.
+        """Remove all waiting keys, and return them in the order in which they would have been taken.
 
-        Keys in process are not touched. For an end without a drain: the next start finds its work by reading the
-        cluster.
+        Keys in process are not affected. For stopping without a drain, because the next start finds its work by
+        reading the cluster.
         """
         keys: list[K] = []
         for priority in sorted({0, *self._prioritized}, reverse=True):
@@ -303,11 +303,11 @@ class WorkQueue(Generic[K]):
     async def shut_down_with_drain(self, timeout: float | None = None) -> None:
         """Ignore adds from now on, and wait until every waiting key has been taken and every taken key is done.
 
-        (client-go waits for the keys in process only, and leaves waiting keys behind.) Workers have to go on meanwhile.
+        (client-go only waits for keys in process, and abandons waiting keys.) Workers must continue in the meantime.
         The queue stays shut down however the wait ends.
 
         Args:
-            timeout: Seconds; None waits without limit.
+            timeout: Seconds, or None to wait forever.
 
         Raises:
             TimeoutError: `timeout` seconds have passed.
@@ -330,7 +330,7 @@ class WorkQueue(Generic[K]):
             raise TimeoutError(f"work queue{self._label()} has not drained after {timeout:g} s: {left}") from None
 
     def _has_ended(self) -> bool:
-        """Return True if no key waits, and none will."""
+        """Return True if no key is waiting, and none will be."""
         return self._shutting_down and not self._ready and not self._prioritized
 
     def _after_shut_down(self) -> None:
@@ -349,7 +349,7 @@ class WorkQueue(Generic[K]):
     # --- figures ------------------------------------------------------------------------------------------
 
     def statistics(self) -> QueueStatistics:
-        """Return the figures of this moment; ages are counted on the loop's clock."""
+        """Return the current figures. Ages are measured on the loop's clock."""
         now = self._now()
         return QueueStatistics(
             depth=len(self),
@@ -362,8 +362,8 @@ class WorkQueue(Generic[K]):
         )
 
     def _first_now(self) -> float:
-        # Outside a loop the queue counts on the clock that loops use; from its first use inside one, on that loop's.
-        # The usual loop reads that very clock, one Python call further away.
+        # Outside a loop, the queue uses the clock that event loops use. From its first use inside a loop, it uses that
+        # loop's clock, which usually is the same clock behind one more Python call.
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

@@ -103,6 +103,6 @@ async def test_a_plugin_is_ended_though_more_of_its_output_waits_than_is_read_at
 async def test_a_token_that_is_no_text_is_refused(tmp_path: Path, token: object) -> None:
     (tmp_path / "status").write_text(json.dumps({"token": token}))
     config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, PLUGIN))
-    with pytest.raises(ConfigError, match=r"users\[u\]\.user\.exec\.command: .* not text"):
+    with pytest.raises(ConfigError, match=r"users\[u\]\.user\.exec\.command: .* not a string"):
         async with Client.from_kubeconfig(config):
             pytest.fail("entered")

@@ -183,7 +183,7 @@ async def test_a_stream_is_resumed_with_what_happened_until_the_server_has_forgo
             assert reader.found_gone == 0
         await own_server.restart()  # its watch cache begins anew
         async with watch(ListWatch(client, CONFIGMAPS), resource_version=version, backoff=IMPATIENT) as events:
-            with pytest.raises(ExpiredError, match=f"since resourceVersion {version} cannot be told"):
+            with pytest.raises(ExpiredError, match=f"since resourceVersion {version} are lost"):
                 async with asyncio.timeout(40):
                     await anext(events)
 

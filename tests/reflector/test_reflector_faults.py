@@ -551,7 +551,7 @@ async def test_who_may_not_ask_for_the_tip_watches_on(error: APIError, caplog: p
             assert source.versions("watch") == ["7", "7", "7"]
             assert reflector.health().live
     assert [record.message for record in caplog.records if "rollback" in record.message] == [
-        f"v1/pods: the server refused to give its version, so a rollback cannot be noticed: {error}"
+        f"v1/pods: the server refused to return its version, so rollbacks cannot be detected: {error}"
     ]
 
 

@@ -112,5 +112,5 @@ async def _listening(host: str, port: int, *, tls: bool) -> AsyncIterator[APISer
 def _parse(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if not (name and number.isascii() and number.isdecimal()):
-        raise UsageError(f"--objects takes RESOURCE=COUNT, as in pods=1000, not {text!r}")
+        raise UsageError(f"invalid --objects {text!r}: expected RESOURCE=COUNT, as in pods=1000")
     return name, int(number)

@@ -189,7 +189,7 @@ def changes(board: TheBoard, resource: str, key: str) -> Response:
 def _found(informer: SharedInformer, key: str) -> KubeObject:
     found: KubeObject | None = informer.indexer.get_by_key(key)
     if found is None:
-        raise HTTPException(404, f"there is no {key} among {informer.name}")
+        raise HTTPException(404, f"{informer.name} has no object {key}")
     return found
 
 

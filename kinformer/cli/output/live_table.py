@@ -123,7 +123,8 @@ class LiveTable:
         """Draw the whole screen.
 
         Args:
-            width, height: The size of the terminal in cells. informers: The name and the health of each informer.
+            width, height: The size of the terminal in cells.
+            informers: The name and the health of each informer.
         """
         now = self._clock()
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:

@@ -15,7 +15,7 @@ __all__ = ["log_kept_back", "log_to_stderr"]
 
 @contextmanager
 def log_to_stderr() -> Iterator[None]:
-    """Write the warnings of kinformer to stderr while the context is open, except those of reflectors."""
+    """Write kinformer's warnings to stderr while the context is open, except for warnings of reflectors."""
     with _logging_to(logging.StreamHandler(sys.stderr)):
         yield
 

@@ -47,7 +47,7 @@ Edit = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
-_RANDOM = 5  # characters appended to a generateName, which is cut to this length (apiserver/pkg/storage/names)
+_RANDOM = 5  # characters appended to a generateName, which is cut to make room (apiserver/pkg/storage/names)
 _PREFIX = 63 - _RANDOM
 
 

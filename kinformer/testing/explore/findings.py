@@ -25,7 +25,7 @@ class Finding:
 
     Attributes:
         rule: Its name, as used in `explore(ignore=...)`.
-        text: What happened.
+        text: A description.
         objects: The objects concerned, as "resource namespace/name".
         error: The exception, if any.
     """

@@ -517,9 +517,7 @@ async def test_the_error_of_a_resumed_stream_comes_behind_what_it_has_told_and_o
         await asyncio.sleep(60)  # the failure has come; the events before it wait
         assert events.health().state == "stopped"
         assert names(*await read(events, 2)) == ["~b", "~b"]
-        with pytest.raises(
-            ExpiredError, match="old; changes since resourceVersion 7 are lost; start without"
-        ):
+        with pytest.raises(ExpiredError, match="old; changes since resourceVersion 7 are lost; start without"):
             await read(events, 1)
         assert events.resource_version == "7"
     watches = [[[modified("b", 6), modified("a", 9)], ConnectError("cut")], ExpiredError(410, "Expired", "old"), [HANG]]

@@ -1,7 +1,7 @@
-"""Controllers: turn changes of informers into reconciles of keys; with the helpers that operators need for writing.
+"""Controllers: turn the changes of informers into reconciles of keys. Includes helpers for the writes of operators.
 
 May import: `informer`, `workqueue` and below.
-Reading order: controller, options, sources, run, own_writes; then the helpers applier, finalizers, status and
+Reading order: controller, options, sources, run, own_writes, then the helpers applier, finalizers, status and
 event_recorder.
 """
 

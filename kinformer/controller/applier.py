@@ -1,7 +1,7 @@
-"""Server-side apply: writes a wanted state, and skips the request if the server has it already.
+"""Server-side apply: writes a wanted state, and skips the request if the server already has it.
 
 An entry of `metadata.managedFields` holds a tree of the fields that its manager has applied: `f:name` is a field,
-`k:{...}` an item of a list by its keys, `v:...` a value of a set, `i:0` an item by its index, `.` the value itself; a
+`k:{...}` a list item with these keys, `v:...` a value in a set, `i:0` an item at an index, and `.` the value itself. A
 leaf covers everything below it (structured-merge-diff, fieldpath/serialize.go).
 """
 
@@ -30,7 +30,7 @@ _decode_step = msgspec.json.Decoder().decode
 
 
 def owned_fields(document: Mapping[str, Json], manager: str) -> FieldTree | None:
-    """Return the tree of the fields that `manager` owns by applying them; None if the object has none."""
+    """Return the tree of the fields that `manager` owns by applying them, or None if there is none."""
     metadata = document.get("metadata")
     entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
     for entry in entries if isinstance(entries, list) else ():
@@ -47,7 +47,7 @@ def _field_tree(tree: dict[str, Json]) -> FieldTree:
 
 
 def projection(tree: FieldTree, value: Json) -> Json:
-    """Return the values of the fields of `tree`: equal for two states if and only if no such field differs."""
+    """Return the values of the fields in `tree`, equal for two states if and only if no such field differs."""
     if not tree:
         return value
     result: dict[str, Json] = {}
@@ -58,7 +58,7 @@ def projection(tree: FieldTree, value: Json) -> Json:
 
 
 def _values_at(step: str, value: Json) -> tuple[()] | tuple[Json]:
-    """Return the value to which a step of a tree leads, or nothing if there is none."""
+    """Return the value to which a step of a tree leads, in a tuple that is empty if there is none."""
     kind, _, name = step.partition(":")
     if kind == "f":
         return (value[name],) if isinstance(value, dict) and name in value else ()
@@ -75,8 +75,8 @@ def _values_at(step: str, value: Json) -> tuple[()] | tuple[Json]:
     return (value[wanted],) if kind == "i" and wanted < len(value) else ()
 
 
-_APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is YAML, too
-_SPARE = 1000  # remembered objects, beyond twice those in the cache, before those that are gone are forgotten
+_APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is valid YAML
+_SPARE = 1000  # with this many remembered objects more than twice the cache, deleted ones are forgotten
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_tree: Callable[[bytes], FieldTree] = msgspec.json.Decoder().decode
@@ -84,14 +84,14 @@ _decode_tree: Callable[[bytes], FieldTree] = msgspec.json.Decoder().decode
 
 @dataclass(slots=True)
 class _Applied:
-    """The state of an object that was applied last, and the server's answer."""
+    """The last state applied to an object, and the server's response."""
 
     uid: str
-    version: int  # of the answer, or of the latest state that was found to have no drift
+    version: int  # of the response, or of the latest state without drift
     wanted: bytes  # digest of the applied document
-    tree: bytes  # the fields that are ours, as JSON
+    tree: bytes  # our own fields, as JSON
     state: bytes  # digest of their values
-    answer: KubeObject | None  # until the cache has it
+    answer: KubeObject | None  # None once the cache has it
 
 
 class Applier:
@@ -102,23 +102,22 @@ class Applier:
         applier = Applier(client, "apps/v1/deployments", deployments, field_manager="foo-operator")
         deployment = await applier.apply(deployment_for(foo), owner=foo)
 
-    The first `apply` of an object makes a request, which changes nothing on the server if nothing differs. The answer
-    tells which fields are our own, and which values the server has given them (defaults; `1000m` becomes `1`). From
-    then on a request is made only if the wanted state changes, if the object is gone, or if another client has changed
-    one of these fields; the fields of others do not matter. A cache that has not seen the last apply is not mistaken
-    for drift.
+    The first `apply` of an object makes a request, which changes nothing on the server if nothing differs. The response
+    shows which fields are owned, and the values that the server gave them (defaults, or `1` for `1000m`). After that, a
+    request is made only if the wanted state changes, the object is gone, or another client has changed an owned field.
+    Other fields do not matter. A cache that has not seen the last apply is not mistaken for drift.
 
     Args:
-        client: An entered one.
-        resource: `"apps/v1/deployments"`.
-        informer: One that follows the resource, with whole objects: with metadata_only, or with fields that leave out
-            applied ones, everything looks like drift.
-        field_manager: The name of the controller. Never change it: fields of the old name would not be given up.
-        force: Take fields over from other managers. True, as the documentation of server-side apply recommends for
-            controllers: they cannot resolve a conflict, and would retry forever.
+        client: An entered client.
+        resource: The resource, such as `"apps/v1/deployments"`.
+        informer: An informer of the resource with whole objects. With metadata_only, or with `fields` that omit applied
+            ones, everything looks like drift.
+        field_manager: The name of the controller. Never change it: fields owned by the old name would not be given up.
+        force: Take over fields from other managers. True by default, as the documentation of server-side apply
+            recommends for controllers: they cannot resolve a conflict, and would retry forever.
 
     Raises:
-        ConfigError: `field_manager` is empty or too long, or `resource` is not a resource.
+        ConfigError: `field_manager` is empty or longer than 128 characters, or `resource` is invalid.
 
     Attributes:
         requests: Requests made so far.
@@ -144,21 +143,22 @@ class Applier:
         self.requests = 0
 
     async def apply(self, wanted: Mapping[str, object], *, owner: KubeObject | None = None) -> KubeObject:
-        """Bring the fields of an object to their values in `wanted`; fields that an earlier one had are given up.
+        """Set the fields of an object to their values in `wanted`.
 
         Args:
             wanted: The whole state that this controller wants: apiVersion, kind, metadata.name, and its fields. A field
-                that is left out this time is given up, and removed if no other manager owns it.
-            owner: Gets a controller reference; see `owned_by`.
+                that was applied before and is now omitted is given up, and removed if no other manager owns it.
+            owner: The object to which the controller reference points. See `owned_by`.
 
         Returns:
-            The server's answer, or the object in the cache if no request was needed.
+            The server's response. If no request was needed, the cached object, or the last response if the cache has
+            not received it yet.
 
         Raises:
-            ConflictError: With `force=False`: another manager owns a field with another value.
+            ConflictError: Another manager owns a field with another value (only with `force=False`).
             KeyFuncError: `wanted` has no name.
-            ValueError: `owner` cannot own it.
-            APIError, ConnectError: As `Client.request`.
+            ValueError: `owner` cannot own the object.
+            APIError, ConnectError: As in `Client.request`.
         """
         document = dict(wanted) if owner is None else owned_by(wanted, owner)
         key = meta_namespace_key(document)
@@ -167,11 +167,11 @@ class Applier:
         return known if known is not None else await self._send(key, document, digest)
 
     def forget(self, key: str) -> None:
-        """Have the next `apply` of this key make a request, whatever the cache says."""
+        """Forget the state of a key, so that the next `apply` makes a request whatever the cache holds."""
         self._applied.pop(key, None)
 
     def _object_without_drift(self, key: str, digest: bytes) -> KubeObject | None:
-        """Return the object if it is known to be in the wanted state."""
+        """Return the object if it is known to be in the wanted state, or None."""
         applied = self._applied.get(key)
         if applied is None or applied.wanted != digest:
             return None
@@ -179,7 +179,7 @@ class Applier:
         version = version_or_zero(cached.resource_version) if cached is not None else 0
         if applied.answer is not None and version < applied.version:
             if cached is None and self._version_seen() >= applied.version:
-                return None  # the cache has seen it come and go
+                return None  # the cache has seen its creation and deletion
             return applied.answer
         applied.answer = None
         if cached is None or cached.uid != applied.uid:
@@ -201,7 +201,7 @@ class Applier:
         tree = owned_fields(state, self._manager)
         version = version_or_zero(answer.resource_version)
         if tree is not None and version:
-            # Without them (a proxy that drops managedFields, a store of another kind) every apply is a request.
+            # Otherwise (a proxy that drops managedFields, an unusual store) every apply is a request.
             self._applied[key] = _Applied(
                 answer.uid, version, digest, _encode(tree), _digest(projection(tree, state)), answer
             )

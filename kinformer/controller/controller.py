@@ -1,4 +1,4 @@
-"""The controller: turns changes of objects into calls of a reconcile function, one at a time for each object."""
+"""The controller: turns changes of objects into calls of a reconcile function, one call at a time per object."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ class Controller:
         controller = Controller(reconcile, workers=4).for_(foos).owns(deployments, "Foo")
         await controller.run()
 
-    The promises: a key is never reconciled twice at once; any number of changes during a reconcile are one more run
-    after it; the first list and resyncs wait behind live changes; a key that fails waits longer each time; and a key is
-    not reconciled again before the caches have seen its own writes (at most 10 s; see `Request.wrote`).
+    The guarantees: A key is never reconciled twice at once. Any number of changes during a reconcile cause one more run
+    after it. The first list and resyncs wait behind live changes. A key that keeps failing waits longer each time. A
+    key is not reconciled again before the caches have seen its own writes (at most 10 s, see `Request.wrote`).
     (controller-runtime, pkg/internal/controller/controller.go)
 
     Args:
         reconcile: A coroutine function of a `Request`, which returns None or a `Result`. If it raises, the error is
             logged, and the key is retried after the limiter's delay, or after the server's `Retry-After` if that is
             longer. TerminalError is not retried.
-        workers: Reconciles that may run at once, for different keys; 1, because that is right for a program that was
-            not written with more in mind.
-        rate_limiter: Chooses how long a key that failed waits; None: 5 ms, doubling to 1000 s, each key by itself.
-        timeout: Seconds for one reconcile, which is then cancelled and counts as failed; None: no limit.
-        shutdown_timeout: Seconds that reconciles under way have to end when `run` is cancelled; then they are
-            cancelled; 5.
-        name: For the log and the metrics; None: the name of the reconcile function. Two controllers need two names.
-        metrics: A sink; None: nothing is exported.
+        workers: The maximum number of reconciles running at once, each for another key. 1 by default, which is safe
+            for code that was not written for concurrency.
+        rate_limiter: Chooses the delay before a failed key is retried. By default 5 ms, doubling to 1000 s, per key.
+        timeout: Seconds for one reconcile, which is then cancelled and counts as failed. None (the default) sets no
+            limit.
+        shutdown_timeout: Seconds that running reconciles have to end when `run` is cancelled, before they are cancelled
+            too. 5 by default.
+        name: The name in logs and metrics, which must be unique. By default, the name of the reconcile function.
+        metrics: A sink. None exports nothing.
         debounce: Seconds for which a trigger waits for more triggers of the same key, counted from the first one, so
-            that a key that changes all the time is not put off forever; 0: triggers do not wait.
+            that a key that changes constantly is not delayed forever. 0 by default: no wait.
 
     Raises:
-        ConfigError: An option that cannot work; the text names it.
+        ConfigError: An option is invalid. The message names it.
         TypeError: `reconcile` cannot be called with a request.
     """
 
@@ -78,7 +79,7 @@ class Controller:
         self._sources: list[ControllerSource] = []
         self._main: Collection | None = None
         self._run: ControllerRun | None = None
-        self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
+        self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that outlived their run
 
     # --- sources ------------------------------------------------------------------------------------------
 
@@ -86,13 +87,13 @@ class Controller:
         """Reconcile the objects of this informer: each change of an object triggers its key.
 
         Args:
-            informer: Of the resource that the controller is for, or a derived collection; one for each controller.
-            predicate: Chooses the events that count; see `kinformer.controller.predicates`. None: all.
+            informer: The informer of the controller's main resource, or a derived collection. Each controller has one.
+            predicate: Chooses the events that trigger. None is all of them. See `kinformer.controller.predicates`.
 
         Raises:
-            ConfigError: The controller is for another informer already.
+            ConfigError: The controller already has a main informer.
             RuntimeError: The controller is running.
-            TypeError: A function cannot be called with the arguments that it will get.
+            TypeError: `predicate` cannot be called with an event.
         """
         if self._main is not None:
             raise ConfigError(f"controller {self.name} is for {self._main.name} already; use watches() for others")
@@ -101,17 +102,17 @@ class Controller:
         return self
 
     def owns(self, informer: Collection, owner_kind: str, predicate: EventFilter | None = None) -> Self:
-        """Reconcile the owner of these objects when one changes: the owner whose reference has `controller: true`.
+        """Reconcile the owner of an object when the object changes: the owner whose reference has `controller: true`.
 
         Args:
-            informer: Of the owned resource; metadata_only is enough for it.
+            informer: The informer of the owned resource. It may be metadata_only.
             owner_kind: `"Deployment"`, or `"apps/Deployment"` if several groups have that kind.
-            predicate: Chooses the events that count; None: all.
+            predicate: Chooses the events that trigger. None is all of them.
 
         Raises:
-            ConfigError: `owner_kind` is not a kind.
+            ConfigError: `owner_kind` is not a valid kind.
             RuntimeError: The controller is running.
-            TypeError: A function cannot be called with the arguments that it will get.
+            TypeError: `predicate` cannot be called with an event.
         """
         mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
         return self._add_source(ControllerSource(informer, mapper, predicate))
@@ -120,15 +121,16 @@ class Controller:
         """Reconcile the keys that `mapper` returns for an object of this informer when that object changes.
 
         Args:
-            informer: Of any resource, or a derived collection.
-            mapper: An object to keys (`"namespace/name"`) or Requests, plain or a coroutine function; called with both
-                states of an update. If the controller is for a union too, a key that names no cluster is of the same
-                one as the object. An error that it raises is logged and counted, and that event triggers nothing.
-            predicate: Chooses the events that count; None: all.
+            informer: An informer of any resource, or a derived collection.
+            mapper: A plain or coroutine function that maps an object to keys (`"namespace/name"`) or Requests. For an
+                update it is called with both states. If this informer and the main one are unions, a key without a
+                cluster gets the object's cluster. If it raises, the error is logged and counted, and the event triggers
+                nothing.
+            predicate: Chooses the events that trigger. None is all of them.
 
         Raises:
             RuntimeError: The controller is running.
-            TypeError: A function cannot be called with the arguments that it will get.
+            TypeError: `mapper` cannot be called with an object, or `predicate` with an event.
         """
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
@@ -157,16 +159,16 @@ class Controller:
     async def run(self) -> None:
         """Reconcile until cancelled.
 
-        Waits until all objects that the informers hold at first have been queued; then reconciles begin. A cancelled
-        `run` takes no new key, gives the running reconciles `shutdown_timeout` seconds, cancels each of them once, and
-        gives it 1 s for its `finally`; a second cancellation meanwhile cancels them at once. Within
-        `LeaderElector.leading()` no reconcile starts once the lead is lost, and none is waited for. It can run again;
-        the key of a reconcile that ignored its cancellation, and still goes on, then waits for its end.
+        Reconciles begin when all objects that the informers held at first have been queued. A cancelled `run` takes no
+        new key, gives running reconciles `shutdown_timeout` seconds, cancels each of them once, and gives it 1 s for
+        its `finally`. A second cancellation meanwhile cancels them at once. Within `LeaderElector.leading()`, no
+        reconcile starts once the lead is lost, and none is waited for. A controller can run again. If a reconcile has
+        ignored its cancellation and is still running, its key then waits for it to end.
 
         Raises:
-            ConfigError: It has no source.
-            RuntimeError: It is running.
-            StoppedError: One of its informers was left; if that crashed, the error that it crashed with.
+            ConfigError: The controller has no source.
+            RuntimeError: The controller is running.
+            StoppedError: One of its informers was exited. If the informer crashed, its error is raised instead.
             LeadershipLostError: The lead was lost.
         """
         if self._run is not None:
@@ -184,14 +186,14 @@ class Controller:
             self._abandoned = run.abandoned
 
     def trigger(self, request: str | Request) -> None:
-        """Reconcile a key for a reason of the program's own: a webhook, a timer, a change outside the cluster.
+        """Reconcile a key for the program's own reason: a webhook, a timer, a change outside the cluster.
 
         Args:
             request: A key, or a Request.
 
         Raises:
             RuntimeError: The controller is not running.
-            ValueError: A key with more than one slash.
+            ValueError: The key has more than one slash (more than two with a union), or a part of the Request has one.
         """
         if self._run is None:
             raise RuntimeError(f"controller {self.name} is not running; trigger it after run() has begun")
@@ -200,11 +202,11 @@ class Controller:
 
     @property
     def synced(self) -> bool:
-        """True if reconciles have begun: the queue holds, or has held, all objects that existed at first."""
+        """True if reconciles have begun: all objects that existed at first have been queued."""
         return self._run is not None and self._run.synced
 
     def statistics(self) -> ControllerStatistics:
-        """Return the figures of this moment."""
+        """Return the current figures."""
         run, counts = self._run, self._metrics.counts
         return ControllerStatistics(
             running=run is not None,
@@ -222,11 +224,11 @@ class Controller:
         )
 
     def not_ready_reason(self) -> str | None:
-        """Return None: a controller that does not run may be waiting for the lead. See `ManagedController`."""
+        """Return None: a controller that is not running may be waiting for the lead. See `ManagedController`."""
         return None
 
     def status_sections(self) -> Mapping[str, Mapping[str, object]]:
-        """Return no sections: its statistics say everything. See `ManagedController`."""
+        """Return no sections, because the statistics are complete. See `ManagedController`."""
         return {}
 
     def __repr__(self) -> str:

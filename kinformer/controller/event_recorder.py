@@ -1,4 +1,4 @@
-"""Kubernetes Events: messages of a controller about an object (`kubectl describe`, `kubectl events`)."""
+"""Kubernetes Events: a controller's messages about an object (`kubectl describe`, `kubectl events`)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ log = get_logger("kinformer.events")
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 _ATTEMPTS = 12  # client-go, tools/events/event_broadcaster.go
-_PAUSE = 10.0  # seconds between them; the first is random, so that a restarted server does not receive all at once
-_SERIES_CHECK = 60.0  # seconds between two checks for series that are over
-_MAX_NOTE = 1024  # bytes; and characters of the other texts: pkg/apis/core/validation/events.go
-_MAX_WORD = 128
+_PAUSE = 10.0  # seconds between attempts. The first pause is random, to spread the load on a restarted server
+_SERIES_CHECK = 60.0  # seconds between two checks for ended series
+_MAX_NOTE = 1024  # bytes (pkg/apis/core/validation/events.go)
+_MAX_WORD = 128  # characters (the same file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class EventRecorderStatistics:
     """The counts of a recorder so far.
 
     Attributes:
-        recorded: Calls of `record`.
+        recorded: Valid calls of `record`.
         sent: Requests that the server accepted.
-        folded: Calls that became part of a series that the server knows.
-        dropped: Events that are lost: too many about one object, a full queue, or refused by the server.
+        folded: Calls that became part of a series, without a request of their own.
+        dropped: Lost events: too many about one object, a full queue, or not accepted by the server.
     """
 
     recorded: int
@@ -64,7 +64,7 @@ class EventRecorderStatistics:
 
 
 class _EventDocument(TypedDict):
-    """An Event as it is sent (api/events/v1/types.go)."""
+    """An Event in JSON (api/events/v1/types.go)."""
 
     apiVersion: str
     kind: str
@@ -87,7 +87,7 @@ class _Job(NamedTuple):
 
 
 class EventRecorder:
-    """Records Events about objects, without ever making the caller wait.
+    """Records Events about objects, and never blocks the caller.
 
     ::
 
@@ -95,21 +95,22 @@ class EventRecorder:
             events.record(foo, "Scaled", f"to {replicas} replicas")
             events.record(foo, "NoSuchImage", str(error), type="Warning")
 
-    Events are for people: they may be folded or lost, so nothing may depend on one. A repeat (equal except for its
+    Events are for people. They may be merged or lost, so nothing may depend on one. A repeat (equal except for its
     note) within 6 minutes of the last becomes part of a series: the server receives the second one, then an update
-    every half hour and at the end. About one object 25 different events are sent at once, then one in 5 minutes. If the
-    server does not answer, an event is sent 12 times in about 2 minutes. (client-go, tools/events and tools/record.)
+    every half hour and at the end. For each object, 25 different events are sent at once, then one every 5 minutes. If
+    the server does not answer, an event is sent 12 times in about 2 minutes. (client-go, tools/events and tools/record)
 
     Args:
-        client: An entered one.
-        controller: The name of the reporter: with a domain, at most 128 characters.
-        instance: Names one of its processes; None: the host's name, which is the pod's.
-        queue_size: Events that wait for the server; a full queue drops new ones. 1000, as in client-go.
-        shutdown_timeout: Seconds that leaving may take to send waiting events; 2.
-        clock: Its `wall` is written into the events, its `loop` times the series.
+        client: An entered client.
+        controller: The name of the reporter, with a domain, at most 128 characters.
+        instance: The name of this process. By default, the host name, which is the pod's name.
+        queue_size: The maximum number of events waiting for the server. A full queue drops new ones. 1000 by default,
+            as in client-go.
+        shutdown_timeout: Seconds for sending the waiting events on exit. 2 by default.
+        clock: Its `wall` is written into the events, and its `loop` times the series.
 
     Raises:
-        ConfigError: A name that the server would not accept.
+        ConfigError: A name is empty or longer than 128 characters.
     """
 
     def __init__(
@@ -176,22 +177,22 @@ class EventRecorder:
         note: str = "",
         *,
         action: str | None = None,
-        type: str = "Normal",  # noqa: A002 - the field's word
+        type: str = "Normal",  # noqa: A002 - the name of the field
         related: ApiObject | None = None,
     ) -> bool:
-        """Record an event. Returns at once, with True if it will be sent, now or as part of a series.
+        """Record an event, without blocking. Returns True if it will be sent, now or as part of a series.
 
         Args:
-            regarding: The object that it is about: a KubeObject, a dict or a model, with apiVersion and kind.
-            reason: Why, as one word in CamelCase.
-            note: For people; cut after 1024 bytes. Bytes that are not UTF-8, as in names of files, become a `?`.
-            action: The action taken, as one word; None: the reason.
+            regarding: The object of the event: a KubeObject, a dict or a model, with apiVersion and kind.
+            reason: The reason, as one word in CamelCase.
+            note: The message for people, cut after 1024 bytes. Invalid UTF-8, as in file names, becomes a `?`.
+            action: The action taken, as one word. By default, the reason.
             type: `"Normal"` or `"Warning"`.
-            related: Another object that the event has to do with.
+            related: Another object involved in the event.
 
         Raises:
-            ValueError: A reason, action or type that the server would not accept, or an object without a kind.
-            KeyFuncError: `regarding` is not an object.
+            ValueError: The server would not accept a reason, action or type, or an object has no kind.
+            KeyFuncError: `regarding` or `related` is not an object.
         """
         note = _utf8(note)[:_MAX_NOTE].decode(errors="ignore")
         reason, action = (_utf8(word).decode() for word in (reason, reason if action is None else action))
@@ -229,7 +230,7 @@ class EventRecorder:
         return EventRecorderStatistics(counts["recorded"], counts["sent"], counts["folded"], counts["dropped"])
 
     def _drop(self, count: int, why: str) -> bool:
-        """Count events that are lost, and return False."""
+        """Count lost events, and return False."""
         if count:
             self._counts["dropped"] += count
             log.debug("%d events of %s dropped: %s", count, self._controller, why, reason="events_dropped")
@@ -239,11 +240,11 @@ class EventRecorder:
         self, about: ObjectReference, other: ObjectReference | None, reason: str, action: str, kind: str, note: str
     ) -> _EventDocument:
         self._number += 1
-        # A name that no other process makes: the object's, the time, and a number of our own.
+        # A unique name: the object's name, the time, and a counter.
         suffix = f".{int(self._clock.wall() * 1e6):x}{self._number % 0xFFFF:04x}"
         name = about.name[: 253 - len(suffix)].rstrip(".-")
         if not DNS_SUBDOMAIN.fullmatch(name):
-            name = str(uuid.uuid4())  # RBAC's names may be "system:node"; an Event's may not
+            name = str(uuid.uuid4())  # a name in RBAC may be "system:node", but not an Event's
         document: _EventDocument = {
             "apiVersion": _EVENTS.api_version,
             "kind": "Event",
@@ -284,8 +285,8 @@ class EventRecorder:
     async def _send_queue(self) -> None:
         while self._queue:
             await self._deliver(self._queue[0])
-            self._queue.popleft()  # only now, so that an event that is cut off by the end counts as dropped
-            self._queue_due_series()  # here too: under load the queue is never empty
+            self._queue.popleft()  # only now, so that an event interrupted by the exit counts as dropped
+            self._queue_due_series()  # here too, because under load the queue is never empty
 
     def _queue_due_series(self) -> None:
         now = self._clock.loop()
@@ -301,7 +302,7 @@ class EventRecorder:
             }
 
     async def _deliver(self, job: _Job) -> None:
-        """Send an event, or give it up; never raises an error of the network or the server."""
+        """Send an event, or give it up. Never raises an error of the network or the server."""
         known = job.occurrences
         for attempt in range(_ATTEMPTS):
             if known.sent_count == known.count:
@@ -311,10 +312,10 @@ class EventRecorder:
                 self._counts["sent"] += 1
                 return
             except NotFoundError as error:
-                if known.place is None:  # no such namespace
+                if known.place is None:  # the namespace does not exist
                     self._give_up(job, error)
                     return
-                known.place = None  # the Event of the series is gone: send a new one
+                known.place = None  # the series' Event is gone, so create a new one
                 job = job._replace(document=self._renamed(job.document))
             except (ConnectError, ServerError, TooManyRequestsError) as error:
                 if attempt == _ATTEMPTS - 1:
@@ -322,7 +323,7 @@ class EventRecorder:
                     return
                 pause = _PAUSE * random.random() if attempt == 0 else _PAUSE
                 await asyncio.sleep(max(pause, min(getattr(error, "retry_after", None) or 0.0, RETRY_AFTER_CAP)))
-            except (KinformerError, UnicodeError) as error:  # the latter: a name of an object that is not UTF-8
+            except (KinformerError, UnicodeError) as error:  # UnicodeError: an object's name is not UTF-8
                 self._give_up(job, error)
                 return
 
@@ -354,9 +355,8 @@ class EventRecorder:
             except AlreadyExistsError:
                 if not is_retry:
                     raise
-                count = (
-                    known.sent_count or 1
-                )  # an earlier attempt arrived but its answer did not; its count may be lower
+                # An earlier attempt arrived, but its response was lost. Its count may have been lower.
+                count = known.sent_count or 1
             known.place = (namespace, name)
         else:
             await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series}, retries=0)
@@ -364,7 +364,7 @@ class EventRecorder:
 
 
 def _utf8(text: str) -> bytes:
-    # `str` of an error can hold half a surrogate pair, which neither JSON nor a log can.
+    # `str` of an error can contain half a surrogate pair, which JSON and logs cannot.
     return text.encode(errors="replace")
 
 

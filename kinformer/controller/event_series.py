@@ -1,4 +1,4 @@
-"""Decides which Kubernetes Events the server receives: repeats become a series, and floods are cut off."""
+"""Filters for Kubernetes Events: repeats become a series, and floods are limited."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 __all__ = ["EventSeries", "Occurrences", "TokenBuckets"]
 
 # client-go, tools/events/event_broadcaster.go
-FINISH_AFTER = 360.0  # seconds without a repeat, after which a series is over
-HEARTBEAT = 1800.0  # seconds between two updates of a series that goes on
+FINISH_AFTER = 360.0  # seconds without a repeat, after which a series has ended
+HEARTBEAT = 1800.0  # seconds between two updates of an ongoing series
 
 # client-go, tools/record/events_cache.go: the spam filter
 _KEYS = 4096
@@ -20,14 +20,14 @@ _REFILL = 300.0  # seconds for one more token
 
 @dataclass(slots=True)
 class Occurrences:
-    """One kind of event about one object.
+    """The occurrences of one event about one object.
 
     Attributes:
         count: Occurrences so far.
-        last: The time of the last one.
-        sent_count: The count that the server knows, 0 for none.
-        sent_at: The time when that was sent.
-        place: Namespace and name of the Event, once it exists.
+        last: The time of the last occurrence.
+        sent_count: The count last sent to the server, or 0.
+        sent_at: The time at which it was sent.
+        place: The namespace and name of the Event, or None before it exists.
     """
 
     count: int
@@ -38,12 +38,12 @@ class Occurrences:
 
     @property
     def outdated(self) -> bool:
-        """True if the server knows the event, but not its last count."""
+        """True if the server has the event, but with an older count."""
         return self.count > self.sent_count > 0
 
 
 class EventSeries:
-    """Decides for each occurrence whether the server receives it at once, or later with others. Times in seconds."""
+    """Decides whether to send an occurrence at once, or later together with others. Times are in seconds."""
 
     def __init__(self) -> None:
         self._series: dict[Hashable, Occurrences] = {}
@@ -55,14 +55,14 @@ class EventSeries:
         return key in self._series
 
     def ended(self, key: Hashable, now: float) -> Occurrences | None:
-        """Return the series of this key if it is over and the server does not know that; `occurred` begins another."""
+        """Return the series of a key if it has ended and its last count is unsent. `occurred` then begins another."""
         known = self._series.get(key)
         return known if known is not None and known.outdated and now - known.last > FINISH_AFTER else None
 
     def occurred(self, key: Hashable, now: float) -> tuple[Occurrences, bool]:
-        """Count one occurrence; the second value is True if it is to be sent now.
+        """Count an occurrence, and return its series and True if it should be sent now.
 
-        The first one is sent, and the second one, which makes it a series.
+        The first occurrence is sent, and the second one, which makes it a series.
         """
         known = self._series.get(key)
         if known is None or now - known.last > FINISH_AFTER:
@@ -73,7 +73,7 @@ class EventSeries:
         return known, known.count == 2
 
     def due(self, now: float) -> Iterator[tuple[Hashable, Occurrences]]:
-        """Yield the series to be sent again: for a heartbeat, or because they are over (these are forgotten)."""
+        """Yield the series to send again, because a heartbeat is due or they have ended. Ended series are forgotten."""
         for key, known in list(self._series.items()):
             over = now - known.last > FINISH_AFTER
             if over:
@@ -82,25 +82,25 @@ class EventSeries:
                 yield key, known
 
     def unfinished(self) -> Iterator[tuple[Hashable, Occurrences]]:
-        """Yield the series whose last count the server does not know, for the end of the recorder."""
+        """Yield the series whose last count is unsent, for the end of the recorder."""
         for key, known in self._series.items():
             if known.outdated:
                 yield key, known
 
     def forget(self, key: Hashable, known: Occurrences) -> None:
-        """Forget a series that did not reach the server, so that its next occurrence counts as the first."""
+        """Forget a series that was not sent, so that its next occurrence counts as the first."""
         if self._series.get(key) is known:
             del self._series[key]
 
 
 class TokenBuckets:
-    """A token bucket for each of 4096 keys, the most recently used ones: 25 tokens at once, then one in 300 s."""
+    """Token buckets for the 4096 most recently used keys: each has 25 tokens, and gets another every 300 s."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, key: Hashable, now: float) -> bool:
-        """Take a token, and return True if there was one."""
+        """Take a token if there is one, and return True if so."""
         tokens, counted = self._buckets.pop(key, (float(_BURST), now))
         tokens = min(float(_BURST), tokens + max(0.0, now - counted) / _REFILL)
         taken = tokens >= 1.0

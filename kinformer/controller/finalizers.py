@@ -1,4 +1,4 @@
-"""Finalizers: keep an object until everything that belongs to it has been cleaned up."""
+"""Finalizers: keep an object until everything that belongs to it is cleaned up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Finalizer"]
 
-_READS = 3  # after a conflict; if it conflicts still, the controller's backoff takes over
+_READS = 3  # reads after a conflict, before it is left to the controller's backoff
 
 
 class Finalizer:
@@ -32,17 +32,17 @@ class Finalizer:
             foo = await finalizer.add(foo)        # before anything is made that needs the cleaning
             ...
 
-    No request is made if the object, as it is known, already is as it should be. Writes carry the uid and the
-    resourceVersion, so a list of finalizers that another client has changed meanwhile is never overwritten: it is read
-    again, three times at most (kube-rs, runtime/finalizer; controller-runtime, pkg/controller/controllerutil).
+    If the given object already has the wanted finalizers, no request is made. Writes carry the uid and resourceVersion,
+    so finalizers that another client has changed in the meantime are never overwritten. The object is then read again,
+    at most three times (kube-rs, runtime/finalizer, and controller-runtime, pkg/controller/controllerutil).
 
     Args:
-        client: An entered one.
-        resource: Of the objects.
-        name: With a domain: `"example.com/cleanup"`.
+        client: An entered client.
+        resource: The resource of the objects.
+        name: The name, with a domain, such as `"example.com/cleanup"`.
 
     Raises:
-        ConfigError: The name has no domain, or `resource` is not a resource.
+        ConfigError: The name has no domain, or `resource` is invalid.
     """
 
     def __init__(self, client: Client, resource: str | GroupVersionResource, name: str) -> None:
@@ -62,18 +62,18 @@ class Finalizer:
         An object that is being deleted is returned unchanged, because the server adds no finalizer to it.
 
         Raises:
-            NotFoundError: It is gone, or another object has its name.
-            ConflictError: Others keep changing it.
-            APIError, ConnectError: As `Client.request`.
+            NotFoundError: The object is gone, or another object has its name.
+            ConflictError: Other clients keep changing it.
+            APIError, ConnectError: As in `Client.request`.
         """
         return await self._change_finalizers(obj, self._finalizers_with)
 
     async def remove(self, obj: KubeObject) -> None:
-        """Remove the finalizer; an object that is gone causes no error.
+        """Remove the finalizer. Does nothing if the object is gone.
 
         Raises:
-            ConflictError: Others keep changing it.
-            APIError, ConnectError: As `Client.request`.
+            ConflictError: Other clients keep changing the object.
+            APIError, ConnectError: As in `Client.request`.
         """
         try:
             await self._change_finalizers(obj, self._finalizers_without)
@@ -91,7 +91,7 @@ class Finalizer:
         return [name for name in obj.path("metadata.finalizers", ()) if name != self.name]
 
     async def _change_finalizers(self, obj: KubeObject, wanted: Callable[[KubeObject], list[str] | None]) -> KubeObject:
-        """Write the list that `wanted` returns for the object, until it returns None because nothing is to change."""
+        """Write the finalizers that `wanted` returns for the object, unless it returns None for no change."""
         reads = 0
         while (finalizers := wanted(obj)) is not None:
             try:

@@ -1,4 +1,4 @@
-"""The protocol by which a manager runs a controller and reports on it, whatever kind of controller it is."""
+"""The protocol by which a manager runs any kind of controller and reports on it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["ManagedController", "health_as_json"]
 
 @runtime_checkable
 class ManagedController(Protocol):
-    """A controller that `Manager.add` takes: a `Controller`, or another class with these members."""
+    """A controller that `Manager.add` accepts: a `Controller`, or another class with these members."""
 
     @property
     def name(self) -> str:
-        """The name in the log, in metrics and in the answers to probes; unique within a manager."""
+        """The name in logs, metrics and responses to probes, unique within a manager."""
         ...
 
     @property
@@ -32,12 +32,12 @@ class ManagedController(Protocol):
 
     @property
     def runs_in_every_replica(self) -> bool:
-        """True if it runs whether or not this replica leads."""
+        """True if it runs even while this replica does not lead."""
         ...
 
     @property
     def own_informers(self) -> tuple[SharedInformer, ...]:
-        """The informers that `run` enters and leaves, so that no factory reports on them."""
+        """The informers that `run` enters and exits, on which no factory reports."""
         ...
 
     async def run(self) -> None:
@@ -45,19 +45,19 @@ class ManagedController(Protocol):
         ...
 
     def statistics(self) -> ControllerStatistics:
-        """Return the figures of this moment."""
+        """Return the current figures."""
         ...
 
     def not_ready_reason(self) -> str | None:
-        """Return why it is not ready, apart from its informers; None if nothing is wrong."""
+        """Return the reason why it is not ready (apart from its informers), or None if it is."""
         ...
 
     def status_sections(self) -> Mapping[str, Mapping[str, object]]:
-        """Return its own additions to `/statusz`, by the name of the section, as JSON can have them."""
+        """Return its additions to `/statusz`, by section name, as values for JSON."""
         ...
 
 
 def health_as_json(health: DataclassInstance) -> dict[str, object]:
-    """Return the fields of a health dataclass as JSON can have them: an error becomes one line of text."""
+    """Return the fields of a health dataclass as values for JSON. An error becomes a string of one line."""
     values = {field.name: getattr(health, field.name) for field in fields(health)}
     return {name: describe(value) if isinstance(value, BaseException) else value for name, value in values.items()}

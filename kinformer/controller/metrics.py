@@ -1,4 +1,4 @@
-"""The statistics and metrics of a controller, under the names that controller-runtime gave them."""
+"""The statistics and metrics of a controller, with controller-runtime's names."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatistics:
-    """The figures of a controller at one moment; the counts are of all its runs.
+    """The figures of a controller at one moment. The counts include earlier runs.
 
     Attributes:
-        running: True if `run()` is under way.
-        synced: True if the workers have started.
-        active: Reconciles under way.
-        reconciles: Ended reconciles by outcome: success, error, requeue_after, requeue (at once).
-        terminal_errors: The errors that were a TerminalError.
-        timeouts: The errors of reconciles that took longer than `timeout`.
-        source_errors: Events for which a predicate or a mapper raised; they triggered nothing.
-        own_write_waits: Times that a key waited until the cache had seen its own writes.
-        own_write_timeouts: The waits in which the cache did not see them in time.
-        caught_up_waits: Calls of `Request.caught_up` that had to wait.
-        caught_up_timeouts: Of these, those that waited in vain.
-        queue: The figures of the queue; None while the controller does not run.
+        running: True while `run()` is running.
+        synced: True if reconciles have begun.
+        active: Reconciles that are running.
+        reconciles: Finished reconciles by outcome: success, error, requeue_after, requeue (at once).
+        terminal_errors: Errors that were a TerminalError.
+        timeouts: Errors of reconciles that took longer than `timeout`.
+        source_errors: Events for which a predicate or mapper raised, and which triggered nothing.
+        own_write_waits: Times that a key waited for the caches to see its own writes, or for derived collections.
+        own_write_timeouts: Waits in which the caches did not see the writes in time.
+        caught_up_waits: Calls of `Request.caught_up` that had to wait for writes.
+        caught_up_timeouts: Calls of `Request.caught_up` that timed out.
+        queue: The figures of the queue, or None while the controller is not running.
     """
 
     running: bool
@@ -63,15 +63,15 @@ _COUNTERS = {
 
 
 class ControllerMetrics:
-    """Counts for `statistics()`, and for a sink if there is one.
+    """The counters for `statistics()` and, if there is one, for a sink.
 
     Args:
-        name: The controller's, the value of the label `controller`.
+        name: The name of the controller, used as the label `controller`.
         metrics: The sink, or None.
 
     Attributes:
-        outcomes: Ended reconciles by outcome.
-        counts: The other counts, by the name of the field of `ControllerStatistics`.
+        outcomes: Finished reconciles by outcome.
+        counts: The other counts, by field name of `ControllerStatistics`.
     """
 
     def __init__(self, name: str, metrics: Metrics | None) -> None:
@@ -95,7 +95,7 @@ class ControllerMetrics:
         )
 
     def open(self, workers: int, active: Callable[[], int]) -> None:
-        """Export the gauges of a run: the number of running reconciles, and its limit."""
+        """Export the gauges of a run: the number of running reconciles, and the maximum."""
         if self._metrics is None:
             return
         for name, text, read in (
@@ -105,19 +105,19 @@ class ControllerMetrics:
             self._close_gauges.append(self._metrics.gauge(f"controller_runtime_{name}", text, self._label, read))
 
     def close(self) -> None:
-        """Stop exporting the gauges: the run has ended."""
+        """Stop exporting the gauges, when the run has ended."""
         for close in self._close_gauges:
             close()
         self._close_gauges.clear()
 
     def count(self, name: str) -> None:
-        """Count one of what the field `name` of `ControllerStatistics` counts."""
+        """Add one to the field `name` of `ControllerStatistics`, or to "errors"."""
         self.counts[name] += 1
         if name in self._counters:
             self._counters[name](1)
 
     def reconcile_ended(self, outcome: str, seconds: float, error: str = "") -> None:
-        """Count a reconcile that has ended; `error` is "terminal_errors" or "timeouts" for such a one."""
+        """Count a finished reconcile. `error` is "terminal_errors" or "timeouts" if it failed in that way."""
         self.outcomes[outcome] += 1
         if self._observe_seconds is not None:
             self._observe_seconds(seconds)

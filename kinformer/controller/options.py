@@ -1,4 +1,4 @@
-"""The options of a controller: each with its meaning, unit and default, in one place."""
+"""The options of a controller: their types, defaults and validation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ControllerKeywords", "ControllerOptions"]
 
 
 class ControllerKeywords(TypedDict, total=False):
-    """The fields of `ControllerOptions`, for constructors that also take them one by one."""
+    """The fields of `ControllerOptions`, for constructors that take them as keyword arguments."""
 
     workers: int
     rate_limiter: RateLimiter[str] | None
@@ -29,7 +29,7 @@ class ControllerOptions:
     """The options of a `Controller`, which documents them.
 
     Raises:
-        ConfigError: A value that cannot work; the text names the option.
+        ConfigError: A value is invalid. The message names the option.
     """
 
     workers: int = 1

@@ -1,9 +1,9 @@
-"""Own writes: makes a key wait until the caches have seen its own writes, so that it never reads an older state.
+"""Own writes: a key waits until the caches have seen its own writes, so that it does not read an older state.
 
 A cache is behind the server. A reconcile that creates an object, and is triggered by another change before the cache
-has that object, would create it a second time. So a key is not reconciled while writes of it are pending, that is,
-until the informers have passed them (the idea of Kubernetes' own controllers since 1.36: KEP-5647; they skip the
-reconcile, this waits).
+has that object, would create it a second time. So a key is not reconciled until the informers have passed its pending
+writes, or 10 s have passed. (Kubernetes' own controllers do the same since 1.36, KEP-5647, but skip the reconcile
+instead of waiting.)
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ __all__ = ["WAIT_LIMIT", "OwnWrites"]
 
 log = get_logger("kinformer.controller")
 
-WAIT_LIMIT = 10.0  # seconds for which a key waits at most
+WAIT_LIMIT = 10.0  # seconds that a key waits at most
 
-_SWEEP_ABOVE = 64  # keys; above it, keys whose writes have all been seen are removed now and then, as they may not run
+_SWEEP_ABOVE = 64  # above this many keys, those without unseen writes are removed now and then, as they may never run
 
 
 class _PendingWrite(NamedTuple):
-    """A change that an informer should show: the object at `version` or later, or its end.
+    """A change that an informer should receive: the object at `version` or later, or its deletion.
 
     Attributes:
-        informer: The one that is to show it.
-        key, uid: Of the object.
-        version: The resourceVersion of the write; 0 if the answer had none, as that to a delete before 1.38.
-        outside: The write has put the object outside of the selector of the informer. It is seen if the cache does not
-            have it: then nothing is going to come. A cache that has it still is going to hear that it left.
-        ends: The write has taken the last finalizer of an object in deletion. The answer has the version from before,
-            and the cache is behind until the object is gone.
-        deletes: It is a delete, which is seen when the object is gone, marked, or its version has passed.
-        unheard: A delete of an object that the cache did not have, and may yet receive: only the version counts.
+        informer: The informer that should receive it.
+        key, uid: The key and uid of the object.
+        version: The resourceVersion of the write, or 0 if the response had none (a delete before Kubernetes 1.38).
+        outside: True if the written object does not match the informer's selector. If the cache does not have it, no
+            event will follow, so the write counts as seen. Otherwise a delete event will follow.
+        ends: True if the write removed the last finalizer of an object being deleted. The response has the version
+            before the deletion, and the cache is behind until the object is gone.
+        deletes: True for a delete, which is seen once the object is gone or marked, or its version has passed.
+        unheard: True for a delete of an object that the cache did not have and may still receive. Only the version
+            counts.
     """
 
     informer: SharedInformer
@@ -89,19 +90,20 @@ class _PendingWrite(NamedTuple):
 class OwnWrites:
     """The pending writes of one run of a controller, by the key of the request that made them.
 
-    A write is looked for in the informers whose client made it. One by another client of the program is looked for in
-    those of the request's cluster, and if there are several clusters, only in those with the same URL of the server.
+    A write is expected in the informers that use the client that made it. If there are none, it is expected in the
+    informers of the request's cluster with the same server URL. If there are none either, it is expected in all
+    informers of that cluster or, if keys have clusters, in those without a client.
 
     Args:
-        informers: Returns those of the controller, of one cluster or, for "", of all; writes to other resources do not
-            count.
-        clusters: Keys may begin with the name of a cluster.
+        informers: Returns the controller's informers of a cluster, or of all clusters for "". Writes to other resources
+            do not count.
+        clusters: True if keys may begin with the name of a cluster.
     """
 
     def __init__(self, informers: Callable[[str], Iterable[SharedInformer]], *, clusters: bool = False) -> None:
         self._informers = informers
         self._clusters = clusters
-        # Weak, because clusters come and go, and an informer has its whole cache.
+        # Weak, because clusters come and go, and an informer keeps its whole cache alive.
         self._kinds: WeakKeyDictionary[SharedInformer, tuple[str, str]] = WeakKeyDictionary()
         self._pending: dict[str, list[_PendingWrite]] = {}
         self._sweep_above = _SWEEP_ABOVE
@@ -131,10 +133,10 @@ class OwnWrites:
                 self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside, ends))
 
     def note_object(self, key: str, obj: ApiObject) -> None:
-        """Note an object that a program says it wrote, or the Status of a delete, in a reconcile of `key`.
+        """Note an object that was reported as written in a reconcile of `key`, or the Status of a delete.
 
         Raises:
-            TypeError: It is neither.
+            TypeError: `obj` is neither.
         """
         deletion = Deletion.of(obj)
         if deletion is not None:
@@ -162,17 +164,17 @@ class OwnWrites:
         self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
 
     def _of_cluster(self, key: str) -> list[SharedInformer]:
-        """Return the informers of the cluster of `key`, and those of no cluster."""
+        """Return the informers of the cluster of `key`, and those without a cluster."""
         cluster = key.partition("/")[0] if self._clusters and key.count("/") == 2 else ""
         return list(dict.fromkeys(self._informers(cluster)))
 
     def _showing(self, key: str, client: object, resource: tuple[str, str]) -> list[SharedInformer]:
-        """Return the informers of a resource that are to show a write of `key`; `client` is None if it is not known."""
+        """Return the informers of a resource that should receive a write of `key`. None is an unknown client."""
         reached = self._of_cluster(key) if client is None else self._reached_by(key, client)
         return [informer for informer in reached if _group_resource_of(informer) == resource]
 
     def _reached_by(self, key: str, client: object) -> list[SharedInformer]:
-        """Return the informers of the server that a client writes to, of all resources."""
+        """Return the informers of all resources on the server that a client writes to."""
         through = [
             informer for informer in dict.fromkeys(self._informers("")) if core_of(informer).source.client is client
         ]
@@ -199,7 +201,7 @@ class OwnWrites:
                 self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._pending))
 
     def is_behind(self, key: str) -> bool:
-        """Return True if a cache has not seen a write of `key`; forgets the writes that have been seen."""
+        """Return True if a cache has not seen a write of `key`. Forgets the writes that have been seen."""
         pending = self._pending.get(key)
         if pending is None:
             return False
@@ -211,7 +213,7 @@ class OwnWrites:
         return bool(left)
 
     async def wait(self, key: str) -> bool:
-        """Wait until all writes of `key` have been seen; return False if they are given up after 10 s in all."""
+        """Wait until all writes of `key` are seen, or give up after 10 s in total. Return False if given up."""
         is_seen = True
         try:
             async with asyncio.timeout(WAIT_LIMIT):
@@ -230,9 +232,9 @@ class OwnWrites:
         """Wait within a reconcile of `key` until its writes so far have been seen.
 
         Raises:
-            TimeoutError: They have not, after `timeout` seconds; the text names the first. They stay pending.
+            TimeoutError: `timeout` seconds have passed. The message names the first unseen write. Writes stay pending.
             WatchError: The server went back in time, and does not know a write.
-            StoppedError: An informer has been left. If it has crashed, its error is raised instead.
+            StoppedError: An informer was exited. If it crashed, its error is raised instead.
         """
         limit = asyncio.timeout(timeout)
         current = ""
@@ -249,7 +251,7 @@ class OwnWrites:
     async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
         try:
             await write.wait()
-        except WatchError as error:  # the server went back in time, and does not know that write
+        except WatchError as error:  # the server went back in time, and does not know the write
             log.info("%s: not waiting for a write to %s: %s", key, write.key, error, key=key, reason=error)
         except ValueError:
             text = "%s: the informer does not follow the namespace of %s"
@@ -258,8 +260,8 @@ class OwnWrites:
     def _informers_of(self, key: str, obj: ApiObject) -> list[SharedInformer]:
         """Return the informers that follow objects of this kind.
 
-        An informer knows its resource, and an object its kind. The objects in a cache show which belong together; of an
-        empty cache this is guessed from the words, and if no word fits, from the other resources of the group.
+        An informer has a resource, and an object has a kind. The objects in a cache connect the two. For empty caches,
+        the informers whose resource looks like the kind's plural are returned, or else all others of the group.
         """
         api_version, kind = type_of(obj)
         group = api_version.rpartition("/")[0]
@@ -276,7 +278,7 @@ class OwnWrites:
         return certain or guessed or possible
 
     def _kind_held_by(self, informer: SharedInformer) -> tuple[str, str] | None:
-        """Return the group and kind of the objects that the informer holds, or has held."""
+        """Return the group and kind of the objects that the informer holds or has held, or None if unknown."""
         known = self._kinds.get(informer)
         if known is None:
             key = informer.indexer.any_key()
@@ -287,24 +289,24 @@ class OwnWrites:
 
 
 def _client_of(informer: SharedInformer) -> object:
-    """Return the client that an informer's objects come through; None if its source has none."""
+    """Return the client of an informer, or None if its source has none."""
     client: object = core_of(informer).source.client
     return client
 
 
 def _server_of(client: object) -> str:
-    """Return the URL of the server of a client; "" if there is none, or it is not known yet."""
+    """Return the URL of a client's server, or "" if there is none or it is not known yet."""
     try:
         return str(getattr(client, "server", ""))
-    except RuntimeError:  # it has not been entered
+    except RuntimeError:  # the client has not been entered
         return ""
 
 
 def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:
-    """Return the writes of one key that have not been seen, in their order.
+    """Return the unseen writes of one key, in order.
 
-    A write counts as unseen if an earlier one of the same object is: otherwise a cache that has not yet received an
-    object that was created and deleted would look like one that has seen its end.
+    A write counts as unseen if an earlier write of the same object is unseen. Otherwise, if an object was created and
+    deleted, a cache that has not received it yet would look like one that has seen the deletion.
     """
     left: list[_PendingWrite] = []
     targets: set[tuple[SharedInformer, str]] = set()
@@ -316,7 +318,7 @@ def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:
 
 
 def _selectable(obj: ApiObject, key: str) -> KubeObject | None:
-    """Return what selectors can be held against: the object, or of a model its identity, labels and owners."""
+    """Return an object to match selectors against. From a model, it has only identity, labels and owners."""
     if isinstance(obj, KubeObject):
         return obj
     if not isinstance(obj, Mapping):
@@ -335,7 +337,7 @@ def _selectable(obj: ApiObject, key: str) -> KubeObject | None:
 
 
 def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
-    """Return the group and resource of an informer, from its name if its source does not tell them."""
+    """Return the group and resource of an informer, from its name if its source does not have them."""
     resource = informer.resource
     if not isinstance(resource, GroupVersionResource):
         try:
@@ -346,7 +348,7 @@ def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
 
 
 def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
-    """Return the group and resource, the namespace and the name of a path; None if it leads to no resource."""
+    """Return the group and resource, namespace and name in a path, or None if it has no resource."""
     parts = path.partition("?")[0].strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, rest = "", parts[2:]
@@ -361,7 +363,7 @@ def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
 
 
 def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
-    """Yield the key and uid of each object in the list that answers the delete of a collection."""
+    """Yield the key and uid of each object in the response to a delete of a collection."""
     items = answer.get("items") if isinstance(answer, Mapping) else None
     for item in items if isinstance(items, list) else ():
         with suppress(KeyFuncError):
@@ -369,7 +371,7 @@ def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
 
 
 def _plurals(kind: str) -> tuple[str, ...]:
-    """Return the names that a resource of this kind may have (apimachinery, pkg/api/meta/restmapper.go)."""
+    """Return the possible resource names of a kind (apimachinery, pkg/api/meta/restmapper.go)."""
     singular = kind.lower()
     stem = singular[:-1] + "ies" if singular.endswith("y") else f"{singular}es"
     return singular, f"{singular}s", stem

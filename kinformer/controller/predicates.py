@@ -1,7 +1,7 @@
 """Predicates: choose which changes trigger a reconcile.
 
-A predicate filters triggers; the cache holds every object all the same. Adds and deletes pass all predicates here. A
-resync (an update without a change) passes only `resynced`: for resyncs add ``| resynced``
+A predicate filters triggers, not the cache, which holds every object. Adds and deletes pass all predicates here except
+`resynced`. A resync (an update without a change) passes only `resynced`, so append ``| resynced`` to include resyncs
 (controller-runtime, pkg/predicate/predicate.go).
 """
 
@@ -28,7 +28,7 @@ EventFilter = Callable[[InformerEvent], object]
 
 
 class Predicate:
-    """A function of an `InformerEvent`, with `&`, `|` and `~`; as a decorator it makes one of any such function.
+    """A function of an `InformerEvent` that supports `&`, `|` and `~`. As a decorator, it converts any such function.
 
     ::
 
@@ -38,11 +38,11 @@ class Predicate:
 
         controller.for_(foos, generation_changed & is_ours)
 
-    An event for which it raises does not pass; the controller counts and logs that.
+    If it raises, the event does not pass, and the controller counts and logs the error.
 
     Args:
         condition: The function.
-        name: For `repr`; default: the function's name.
+        name: The name in `repr`. By default, the name of the function.
     """
 
     __slots__ = ("_condition", "_name")
@@ -62,14 +62,14 @@ class Predicate:
         return Predicate(lambda event: self(event) and other(event), f"({self} & {other})")
 
     def __or__(self, other: EventFilter) -> Predicate:
-        """Return a predicate that an event passes if it passes one of the two."""
+        """Return a predicate that an event passes if it passes either."""
         other = Predicate(other)
         return Predicate(lambda event: self(event) or other(event), f"({self} | {other})")
 
     def __invert__(self) -> Predicate:
         """Return a predicate that an event passes if it does not pass this one.
 
-        Of the predicates of this module it excludes adds and deletes, because these pass all of them.
+        Inverting a predicate of this module (except `resynced`) excludes adds and deletes, because they pass it.
         """
         return Predicate(lambda event: not self(event), f"~{self}")
 
@@ -91,8 +91,8 @@ def _changed(name: str, differs: Callable[[KubeObject, KubeObject], bool]) -> Pr
 
 
 def _generation_differs(old: KubeObject, new: KubeObject) -> bool:
-    # Some resources do not count generations (config maps, nodes); any of their changes may be one of the spec.
-    # controller-runtime lets none of their updates pass.
+    # Some resources have no generation (config maps, nodes), and any change of theirs may affect the spec.
+    # In controller-runtime, none of their updates passes.
     return new.generation == 0 or old.generation != new.generation
 
 

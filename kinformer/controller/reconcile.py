@@ -14,11 +14,11 @@ __all__ = ["Reason", "ReconcileFunction", "Request", "Result", "reconcile_name",
 
 
 class Reason(NamedTuple):
-    """A reason for a run of a reconcile.
+    """A reason for a reconcile.
 
     `kind` is `"INITIAL"` (the object existed at the start), `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"` (a resync),
-    with the `resource` and the `key` of the object that changed; `key` is `""` for the object of the request itself. Or
-    it is `"RETRY"` (the last run failed), `"REQUEUE"` (the last run asked for it) or `"TRIGGER"`
+    with the `resource` and the `key` of the changed object. `key` is `""` for the object of the request itself.
+    Otherwise `kind` is `"RETRY"` (the last run failed), `"REQUEUE"` (the last run asked for it) or `"TRIGGER"`
     (`Controller.trigger`).
     """
 
@@ -31,10 +31,10 @@ class Reason(NamedTuple):
 
 
 def request_key(request: str | Request, *, clusters: bool = False) -> str:
-    """Return the key of a request in the form that queues use; with `clusters` it may begin with the name of one.
+    """Return the key of a request in the form used in queues. With `clusters`, it may begin with a cluster's name.
 
     Raises:
-        ValueError: It has more slashes than that.
+        ValueError: The key has too many slashes, or a part of the Request has one.
     """
     if isinstance(request, str):
         if clusters and request.count("/") == 2:
@@ -49,17 +49,17 @@ def request_key(request: str | Request, *, clusters: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The object that a reconcile is about. It deliberately does not describe the change: read the cache.
+    """The object to reconcile. It deliberately does not describe the change: read the cache.
 
     Requests for the same object are equal.
 
     Attributes:
-        namespace: `""` for a cluster-scoped object.
-        name: Of the object, which may be gone.
-        reasons: The triggers since the last run began, in their order, at most 8. For the log and for metrics: events
-            are folded, so a reconcile that decides by them will be wrong at some point.
-        attempt: Failures of the key since it last succeeded.
-        cluster: The name of the member that the object is of, if the controller is for a union; else `""`.
+        namespace: The namespace, or `""` for a cluster-scoped object.
+        name: The name of the object, which may be gone.
+        reasons: The distinct triggers since the last run began, in order, at most 8. For logs and metrics only:
+            triggers are merged, so a reconcile that depends on them will be wrong at some point.
+        attempt: Failures of the key since its last success.
+        cluster: The name of the object's cluster if the controller is for a union, and otherwise `""`.
     """
 
     namespace: str
@@ -73,54 +73,52 @@ class Request:
 
     @property
     def key(self) -> str:
-        """`"namespace/name"`, or `"name"`, of a union `"cluster/namespace/name"`: the key in listers and queues."""
+        """The key in listers and queues: `"namespace/name"`, `"name"`, or `"cluster/namespace/name"` for a union."""
         if self.cluster:
             return f"{self.cluster}/{self.namespace}/{self.name}"
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @classmethod
     def of(cls, key: str) -> Request:
-        """Make the request for a key; ValueError if it has more than two slashes."""
+        """Return the request for a key. Raises ValueError if the key has more than two slashes."""
         if key.count("/") == 2:
             cluster, namespace, name = key.split("/")
             return cls(namespace, name, cluster=cluster)
         return cls(*split_meta_namespace_key(key))
 
-    def wrote(self, object: ApiObject) -> None:  # noqa: A002 - the contract's name
+    def wrote(self, object: ApiObject) -> None:  # noqa: A002 - the name in the contract
         """Report a write: the key's next run waits until the cache has seen it, at most 10 s.
 
-        Without this, a reconcile that is triggered at once may not find an object that it has just created, and may
-        create it again.
-        Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically; this is for
-        other clients, such as the ApiClient that was given to `Client.from_api_client`. Outside a controller (in a test
-        of the reconcile) it does nothing.
+        Otherwise a reconcile that is triggered at once may not find an object that it has just created, and may create
+        it again. Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically. This
+        method is for other clients, such as the ApiClient passed to `Client.from_api_client`. Outside a controller (in
+        a test of the reconcile), it does nothing.
 
         Args:
-            object: The server's answer: a KubeObject, a dict, or a model of kubernetes_asyncio, with its
-                resourceVersion; or the Status that answers a delete. It counts if one of the controller's informers
-                follows its resource.
+            object: The server's response: a KubeObject, dict or kubernetes_asyncio model with its resourceVersion, or
+                the Status that answers a delete. It is ignored unless one of the controller's informers follows its
+                resource.
 
         Raises:
-            TypeError: It is neither an object nor the Status of a delete.
+            TypeError: `object` is neither an object nor the Status of a delete.
         """
         if self._on_write is not None:
             self._on_write(object)
 
     async def caught_up(self, timeout: float = 10.0) -> None:
-        """Wait until the caches of the controller hold what this run has written so far.
+        """Wait until the controller's caches hold this run's writes so far (the same writes as in `wrote`).
 
-        It is for a run that reads its own writes: after it, listers find what the run has created. The next run of
-        the key waits by itself, without keeping a worker. Writes count as of `wrote`. Outside a controller it returns
-        at once.
+        Call it before a run reads its own writes: listers then find the objects that the run created. The next run of
+        the key waits in any case, without occupying a worker. Outside a controller, it returns at once.
 
         Args:
-            timeout: Seconds.
+            timeout: Seconds to wait for the writes. Derived collections then have up to 10 s to catch up.
 
         Raises:
-            TimeoutError: The caches are behind after `timeout` seconds; the text names the write. The run fails by it,
-                and is tried again.
-            WatchError: The server went back in time, and does not know a write any more.
-            StoppedError: An informer of the controller has been left. If it has crashed, its error is raised instead.
+            TimeoutError: `timeout` seconds have passed. The message names the first unseen write. Unless it is caught,
+                the run fails and is retried.
+            WatchError: The server went back in time, and no longer knows a write.
+            StoppedError: An informer of the controller was exited. If it crashed, its error is raised instead.
             ValueError: `timeout` is not a finite number above 0.
         """
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
@@ -131,14 +129,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The answer of a reconcile. None is the same as `Result()`: done until something changes.
+    """The result of a reconcile. None is the same as `Result()`: done until something changes.
 
     Args:
-        requeue_after: Seconds after which to reconcile again; 0 is at once. If the key already waits for another delay,
-            the one that ends first counts (controller-runtime, pkg/reconcile/reconcile.go).
+        requeue_after: Seconds until the next reconcile, or 0 for at once. None (the default) requests none. If the key
+            already has a delay, the one that ends first counts (controller-runtime, pkg/reconcile/reconcile.go).
 
     Raises:
-        ValueError: `requeue_after` is negative, infinite or no number.
+        ValueError: `requeue_after` is negative, infinite or not a number.
     """
 
     requeue_after: float | None = None
@@ -155,5 +153,5 @@ ReconcileFunction = Callable[[Request], Awaitable[Result | None]]
 
 
 def reconcile_name(reconcile: ReconcileFunction) -> str:
-    """Return the name by which a controller of this function is known unless it has another."""
+    """Return the default name of a controller with this function."""
     return str(getattr(reconcile, "__qualname__", type(reconcile).__qualname__))

@@ -1,4 +1,4 @@
-"""References to objects in any form: a `KubeObject`, a dict, a model of a client library, the Status of a delete."""
+"""References to objects, from a `KubeObject`, a dict, a model of a client library, or the Status of a delete."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Deletion", "ObjectReference", "status_version", "type_of", "uid_in_d
 
 
 def type_of(obj: ApiObject) -> tuple[str, str]:
-    """Return the apiVersion and the kind of an object, "" for one that it does not have."""
+    """Return the apiVersion and the kind of an object, or "" for a missing one."""
     if isinstance(obj, Mapping) and not isinstance(obj, KubeObject):
         return str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
     return str(getattr(obj, "api_version", None) or ""), str(getattr(obj, "kind", None) or "")
 
 
 class ObjectReference(NamedTuple):
-    """The identity of an object, as an Event names it (api/core/v1/types.go, ObjectReference); "" for unknown parts."""
+    """The identity of an object, as in an Event (api/core/v1/types.go, ObjectReference). Unknown parts are ""."""
 
     api_version: str
     kind: str
@@ -33,16 +33,16 @@ class ObjectReference(NamedTuple):
 
     @classmethod
     def to(cls, obj: ApiObject) -> ObjectReference:
-        """Make a reference to an object.
+        """Return a reference to an object.
 
         Raises:
-            KeyFuncError: It has no name.
+            KeyFuncError: The object has no name.
         """
         namespace, name = split_meta_namespace_key(key_of(obj))
         return cls(*type_of(obj), namespace, name, uid_of(obj), resource_version_of(obj))
 
     def as_json(self) -> dict[str, str]:
-        """Return the parts that are known, by their names in JSON."""
+        """Return the known parts, by their names in JSON."""
         parts = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -55,12 +55,12 @@ class ObjectReference(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """An object that has been deleted, as the Status that answers a DELETE names it: without its namespace.
+    """A deleted object, as identified in the Status that answers a DELETE, which has no namespace.
 
     Attributes:
-        resource: Its group and resource.
-        name, uid: Of the object; uid may be "".
-        version: The resourceVersion of the deletion, which servers send from 1.38 on; 0 before.
+        resource: The group and resource of the object.
+        name, uid: The name and uid of the object. The uid may be "".
+        version: The resourceVersion of the deletion, which servers send since 1.38, or 0.
     """
 
     resource: tuple[str, str]
@@ -70,18 +70,18 @@ class Deletion(NamedTuple):
 
     @classmethod
     def of(cls, answer: object) -> Deletion | None:
-        """Read the Status of a DELETE that succeeded, a dict or a model of kubernetes_asyncio; None if it is none."""
+        """Return the deletion in the Status of a successful DELETE (a dict or a kubernetes_asyncio model), or None."""
         details = _details(answer)
-        name, resource = _text(details, "name"), _text(details, "kind")  # which is the resource
+        name, resource = _text(details, "name"), _text(details, "kind")  # its "kind" is the resource
         if _text(answer, "status") != "Success" or not name or not resource:
             return None
         return cls((_text(details, "group"), resource), name, _text(details, "uid"), status_version(answer))
 
     def key_in(self, informer: SharedInformer, namespace: str) -> str | None:
-        """Return the key of the object in an informer; None if it is unknown, and nothing can be waited for.
+        """Return the key of the object in an informer, or None if it is unknown and cannot be waited for.
 
-        It is looked for in `namespace`, then everywhere. Of an object that the cache does not have, a version is enough
-        to wait for, if the informer has one way to reach it.
+        The object is looked up in `namespace`, then everywhere. If the cache does not have it, it can still be waited
+        for by version, in `namespace` or in the only namespace that the informer follows.
         """
         for key in (f"{namespace}/{self.name}", self.name):
             if self._is_at(informer, key):
@@ -102,17 +102,17 @@ class Deletion(NamedTuple):
 
 
 def status_version(answer: object) -> int:
-    """Return the resourceVersion of a Status, that of the write that it answers; 0 if it is none, or has none."""
+    """Return the resourceVersion of a write from its Status, or 0 if `answer` is not a Status or has none."""
     return version_or_zero(resource_version_of(answer)) if _text(answer, "kind") == "Status" else 0
 
 
 def uid_in_details(answer: object) -> str:
-    """Return the uid in the Status that answers a delete, or ""."""
+    """Return the uid in the Status of a delete, or ""."""
     return _text(_details(answer), "uid")
 
 
 def version_or_zero(resource_version: str) -> int:
-    """Return a resourceVersion as a number that can be compared; 0 if it is none."""
+    """Return a resourceVersion as a comparable number, or 0 if it is not a number."""
     try:
         return version_number(resource_version)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One run of a controller: from the events of its informers to the reconciles, and from their results to the queue."""
+"""One run of a controller: from events to reconciles, and from their results back to the queue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["ControllerRun"]
 
 log = get_logger("kinformer.controller")
 
-_REASONS = 8  # reasons that a request carries at most
+_REASONS = 8  # the most reasons that a request has
 _RETRY = Reason("RETRY")
 _REQUEUE = Reason("REQUEUE")
 
@@ -37,12 +37,12 @@ _REQUEUE = Reason("REQUEUE")
 class ControllerRun:
     """The queue, the feeds and the reconciles, from the start of `Controller.run` to its end.
 
-    A dispatcher takes a key from the queue when a worker is free, and starts a task for its reconcile, so that each
-    reconcile has a context of its own, and a name in a dump of tasks. There are never more than `workers` of them.
+    When a worker is free, a dispatcher takes a key from the queue and starts a task for its reconcile. So each
+    reconcile has its own context, and a name in a dump of tasks. At most `workers` of them run at once.
 
     Attributes:
-        abandoned: The reconciles, by key, that went on after they were cancelled, of this run and of those before it.
-            Their keys wait for them, because there is never more than one reconcile of a key.
+        abandoned: Reconciles of this and earlier runs that continued after they were cancelled, by key. Their keys wait
+            for them, because a key never has more than one reconcile.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ControllerRun:
 
     @property
     def active(self) -> int:
-        """Reconciles under way."""
+        """The number of running reconciles."""
         return len(self._active)
 
     @property
@@ -90,7 +90,7 @@ class ControllerRun:
         return next((feed.informer.name for feed in self._feeds), "")
 
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
-        """Have a key reconciled, after the debounce if there is one."""
+        """Queue a key, after the debounce if there is one."""
         self._note_reason(key, reason)
         if self._options.debounce:
             self.queue.add_after(key, self._options.debounce, priority=priority)
@@ -105,7 +105,7 @@ class ControllerRun:
     # --- running ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Reconcile until cancelled; see `Controller.run`."""
+        """Reconcile until cancelled. See `Controller.run`."""
         name = self._name
         feeding = [
             self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
@@ -128,9 +128,9 @@ class ControllerRun:
     def _task_crashed(self, task: str, error: BaseException) -> None:
         if not self._end.done():
             self._end.set_exception(error)
-            self._end.exception()  # read here, because no task awaits it if the run is being cancelled
+            self._end.exception()  # marked as retrieved, because nothing awaits it if the run is being cancelled
         elif isinstance(error, LeadershipLostError) or (self.queue.shutting_down and isinstance(error, KinformerError)):
-            log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # the informers leave too
+            log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # as informers stop too
         else:
             log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
@@ -153,7 +153,7 @@ class ControllerRun:
 
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
-        """Take no new key; let reconciles end within the deadline; then cancel them once."""
+        """Take no new key, wait for running reconciles until the deadline, and then cancel them once."""
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
         for task in producers:
@@ -196,7 +196,7 @@ class ControllerRun:
             task.add_done_callback(self._reconcile_ended)
 
     def _start_task(self, key: str, coroutine: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
-        """Start the task that has a key in process; its end ends that, also if it is cancelled before it has begun."""
+        """Start a task for a key in process. The key is done when the task ends, even if cancelled before it began."""
         task: asyncio.Task[None] = self._tasks.start(coroutine, f"kinformer controller {self._name}: {what}")
         task.add_done_callback(lambda _: self.queue.done(key))
         return task
@@ -212,7 +212,7 @@ class ControllerRun:
         self.queue.add(key, priority=self.queue.priority(key))
 
     async def _wait_for_own_writes(self, key: str) -> None:
-        # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.
+        # The queue still has the key in process, so it collects triggers of the key, and no other worker gets it.
         if not await self.own_writes.wait(key):
             self._metrics.count("own_write_timeouts")
         await self._derive_rest()
@@ -220,11 +220,11 @@ class ControllerRun:
 
     @property
     def _is_deriving(self) -> bool:
-        """True if the values of a derived collection are behind what they are computed from."""
+        """True if the values of a derived collection are not up to date with its inputs."""
         return any(core.has_work for core in self._cores)
 
     async def _derive_rest(self) -> None:
-        """Let derived collections compute what has changed, at most 10 s, so that a reconcile reads one state."""
+        """Wait until derived collections are up to date (at most 10 s), so that a reconcile reads one state."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_LIMIT):
                 for core in self._cores:
@@ -269,8 +269,8 @@ class ControllerRun:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._failed(request, error, clock.time() - began)  # its own: it awaited something that was cancelled
-        except Exception as error:  # noqa: BLE001 - logged, counted and retried; the other keys go on
+            self._failed(request, error, clock.time() - began)  # it awaited something that was cancelled
+        except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
             self._failed(request, error, clock.time() - began, timed_out=limit.expired())
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
@@ -289,9 +289,9 @@ class ControllerRun:
         if isinstance(error, TerminalError):
             self._metrics.reconcile_ended("error", seconds, "terminal_errors")
             self.queue.forget(key)
-            self._logged.forget(key)  # it runs again only when something has changed, so its next failure is news
+            self._logged.forget(key)  # it runs again only after a change, so log its next failure
             text = "controller %s: %s failed and is not retried (%s): %s"
-            # One traceback: that of the error by which it failed, if there is one. Its own is a line further up.
+            # Log only one traceback: the cause's, if there is one. The message has the TerminalError itself.
             cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
             self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
             return
@@ -312,7 +312,7 @@ class ControllerRun:
             self._log_failure(key, error, text, self._name, key, why, attempt, delay, reason="reconcile_failed")
 
     def _log_failure(self, key: str, error: BaseException | None, text: str, *args: object, reason: str) -> None:
-        # An error with the traceback once for each key and type of error; further failures of the same kind at DEBUG.
+        # Log an ERROR with a traceback once per key and type of error, and further failures of that type at DEBUG.
         level = logging.ERROR if self._logged.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
         shown = error if level == logging.ERROR else None
         text, notice = f"{text}%s", self._logged.notice if level == logging.ERROR else ""

@@ -1,4 +1,4 @@
-"""The sources of a controller's work: an informer each, and the keys that each of its changes triggers."""
+"""The sources of a controller: informers, each with the keys that its changes trigger."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Trigger = Callable[[str, Reason, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ControllerSource:
-    """An informer or derived collection that a controller listens to.
+    """An informer or derived collection whose changes trigger reconciles.
 
     Attributes:
-        informer: Entered by its owner.
-        mapper: Maps an object to the keys that its change triggers; None: the key of the object itself.
-        predicate: Chooses the events that count; None: all.
+        informer: The informer or collection, which is entered by its owner.
+        mapper: Maps an object to the keys that its change triggers. None is the key of the object itself.
+        predicate: Chooses the events that trigger. None is all of them.
     """
 
     informer: Collection
@@ -42,12 +42,12 @@ class ControllerSource:
 
 
 def has_clusters(sources: Iterable[ControllerSource]) -> bool:
-    """True if one of the sources is a union, whose keys begin with the name of a member."""
+    """Return True if one of the sources is a union, whose keys begin with the name of a member."""
     return any(_has_members(source) for source in sources)
 
 
 def keys_have_clusters(sources: Iterable[ControllerSource]) -> bool:
-    """True if the objects that are reconciled are those of a union: their keys begin with the name of a member."""
+    """Return True if the reconciled objects come from a union, so that their keys begin with the name of a member."""
     return any(source.mapper is None and _has_members(source) for source in sources)
 
 
@@ -60,12 +60,12 @@ def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]
     """Return a mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
 
     Args:
-        owner_kind: `"Deployment"`, or `"apps/Deployment"` if another group has the kind too.
-        is_cluster_scoped: True if the owners have no namespace; None while that is not known. An owner reference does
-            not tell. A cluster-scoped object cannot be owned by a namespaced one (such a reference means nothing).
+        owner_kind: `"Deployment"`, or `"apps/Deployment"` if another group has the same kind.
+        is_cluster_scoped: Returns True if the owners have no namespace, or None if unknown, because an owner reference
+            has no namespace. A cluster-scoped object cannot have a namespaced owner (such a reference is ignored).
 
     Raises:
-        ConfigError: `owner_kind` is neither.
+        ConfigError: `owner_kind` has neither form.
     """
     group, slash, kind = owner_kind.rpartition("/")
     if not kind or "/" in group or (slash and not group):
@@ -91,11 +91,12 @@ class SourceFeed:
 
     Args:
         source: The source.
-        name: Of the controller.
+        name: The name of the controller.
         trigger: Called with each key, the reason and the priority.
-        clusters: Keys may begin with the name of a cluster, because one of the sources is a union.
-        completes: A key that a mapper returns for an object of a union, and that names no cluster, is of the same one.
-        on_failure: Called when a predicate or a mapper has raised; the error has been logged by then.
+        on_failure: Called when a predicate or mapper has raised, before the error is logged.
+        clusters: True if keys may begin with the name of a cluster, because one of the sources is a union.
+        completes: True if a key without a cluster, which a mapper returns for an object of a union, gets the object's
+            cluster.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class SourceFeed:
         self._completes = completes and _has_members(source)
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queued = asyncio.Event()  # cleared while an object of the first list is on its way through a mapper
+        self._queued = asyncio.Event()  # cleared while an object of the first list is being mapped
         self._queued.set()
         self._own_reasons: dict[str, Reason] = {}
         self._logged = LogOnce()
@@ -126,11 +127,11 @@ class SourceFeed:
         """Turn events into triggers until cancelled.
 
         Raises:
-            StoppedError: The informer was left, so there would be no more events.
-            Exception: The error that the informer crashed with.
+            StoppedError: The informer was exited, so there will be no more events.
+            Exception: The informer crashed with this error.
         """
-        # Never folded: the cache is ahead of the events that wait here, so a reconcile may have read a state that
-        # folding would leave out, and must be told that it is over.
+        # Events are not merged: the cache is ahead of the events waiting here, so a reconcile may have read a state
+        # that merging would skip, and must be triggered when that state has ended.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
             self._stream = stream
             self._entered.set_result(None)
@@ -143,7 +144,7 @@ class SourceFeed:
 
     @property
     def has_synced(self) -> bool:
-        """True if all objects that the informer held at first have been turned into triggers."""
+        """True if all objects that the informer held at first have triggered."""
         return self._stream is not None and self._stream.has_synced and self._queued.is_set()
 
     async def wait_synced(self) -> None:
@@ -154,7 +155,7 @@ class SourceFeed:
         await self._queued.wait()
 
     def unsynced_reason(self) -> str:
-        """Return what is missing until `has_synced`, in words."""
+        """Return the reason why `has_synced` is False, in words."""
         core = core_of(self.informer)
         missing: str = "" if core is None else core.unlisted_reason()
         return missing or "its first objects are being queued"
@@ -169,15 +170,15 @@ class SourceFeed:
                 self._trigger(event.key, self._own_reason(kind), _priority(event))
                 return
             keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
-            if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on it
+            if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
                 keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._mapping_failed(event, error)  # the mapper's own: it awaited something that was cancelled
+            self._mapping_failed(event, error)  # the mapper awaited something that was cancelled
             return
-        except Exception as error:  # noqa: BLE001 - counted and logged; the other events go on
+        except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
             self._mapping_failed(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
@@ -205,7 +206,7 @@ class SourceFeed:
         )
 
     def _own_reason(self, kind: str) -> Reason:
-        # Shared by all keys: a first list of 100,000 objects makes that many triggers.
+        # Shared by all keys, because a first list of 100,000 objects causes as many triggers.
         return self._own_reasons.setdefault(kind, Reason(kind, self.informer.name))
 
 

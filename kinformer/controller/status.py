@@ -1,4 +1,4 @@
-"""Writes an object's status: only the fields that differ, and only if the object has not changed meanwhile."""
+"""Status writes: only the fields that differ, and only if the object has not changed in the meantime."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["write_status"]
 async def write_status(
     client: Client, resource: str | GroupVersionResource, obj: KubeObject, status: Mapping[str, object]
 ) -> KubeObject:
-    """Set fields of the status; makes no request if they all are as they should be.
+    """Set fields of the status. Makes no request if they all have the wanted values.
 
-    Sends a merge patch of the status subresource: a field that `status` does not name stays, and None removes one. A
-    field that it names is replaced as a whole: members of a mapping that are not named are removed too. The patch
-    carries the uid and the resourceVersion of `obj`, because the new status was concluded from that state.
+    Sends a merge patch of the status subresource. A field that is not in `status` stays, and None removes a field. A
+    field in `status` is replaced as a whole, so members missing from a mapping are removed. The patch has the uid and
+    the resourceVersion of `obj`, because the new status was computed from that state.
 
     Args:
-        client: An entered one.
-        resource: Of the object.
-        obj: As it was read, usually from a cache.
+        client: An entered client.
+        resource: The resource of the object.
+        obj: The object as it was read, usually from a cache.
         status: The fields, such as `{"readyReplicas": 3, "conditions": with_conditions(...)}`.
 
     Returns:
-        The object as the server has it now; `obj` itself if nothing had to be written.
+        The server's new state of the object, or `obj` itself if there was nothing to write.
 
     Raises:
-        ConflictError: `obj` is not the latest state; a `Controller` retries by itself.
-        APIError, ConnectError: As `Client.request`.
+        ConflictError: `obj` is not the latest state. A `Controller` retries this.
+        APIError, ConnectError: As in `Client.request`.
     """
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
@@ -47,7 +47,7 @@ async def write_status(
 
 
 def _differing_fields(known: Mapping[str, object], wanted: Mapping[str, object]) -> dict[str, object]:
-    """Return a merge patch that sets the fields of `wanted`, and leaves the others as they are."""
+    """Return a merge patch that sets the fields of `wanted` and no others."""
     patch: dict[str, object] = {}
     for field, value in wanted.items():
         there = known.get(field)

@@ -1,6 +1,6 @@
-"""The manager: runs controllers, informers and a health server while the process lives, and ends them in order.
+"""The manager: runs the controllers, informers and health server of a process, and stops them in order.
 
-May import: `controller`, `leaderelection`, `informer` and below; not `sharding`.
+May import: `controller`, `leaderelection`, `informer` and below, but not `sharding`.
 Reading order: manager, health, http_server, signals.
 """
 

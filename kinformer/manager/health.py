@@ -1,4 +1,4 @@
-"""Health over HTTP: liveness, readiness, and the state of a manager in figures."""
+"""Health over HTTP: the liveness, readiness and statistics of a manager."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Check = Callable[[], str | None]
 
 
 class Answer(NamedTuple):
-    """The answer of a page: the status, the Content-Type and the body."""
+    """The response of a page: the status, the Content-Type and the body."""
 
     status: int
     content_type: str
@@ -47,7 +47,7 @@ Page = Callable[[str], Answer]
 
 
 class CacheReadiness(TypedDict):
-    """The readiness of one cache; `reason` is there if it is not ready."""
+    """The readiness of one cache. `reason` is only present if it is not ready."""
 
     ready: bool
     state: str
@@ -57,10 +57,10 @@ class CacheReadiness(TypedDict):
 
 
 class StatusReport(TypedDict):
-    """The state of a factory: `resources` has the health and the statistics of each informer.
+    """The state of a factory: `resources` has the health and statistics of each informer.
 
-    So does `derived` of each derived collection; its statistics name what it reads. `fleets` has the statistics of each
-    fleet, and the health of its clusters.
+    `derived` has the same for each derived collection, whose statistics also list its inputs. `fleets` has the
+    statistics of each fleet, and the health of its clusters.
     """
 
     ready: bool
@@ -70,10 +70,11 @@ class StatusReport(TypedDict):
 
 
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
-    """Return True if every informer has synced and follows its server; and the readiness of each, by resource.
+    """Return True if all caches are ready, with the readiness of each, by name.
 
-    An informer that is `optional`, and whose resource is absent, counts as ready. So does a derived collection with all
-    its values that still runs: how well it follows a server is the readiness of what it reads.
+    An informer is ready if it has synced and follows its server, or if it is `optional` and its resource is absent. A
+    derived collection is ready if it is running and has computed all its values. Its inputs have a readiness of their
+    own.
     """
     by_name = zip(factory.health().items(), factory.informers, strict=True)
     found = {name: _cache_readiness(health, optional=informer.optional) for (name, health), informer in by_name}
@@ -82,7 +83,7 @@ def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheRead
 
 
 def informer_readiness(informer: SharedInformer) -> CacheReadiness:
-    """Return whether one informer has synced and follows its server, and if not, why."""
+    """Return the readiness of one informer, with the reason if it is not ready."""
     return _cache_readiness(informer.health(), optional=informer.optional)
 
 
@@ -111,12 +112,12 @@ def _reason_without_error(health: InformerHealth) -> str:
 
 
 def _unready(caches: Mapping[str, CacheReadiness]) -> str:
-    """Return the caches that are not ready, with their reasons; "" if all are."""
+    """Return the caches that are not ready, with reasons, or "" if all are ready."""
     return "; ".join(f"{name}: {one['reason']}" for name, one in caches.items() if "reason" in one)
 
 
 def status_report(factory: SharedInformerFactory) -> StatusReport:
-    """Return the health and the statistics of each informer, derived collection and fleet, as JSON can have them."""
+    """Return the health and statistics of each informer, derived collection and fleet, as values for JSON."""
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources: dict[str, dict[str, object]] = {
@@ -151,23 +152,23 @@ class Exposition(Protocol):
     """A metrics sink that can be read over HTTP."""
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return the body and its Content-Type, in the form that the `Accept` header asks for."""
+        """Return the body and its Content-Type, in the format that the `Accept` header requests."""
         ...
 
 
 class ManagerHealth:
-    """The health of a manager's parts, read from them at each request; it owns only the checks that a program added.
+    """The health of a manager's parts, read from them at each request, and the checks that the program added.
 
     Args:
-        factory: Returns the factory of the informers, None before the manager is entered and after it is left.
-        controllers: Returns the controllers of now.
-        elector: Returns the election, None if there is none.
-        metrics: The sink; `/metrics` is served if it is an `Exposition`.
+        factory: Returns the factory of the informers, or None before the manager is entered and after it is exited.
+        controllers: Returns the current controllers.
+        elector: Returns the elector, or None without leader election.
+        metrics: The sink. `/metrics` is served if it is an `Exposition`.
 
     Attributes:
-        parts: The collections and fleets that a program has added. They are ready once they have synced: what they
-            read has a readiness of its own, and a cluster that is away should not take the others along.
-        stopping: True once the manager is to stop.
+        parts: The collections and fleets that the program has added. They are ready once they have synced. Their inputs
+            have a readiness of their own, and one unreachable cluster should not make the others unready.
+        stopping: True once the manager has begun to stop.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class ManagerHealth:
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Add a check; see `Manager.add_check`."""
+        """Add a check. See `Manager.add_check`."""
         if name in self._checks:
             raise ValueError(f"there is a check {name!r} already; give it another name")
         self._checks[name] = (check, live)
@@ -204,15 +205,15 @@ class ManagerHealth:
         return pages
 
     def live(self) -> tuple[bool, dict[str, object]]:
-        """Return True if the process should go on, with the answer; only a program's own checks can fail here."""
+        """Return True if the process should continue, with the response. Only the program's own checks can fail."""
         failed = self._failed_checks(live=True)
         return not failed, {"live": not failed, "failed": failed}
 
     def ready(self) -> tuple[bool, dict[str, object]]:
-        """Return True if the caches follow the server and the election works, with the answer.
+        """Return True if the caches follow the server and the election works, with the response.
 
-        A replica that waits for the lead is ready. A controller that shares its resource with other replicas is not
-        ready before it has joined them, so that a rolling update waits for that.
+        A replica that waits for the lead is ready. A sharded controller is not ready before it has joined the other
+        replicas, so that a rolling update waits for it.
         """
         failed = self._failed_checks(live=False)
         factory, elector = self._factory(), self._elector()
@@ -237,7 +238,7 @@ class ManagerHealth:
         return not failed, {"ready": not failed, "failed": failed, "resources": caches}
 
     def status(self) -> dict[str, object]:
-        """Return the state of all parts, for people."""
+        """Return the state of all parts, for people to read."""
         factory, elector, controllers = self._factory(), self._elector(), list(self._controllers())
         report: dict[str, object] = {} if factory is None else {**status_report(factory)}
         report["ready"], _ = self.ready()
@@ -257,7 +258,7 @@ class ManagerHealth:
             if is_for_live or not live:
                 try:
                     problem = check()
-                except Exception as error:  # noqa: BLE001 - a check that raises is a check that fails
+                except Exception as error:  # noqa: BLE001 - a check that raises has failed
                     problem = describe(error)
                 if problem:
                     failed[name] = problem

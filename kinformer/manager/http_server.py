@@ -13,14 +13,14 @@ from kinformer.manager.health import Page
 
 __all__ = ["HealthServer", "parse_address"]
 
-_SHUTDOWN = 1.0  # seconds for answers under way when the server is closed
+_SHUTDOWN = 1.0  # seconds for pending responses when the server is closed
 
 
 def parse_address(address: str) -> tuple[str | None, int]:
-    """Return the host and port of `"127.0.0.1:8080"`, `"[::1]:8080"` or `":8080"` (None: all interfaces).
+    """Return the host and port of `"127.0.0.1:8080"`, `"[::1]:8080"` or `":8080"` (all interfaces, host None).
 
     Raises:
-        ConfigError: It is not an address.
+        ConfigError: `address` is not a valid address.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and host[0] != "["):
@@ -32,11 +32,11 @@ class HealthServer:
     """Serves pages by GET and HEAD, from `start` to `close`.
 
     Args:
-        address: See `parse_address`; port 0 takes a free one.
-        pages: A plain function for each path; it is called at each request.
+        address: The address, as in `parse_address`. Port 0 chooses a free port.
+        pages: A plain function for each path, called at each request.
 
     Raises:
-        ConfigError: `address` is not an address.
+        ConfigError: `address` is not a valid address.
     """
 
     def __init__(self, address: str, pages: Mapping[str, Page]) -> None:
@@ -46,16 +46,16 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on; RuntimeError if it does not listen."""
+        """The port that it listens on. Raises RuntimeError if it is not listening."""
         if self._runner is None:
             raise RuntimeError("the health server does not listen yet; enter the manager first")
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            OSError: The port is in use, or may not be used by this process.
+            OSError: The port is in use, or this process may not use it.
         """
         application = web.Application()
         for path, page in self._pages.items():
@@ -66,7 +66,7 @@ class HealthServer:
         try:
             await asyncio.shield(starting)
         except BaseException:
-            # asyncio's create_server, cancelled half-way, leaves a listening socket without an owner.
+            # asyncio's create_server leaks a listening socket if it is cancelled half-way.
             await asyncio.wait({starting})
             await runner.cleanup()
             raise
@@ -74,7 +74,7 @@ class HealthServer:
 
     @shielded_from_scopes
     async def close(self) -> None:
-        """Stop listening; answers under way have a second."""
+        """Stop listening. Pending responses have one second to finish."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()

@@ -1,4 +1,4 @@
-"""The manager: starts and stops all parts of an operator's process in the right order."""
+"""The manager: starts and stops all parts of an operator process in the right order."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Manager"]
 
 log = get_logger("kinformer.manager")
 
-_FORCED = 3.0  # seconds for tasks that were cancelled a second time; a task's own grace is one
-_LEAVING = 1.0  # seconds for leaving after a second signal
+_FORCED = 3.0  # seconds for tasks that were cancelled a second time. A task itself has a grace period of one
+_LEAVING = 1.0  # seconds for the exit after a second signal
 
 Runnable = Callable[[], Awaitable[object]]
 A = TypeVar("A")
 
 
 class _Stopping:
-    """Why a manager stops: it was asked to, or a part of it failed; and whether it may take its time.
+    """The reasons to stop a manager (a request or failures), and whether to stop it at once.
 
     Attributes:
-        requested: Set once it is to stop as by a first signal.
+        requested: Set by a first signal or `Manager.stop`.
         forced: Set by a second signal.
         failed: Set by the first failure.
         failures: The failures, by the task that ended with them.
@@ -52,7 +52,7 @@ class _Stopping:
         self.failures: dict[asyncio.Task[object] | None, BaseException] = {}
 
     def take_signal(self, number: signal.Signals) -> bool:
-        """Stop at a first signal, and return True; force the end at a second one, and return False."""
+        """Request a stop at the first signal and return True, or force it at the second one and return False."""
         if not self.requested.is_set():
             log.info("%s: stopping; a second signal cancels everything at once", number.name, reason="signal")
             self.requested.set()
@@ -62,7 +62,7 @@ class _Stopping:
         return False
 
     def take_failure(self, error: BaseException) -> None:
-        """Tell `run` of a failure or a lost lead at once: ending may take forever, and only `run` has a limit."""
+        """Report a failure or a lost lead to `run` at once: stopping may take forever, and only `run` has a limit."""
         if isinstance(error, asyncio.CancelledError):
             try:
                 check_fences()
@@ -88,26 +88,25 @@ class Manager:
             manager.add(Controller(reconcile, workers=4).for_(foos))
             await manager.run()
 
-    Entering connects, starts to serve probes, and starts the informers that are asked for. `run` works until it is to
-    stop: by SIGTERM or SIGINT, by `stop()`, or by a failure, which it raises. Then the controllers take no new key and
-    finish those they have, the Lease is given back, and leaving ends the informers, the client and at last the probes.
-    Informers run before the lead is won, so that a new leader has warm caches.
-    (controller-runtime, pkg/manager/internal.go)
+    Entering serves the probes, connects, and starts informers as they are requested. `run` returns after SIGTERM,
+    SIGINT or `stop()`, and raises the error of a failure. First the controllers take no new keys and finish those in
+    process, and the Lease is released. Exiting then stops the informers, the client, and finally the probes. Informers
+    run before the lead is won, so that a new leader has warm caches. (controller-runtime, pkg/manager/internal.go)
 
     Args:
-        client: An entered one, which is not closed here; None makes and closes a `Client()`, with this sink.
-        elector: A LeaderElector, or a function that makes one on the manager's client; None: no election.
-        listen: The address that serves `/livez`, `/healthz`, `/readyz`, `/statusz` and, if the sink can be read,
-            `/metrics`: `":8080"`, `"127.0.0.1:8080"`. None, the default: they are not served.
-        metrics: A sink for the informers and `/metrics`. Controllers and electors take a sink of their own.
-        shutdown_timeout: Seconds from the request to stop, or from a failure, until tasks that have not ended are
-            cancelled a second time. 30, as in controller-runtime, and as long as Kubernetes waits before it kills.
-        signals: Those that stop `run`; handled only while it runs, and restored after. The second one cancels all tasks
-            that are left, at once; a third one has its usual effect, as without a manager.
+        client: An entered client, which is not closed here. None creates and closes a `Client()` with this sink.
+        elector: A LeaderElector, or a function that creates one for the manager's client. None runs without election.
+        listen: The address, such as `":8080"` or `"127.0.0.1:8080"`, for `/livez`, `/healthz`, `/readyz`, `/statusz`
+            and, if the sink can be read, `/metrics`. None (the default) serves nothing.
+        metrics: A sink for the informers and `/metrics`. Controllers and electors have their own `metrics` argument.
+        shutdown_timeout: Seconds from a request to stop, or a failure, until unfinished tasks are cancelled a second
+            time. 30 by default, as in controller-runtime, and as long as Kubernetes waits before it kills.
+        signals: The signals that stop `run`. They are handled only while it runs, and restored afterwards. A second one
+            cancels all remaining tasks at once. A third one has its usual effect, as without a manager.
         **defaults: Options of the `SharedInformerFactory`.
 
     Raises:
-        ConfigError: `listen` is not an address, or an option cannot work or does not exist.
+        ConfigError: `listen` is not a valid address, or an option is invalid or unknown.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class Manager:
         self._entered = False
         self._left = False
         self._controllers: list[ManagedController] = []
-        self._runnables: list[tuple[Runnable, bool, str]] = []  # with: needs the lead, name
+        self._runnables: list[tuple[Runnable, bool, str]] = []  # run, needs_leadership, name
         self._running = False
         self._stopping = _Stopping()
         self._health = ManagerHealth(
@@ -183,47 +182,47 @@ class Manager:
 
     @property
     def client(self) -> Client:
-        """The connection."""
+        """The client of the API server."""
         return self._client
 
     @property
     def factory(self) -> SharedInformerFactory:
-        """The informers: ask it for those that the controllers need."""
+        """The factory that creates the informers for the controllers."""
         return self._factory
 
     @property
     def elector(self) -> LeaderElector | None:
-        """The election, once entered."""
+        """The elector, or None before entering and without election."""
         return self._elector
 
     @property
     def port(self) -> int:
-        """The port of the probes; RuntimeError if they are not served."""
+        """The port of the probes. Raises RuntimeError if they are not served."""
         if self._server is None:
             raise RuntimeError("this manager has no `listen`, so there is no port")
         return self._server.port
 
     def add(self, what: A, *, needs_leadership: bool = True) -> A:
-        """Have a controller, or a coroutine function, run while the manager runs; or a collection or fleet entered.
+        """Run a controller or a coroutine function while the manager runs, or enter a collection or a fleet.
 
-        A coroutine function may return, and then is done; an error that it raises ends `run`. Stopping the manager
-        cancels it, and it should end soon. A derived collection or a `Fleet` is entered after the informers, or at
-        once, and left before them. Those that read one another are added in that order, the one that is read first.
+        A coroutine function may return. If it raises, `run` stops with that error. When the manager stops, it cancels
+        the function, which should then end soon. A derived collection or a `Fleet` is entered after the informers (at
+        once if the manager is entered), and exited before them. If one reads another, add the other one first.
 
         Args:
             what: A Controller, another `ManagedController`, a coroutine function without arguments, a derived
                 collection, or a `Fleet`.
-            needs_leadership: With an elector it runs only while this process leads. False for tasks of every replica,
-                such as serving webhooks. Without effect for a controller with `runs_in_every_replica`, and for
-                collections and fleets, which every replica has.
+            needs_leadership: Run it only while this process leads (if there is an elector). Pass False for tasks of
+                every replica, such as serving webhooks. Has no effect on a controller with `runs_in_every_replica`, or
+                on collections and fleets, which every replica has.
 
         Returns:
-            What was passed.
+            The object that was passed.
 
         Raises:
-            RuntimeError: The manager is running, or has been left.
-            ValueError: There is a controller of this name: their metrics could not be told apart.
-            TypeError: It is none of them.
+            RuntimeError: `run` has been called, or a collection or fleet is added after the manager was exited.
+            ValueError: Another controller has the same name, so their metrics could not be distinguished.
+            TypeError: `what` is none of the above.
         """
         if self._running:
             raise RuntimeError("the manager is running; add controllers before run()")
@@ -248,32 +247,32 @@ class Manager:
         return added
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Have `/readyz` also call a plain function, which returns None, or a text that says what is wrong.
+        """Add a check to `/readyz`: a plain function that returns None, or a message that describes the problem.
 
         Args:
-            name: The name of the check in the answer.
-            check: Must not block. An error that it raises counts as such a text.
-            live: Have `/livez` call it as well: the process is restarted when it fails.
+            name: The name of the check in the response.
+            check: The function, which must not block. If it raises, the check fails with the error as the message.
+            live: Add it to `/livez` too, so that the process is restarted when the check fails.
 
         Raises:
-            ValueError: There is a check of this name.
+            ValueError: Another check has the same name.
         """
         check_callback(check, "check", "", f"Manager check {name!r}", plain=True)
         self._health.add_check(name, check, live=live)
 
     def stop(self) -> None:
-        """Have `run` end as by a first signal: reconciles under way are finished. Idempotent."""
+        """Stop `run` as a first signal does: running reconciles may finish. Idempotent."""
         self._stopping.requested.set()
 
     # --- running ---------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run everything that was added until a signal, `stop()`, a failure, or a cancellation; then stop it in order.
+        """Run everything that was added until a signal, `stop()`, a failure or a cancellation. Then stop it in order.
 
         Raises:
-            RuntimeError: The manager has not been entered, or has run.
-            LeadershipLostError: Another process leads, or may lead: this one should end, and be started again.
-            Exception: The error of a controller or a coroutine function.
+            RuntimeError: The manager is not entered, or has run before.
+            LeadershipLostError: Another process leads, or may lead. This process should exit and be restarted.
+            Exception: A controller or a coroutine function raised this error.
         """
         if not self._entered or self._left:
             raise RuntimeError("call run() within `async with` on the manager")
@@ -288,7 +287,7 @@ class Manager:
             try:
                 pending: set[asyncio.Task[object]] = {*stops, *tasks}
                 done: set[asyncio.Task[object]] = set()
-                # Coroutine functions may return by themselves; the manager goes on, and answers its probes.
+                # Coroutine functions may return. The manager then continues, and answers its probes.
                 while done.isdisjoint(stops) and not any(map(_failure_of, done)):
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -304,10 +303,10 @@ class Manager:
         assert self._elector is not None
         async with self._elector.leading():
             await self._run_added(leading=True)
-            await asyncio.Event().wait()  # everything has returned; the lead is kept until the end
+            await asyncio.Event().wait()  # all have returned, but keep the lead until the end
 
     async def _run_added(self, *, leading: bool) -> None:
-        """Run the parts that need the lead, or those that do not; the first failure ends the others, and is raised."""
+        """Run the parts that need the lead, or the others. The first failure stops the rest, and is raised."""
         tasks = {
             asyncio.create_task(_called(run), name=f"kinformer manager: {name}")
             for run, needs_leadership, name in self._runnables
@@ -327,7 +326,7 @@ class Manager:
 
     @shielded_from_scopes
     async def _end_tasks(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Cancel the tasks that are not ending already, and wait; again after the timeout, or at a second signal."""
+        """Cancel the tasks that are not ending yet, and wait. Cancel again after the timeout or a second signal."""
         for task in tasks:
             if task not in self._stopping.failures:
                 task.cancel()
@@ -364,13 +363,13 @@ async def _called(run: Runnable) -> None:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # It was not stopped: it awaited something that was cancelled. Ending without an error it would not be missed.
+        # It awaited something that was cancelled, and was not stopped itself. Without an error, no one would notice.
         raise RuntimeError(f"{getattr(run, '__qualname__', run)} ended by a CancelledError of its own") from error
 
 
 @shielded_from_scopes
 async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for them; if it is cancelled while it waits, cancel them again, and wait on."""
+    """Cancel tasks and wait for them. If cancelled while waiting, cancel them again and keep waiting."""
     pending = {task for task in tasks if not task.done()}
     for task in pending:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Handles signals of the process for a while, and then restores the handlers from before."""
+"""Temporary handlers for process signals, which restore the previous handlers afterwards."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ log = get_logger("kinformer.manager")
 
 @contextmanager
 def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.Signals], bool]) -> Iterator[None]:
-    """Have the running loop call `handle` for each of these signals, until the end of the `with`.
+    """Call `handle` on the running loop for each of these signals, until the end of the `with`.
 
-    If a loop cannot have handlers (outside the main thread, on Windows), the log says so, and the signals do what they
-    did before.
+    If the loop does not support handlers (outside the main thread, on Windows), this is logged, and the signals keep
+    their previous effect.
 
     Args:
         numbers: The signals.
-        handle: Called with the signal. If it returns False, the handlers from before are restored at once, so that
-            the next signal does what it did before.
+        handle: Called with the signal. If it returns False, the previous handlers are restored at once, so that the
+            next signal has its previous effect.
     """
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, _HANDLER] = {}
-    # The handlers that the program has given to the loop. asyncio's loops keep them privately, others not at all.
+    # The program's own handlers on the loop. asyncio's loops keep them privately, and other loops not at all.
     of_loop: dict[int, asyncio.Handle] = dict(getattr(loop, "_signal_handlers", ()))
 
     def restore() -> None:

@@ -78,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
             item.add_marker(pytest.mark.process)
+        if not any(item.get_closest_marker(name) for name in ("process", "tools", "slow")):
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_asyncio_loop_factories(

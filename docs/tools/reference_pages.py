@@ -10,9 +10,11 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
 
 _LIST = Path(__file__).parents[1] / "reference" / "public_names.txt"
 _INSIDE = re.compile(r"^(May import|Reading order|Owns|Names are imported|Each is written)\b")
@@ -34,6 +36,8 @@ def path_of(door: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each package or module but the root, whose names are on those pages."""
+    from mkdocs.structure.files import File  # tests read this module in environments without mkdocs
+
     doors = names_by_door()
     del doors["kinformer"]
     for door, names in doors.items():

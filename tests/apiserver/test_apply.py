@@ -15,7 +15,7 @@ from kinformer.testing import APIServer
 from tests.support.apiserver_http import ask, send
 from tests.support.kube import widget_definition
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 APPLY = "application/apply-patch+yaml"
 PATH = "/apis/example.com/v1/namespaces/default/widgets/a"

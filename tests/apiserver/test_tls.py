@@ -84,6 +84,7 @@ async def test_a_client_certificate_names_the_user_and_the_groups(tmp_path: Path
                 await stranger.request("GET", "/api/v1/pods")
 
 
+@pytest.mark.slow
 async def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
     async with APIServer(tls=True) as server, APIServer(tls=True) as other:
         file = tmp_path / "carl.pem"

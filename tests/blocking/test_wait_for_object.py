@@ -34,6 +34,7 @@ async def test_a_blocking_program_waits_for_one_object(server: APIServer) -> Non
     assert found.path("status.phase") == "Running"
 
 
+@pytest.mark.slow
 async def test_the_errors_are_those_of_the_client(server: APIServer) -> None:
     server.create(pod("web-1", phase="Pending"))
     ended: Future[str] = Future()

@@ -18,7 +18,7 @@ from kinformer.queue.delta_fifo import DeltaFIFO
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import entry
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 DECODER = EntryDecoder()  # objects of equal labels share one dict, as those of an informer do
 

@@ -538,6 +538,7 @@ def fill(rebuild: IndexerRebuild, rv: int, count: int) -> None:
         rebuild.add(entry(f"n{number}", rv=rv))
 
 
+@pytest.mark.slow
 def test_a_relist_is_one_step_for_readers_in_other_threads() -> None:
     """An object that a read by key has found is found by any later read of an index, too."""
     names = [f"i{number}" for number in range(8)]

@@ -13,7 +13,7 @@ import pytest
 from kinformer import Indexer, KubeObject
 from tests.support.kube import entry
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 PAIRS = 40
 READERS = 8

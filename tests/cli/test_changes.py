@@ -132,7 +132,7 @@ def test_amounts_are_short_and_have_their_unit() -> None:
     assert [count(n, "object") for n in (0, 1, 5120)] == ["0 objects", "1 object", "5,120 objects"]
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @given(st.recursive(scalars | st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=8))
 def test_yaml_reads_back_as_what_it_was(value: Any) -> None:
     try:

@@ -140,6 +140,7 @@ async def test_managed_fields_are_for_those_who_ask(
     assert "managedFields" in (await kinformer(*ONCE, "pods", *names, "-o", form, "--all-fields")).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "jsonl", "name"])
 async def test_nothing_of_a_cluster_commands_the_terminal(server: APIServer, kinformer: CommandLine, form: str) -> None:
     hidden = "\x1b\x07\x9b\x7f\u2028\u202e\u2066\u200f\u061c\u200b\ufeff\U000e0041"
@@ -234,6 +235,7 @@ async def test_the_kubeconfig_gives_server_and_namespace(
     assert team.out == "pod/here\n"
 
 
+@pytest.mark.slow
 async def test_wide_adds_columns_behind_the_age(server: APIServer, kinformer: CommandLine) -> None:
     address = {"podIP": "10.0.0.7", "phase": "Running"}
     server.create({**pod("web-1"), "status": address})

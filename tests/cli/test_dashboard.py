@@ -149,6 +149,7 @@ async def pulse(share: list[float]) -> None:
         share.append(time.thread_time() - before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "more"),
     [("/api/object", {"format": "yaml"}), ("/api/object", {}), ("/api/changes", {}), ("/api/objects", {})],

@@ -170,6 +170,7 @@ async def test_a_service_offers_only_what_it_follows(server: APIServer) -> None:
         assert "v1/secrets is not followed by this service" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 async def test_an_outage_is_one_trouble_with_its_reason_and_its_beginning(server: APIServer) -> None:
     async with asking(server) as client:
 

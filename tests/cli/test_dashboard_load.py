@@ -19,7 +19,7 @@ from tests.support import browser, kube
 pytestmark = [
     pytest.mark.process,
     pytest.mark.tools,
-    pytest.mark.search,
+    pytest.mark.slow,
     pytest.mark.skipif(bool(browser.missing()), reason=browser.missing()),
 ]
 

@@ -15,6 +15,7 @@ from tests.support.kube import config_map
 pytestmark = pytest.mark.virtual_time
 
 
+@pytest.mark.slow
 async def test_a_resource_that_was_opened_is_released_when_no_page_asks_for_it_any_more() -> None:
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         server.create(config_map("a"))
@@ -59,6 +60,7 @@ async def test_pages_are_told_that_the_objects_of_a_released_resource_are_gone()
         assert not board.log.ended
 
 
+@pytest.mark.slow
 async def test_what_the_service_follows_itself_is_never_released() -> None:
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         pods = factory.for_resource("v1/pods")

@@ -303,6 +303,7 @@ async def test_a_watch_that_is_held_back_is_found(server: APIServer, kinformer: 
     assert "no response to a watch within 1.0 s" in steps(ended)["watch"]["text"]
 
 
+@pytest.mark.slow
 async def test_what_a_selector_chooses_is_counted_as_far_as_the_time_goes(
     server: APIServer, kinformer: CommandLine
 ) -> None:

@@ -58,6 +58,7 @@ async def test_several_resources_are_a_table_each(server: APIServer, kinformer: 
     assert [item["kind"] for item in listed["items"]] == ["Pod", "ConfigMap"]
 
 
+@pytest.mark.slow
 async def test_objects_are_named_with_a_slash(server: APIServer, kinformer: CommandLine) -> None:
     for name in ("a", "b", "c"):
         server.create(config_map(name))

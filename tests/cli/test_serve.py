@@ -160,6 +160,7 @@ _OF_A_KIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("name", _OF_A_KIND)
 async def test_the_changes_of_serve_are_those_of_controllers(server: APIServer, name: str) -> None:

@@ -86,6 +86,7 @@ async def test_objects_without_a_name_are_a_wrong_command_line(kinformer: Comman
     assert "NAME" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_timeout_is_said_in_kubectls_words_and_says_how_the_object_is(kinformer: CommandLine) -> None:
     ended = await kinformer("wait", "pods", "web-1", "--for=condition=Ready", "--timeout=3")
     assert (ended.status, ended.out) == (1, "")

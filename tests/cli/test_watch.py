@@ -133,6 +133,7 @@ async def test_lines_of_json_say_what_an_update_changed(server: APIServer) -> No
     ]
 
 
+@pytest.mark.slow
 async def test_what_there_is_already_can_be_left_out(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
     server.create(config_map("a"))
     kinformer = CommandLine(capsys, server.url)

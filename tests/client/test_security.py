@@ -268,6 +268,7 @@ async def test_verification_is_off_only_where_the_user_says_so(certificates: Pat
 # --- redirects --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_another_host_is_followed_by_nobody_and_carries_nothing(status: int) -> None:
     from aiohttp import ClientError

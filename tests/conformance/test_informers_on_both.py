@@ -192,6 +192,7 @@ async def test_events_are_streamed_in_order(server: ClusterServer, namespace: st
         assert third.object["data"]["value"] == "2"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_custom_resource_may_come_late_and_go(own_server: ClusterServer, open_api: OpenApi) -> None:
     api = await open_api(own_server)

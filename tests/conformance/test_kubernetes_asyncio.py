@@ -164,6 +164,7 @@ async def test_the_dynamic_client(api_client: client.ApiClient, namespace: str) 
     assert (await deployments.get(namespace=namespace)).items == []
 
 
+@pytest.mark.slow
 async def test_leader_election_on_a_lease(api_client: client.ApiClient, namespace: str) -> None:
     led: list[str] = []
     leading = {name: asyncio.Event() for name in ("one", "two")}

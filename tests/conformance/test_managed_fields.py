@@ -23,6 +23,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=["whole", "metadata"])
 @pytest.mark.parametrize("resource", ["v1/configmaps", "v1/pods", "example.com/v1/widgets"])
 async def test_the_parameter_changes_nothing_on_a_server_that_does_not_know_it(

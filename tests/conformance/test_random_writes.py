@@ -15,7 +15,7 @@ from tests.conformance.random_writes import DEFINITION, GROUP, RandomWrites
 from tests.conformance.site import Site
 from tests.conformance.transcript import differences
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 OBJECTS = int(os.environ.get("KINFORMER_RANDOM_OBJECTS", "40"))  # of each kind
 WRITES = 8  # of each object

@@ -93,6 +93,7 @@ async def test_an_object_of_a_namespace_has_no_path_without_it(
         await site.delete(one)
 
 
+@pytest.mark.slow
 async def test_custom_resources_have_the_paths_of_their_scope_alone(site: Site) -> None:
     group = f"{site.namespace}.scopes.example.com"
     for plural, kind, scope in (("globals", "Global", "Cluster"), ("locals", "Local", "Namespaced")):

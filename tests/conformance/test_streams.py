@@ -143,6 +143,7 @@ async def test_a_server_that_is_killed_amid_changes_loses_no_event(
         await until(lambda: reader.events.health().live, 20)
 
 
+@pytest.mark.slow
 async def test_a_bookmark_takes_the_version_on_where_nothing_is_told(
     server: ClusterServer, open_api: OpenApi, namespace: str
 ) -> None:
@@ -202,6 +203,7 @@ async def restarted(server: ClusterServer, *, compacted: bool = False) -> None:
         await server.restart()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True], ids=["killed", "compacted"])
 async def test_a_wait_survives_its_server(own_server: ClusterServer, open_api: OpenApi, compacted: bool) -> None:
     api = await open_api(own_server)
@@ -223,6 +225,7 @@ async def test_a_wait_survives_its_server(own_server: ClusterServer, open_api: O
         assert await waiting is None
 
 
+@pytest.mark.slow
 async def test_a_wait_for_an_object_that_is_deleted_says_how_it_was(
     server: ClusterServer, open_api: OpenApi, namespace: str, kubernetes: Minor
 ) -> None:
@@ -242,6 +245,7 @@ async def test_a_wait_for_an_object_that_is_deleted_says_how_it_was(
             await client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=patience)
 
 
+@pytest.mark.slow
 async def test_the_command_waits_through_a_kill_of_the_server(
     own_server: ClusterServer, open_api: OpenApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

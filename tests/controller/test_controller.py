@@ -161,6 +161,7 @@ async def test_what_an_informer_that_was_never_entered_keeps_waiting_is_named(ca
     assert "v1/forgotten: it has not been entered" in caplog.text
 
 
+@pytest.mark.slow
 async def test_the_end_of_a_state_that_a_reconcile_has_read_is_reconciled_however_many_changes_wait() -> None:
     source, exists = MemorySource(), {}
     informer = SharedInformer(source)

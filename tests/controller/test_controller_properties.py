@@ -17,7 +17,7 @@ from tests.support.lagging_source import LaggingSource
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 NAMES = "abc"
 STEPS = st.one_of(

@@ -131,11 +131,10 @@ def hits(texts: list[Text], pattern: re.Pattern[str]) -> list[Hit]:
     """Every place at which a pattern occurs."""
     found = []
     for text in texts:
-        lines = text.words.split("\n")
         for match in pattern.finditer(text.words):
             number = text.words.count("\n", 0, match.start())
             path = text.path.relative_to(ROOT) if text.path.is_relative_to(ROOT) else text.path
-            found.append(Hit(f"{path}:{text.line + number}", lines[number]))
+            found.append(Hit(f"{path}:{text.line + number}", text.words.split("\n")[number]))
     return found
 
 

@@ -65,6 +65,7 @@ async def test_a_browser_reads_what_happens_from_now_on_and_nothing_of_before(
     assert len(watches) == 1
 
 
+@pytest.mark.slow
 async def test_after_a_gap_each_event_that_was_missed_is_told_once_and_no_other(
     server: APIServer, module: Any, service: str
 ) -> None:

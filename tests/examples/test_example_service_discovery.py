@@ -89,6 +89,7 @@ async def asked(router: httpx.AsyncClient, times: int = 6) -> set[str]:
     return {answer.json()["by"] if answer.status_code == 200 else str(answer.status_code) for answer in answers}
 
 
+@pytest.mark.slow
 async def test_requests_go_to_the_pods_that_are_ready_one_after_the_other(
     server: APIServer, router: httpx.AsyncClient
 ) -> None:
@@ -120,6 +121,7 @@ async def test_a_pod_that_is_being_deleted_gets_no_more_requests(server: APIServ
         await until(lambda: asked(router), holds=lambda found: found == {"b"})
 
 
+@pytest.mark.slow
 async def test_no_dead_backend_is_left_after_a_gap(server: APIServer, router: httpx.AsyncClient) -> None:
     async with model_servers("a", "b", "c") as (a, b, c):
         server.create(a.pod())

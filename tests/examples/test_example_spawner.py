@@ -121,6 +121,7 @@ async def test_all_spawners_share_one_watch(server: APIServer, module: Any, refl
     assert sum("watch" in request.params for request in server.requests) == 1
 
 
+@pytest.mark.slow
 async def test_a_stop_that_the_cache_missed_is_noticed(server: APIServer, spawner: Any) -> None:
     await started(server, spawner)
     away = asyncio.create_task(server.restart(0.3))

@@ -251,6 +251,7 @@ def test_a_rule_may_be_left_out() -> None:
 # --- the same each time --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hundred_schedules_give_the_same_traces_twice_byte_for_byte() -> None:
     points = list(played(Schedule()).points)
     for number in range(100):

@@ -74,6 +74,7 @@ async def test_each_cluster_has_its_client_and_its_factory() -> None:
     assert informer.health().state == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_a_cluster_that_is_away_holds_up_no_other_and_comes_back() -> None:
     async with clusters("east", "west") as servers:
@@ -371,6 +372,7 @@ async def test_a_cluster_whose_server_refuses_connections_is_away() -> None:
                     await fleet["west"].factory.wait_for_cache_sync(0.1)
 
 
+@pytest.mark.slow
 async def test_many_clusters_that_join_at_once_do_so_one_by_one(tmp_path: Path) -> None:
     async with clusters("one") as servers:
         file = tmp_path / "config"

@@ -41,6 +41,7 @@ def exported() -> Exported:
     return Exported()
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_clusters_are_exported_by_state_with_what_came_and_went(exported: Exported) -> None:
     async with clusters("east", "west") as servers:

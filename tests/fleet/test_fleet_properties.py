@@ -18,7 +18,7 @@ from tests.fleet.clusters import kubeconfig
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop, no_jump_before_threads_end
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 SERVERS = 4
 STEPS = st.tuples(

@@ -268,7 +268,7 @@ async def live_through(steps: list[Any]) -> None:
         assert mirror.wrong == []
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25))
 def test_any_history_of_labels_ends_in_the_truth(steps: list[Any]) -> None:

@@ -139,6 +139,7 @@ async def test_a_410_in_the_middle_causes_one_relist_and_loses_nothing(
     await until(lambda: deleted == ["a"])
 
 
+@pytest.mark.slow
 async def test_a_forbidden_resource_is_named_within_seconds(caplog: pytest.LogCaptureFixture) -> None:
     users = {"secret-token": "alice"}
     rules = [("alice", "list", "v1/configmaps"), ("alice", "watch", "v1/configmaps")]

@@ -14,7 +14,7 @@ from tests.support.memory_source import MemorySource
 from tests.support.mirror import Mirror
 from tests.support.virtual_time import VirtualTimeLoop
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 STEPS = st.one_of(
     st.tuples(st.sampled_from(["set", "delete", "recreate"]), st.sampled_from("abcd"), st.booleans()),

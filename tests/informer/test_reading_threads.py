@@ -12,7 +12,7 @@ from tests.support.memory_source import MemorySource
 from tests.support.reading_threads import reading_threads
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.search, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.slow, pytest.mark.virtual_time]
 
 READERS = 8
 PAIRS = 9

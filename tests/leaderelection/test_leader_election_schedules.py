@@ -24,7 +24,7 @@ from kinformer.exceptions import LeadershipLostError
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "200"))
 FAULTY = 120.0  # seconds of a schedule in which things go wrong

@@ -30,7 +30,7 @@ NODES = 50
 PADDING = "x" * (7500 if FULL else 1500)
 DEADLINE = 600 if FULL else 60  # seconds
 
-pytestmark = [pytest.mark.search, pytest.mark.timeout(2 * DEADLINE)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * DEADLINE)]
 
 
 def pod(number: int, *, generation: int = 0, node: int | None = None) -> dict[str, Any]:

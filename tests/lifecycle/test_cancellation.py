@@ -33,7 +33,7 @@ from tests.support.memory_source import MemorySource
 from tests.support.scripted_source import RecordingStore, pod
 
 Call = Callable[[], Any]
-pytestmark = [pytest.mark.search, pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])]
 
 
 def no_check(cancelled: bool) -> None: ...

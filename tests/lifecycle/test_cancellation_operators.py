@@ -31,7 +31,7 @@ from tests.lifecycle.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_ever
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 
-pytestmark = [pytest.mark.search, pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])]
 
 MAPS = "v1/configmaps"
 POD = {

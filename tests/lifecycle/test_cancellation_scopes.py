@@ -38,7 +38,7 @@ from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 
-pytestmark = [pytest.mark.virtual_time, pytest.mark.search]
+pytestmark = [pytest.mark.virtual_time, pytest.mark.slow]
 
 ROUNDS = 50
 

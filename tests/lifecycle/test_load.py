@@ -27,7 +27,7 @@ from tests.support.kube import config_map
 from tests.support.sockets import connections_to
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 Events = list[WatchEvent]
 

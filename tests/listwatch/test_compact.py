@@ -196,7 +196,7 @@ def test_many_threads_may_read_at_once() -> None:
     assert all(future.result() == [obj.raw for obj in plain] for future in futures)
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(
     st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.dictionaries(st.text(), inner), max_leaves=30)

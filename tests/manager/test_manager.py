@@ -298,6 +298,7 @@ async def test_a_lost_lead_cancels_reconciles_at_once_and_ends_the_manager(serve
     assert not any(request.method == "POST" and "configmaps" in request.path for request in server.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_a_lost_lead_is_raised_although_something_never_ends(
     server: APIServer, client: Client, caplog: pytest.LogCaptureFixture

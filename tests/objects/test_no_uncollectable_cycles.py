@@ -28,7 +28,7 @@ from kinformer.objects.object import view
 from kinformer.objects.typed import Model
 from tests.support.memory_source import MemorySource
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 ATTEMPTS = 100_000
 SLACK = 1000 if FREE_THREADED else 300  # blocks; without the GIL their count is less exact

@@ -309,7 +309,7 @@ def test_a_cycle_through_a_view_is_collected() -> None:
     assert flag
 
 
-@pytest.mark.search
+@pytest.mark.slow
 def test_no_public_method_makes_a_cycle_that_is_never_freed() -> None:
     def attempt(entry: KubeObject) -> None:
         for obj in (entry, view(entry)):

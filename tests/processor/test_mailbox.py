@@ -183,7 +183,7 @@ operations = st.lists(
 )
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(operations, st.integers(1, 4), st.booleans())
 def test_whatever_happens_a_reader_with_pauses_ends_with_the_truth(

@@ -39,7 +39,7 @@ def assert_same(table: PartitionedDict[Any, int], plain: dict[Any, int]) -> None
     assert table.get("not there") is None
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @given(WRITES)
 def test_it_holds_what_a_dict_would_hold(writes: list[tuple[Any, int | None]]) -> None:
     table: PartitionedDict[Any, int] = PartitionedDict()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sharding.test_sharding_schedules import Schedule
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 SLOTS, SEEN, EPOCH = (f"kinformer.dev/{name}" for name in ("slots", "seen", "epoch"))
 Object = dict[str, Any]

@@ -24,7 +24,7 @@ from kinformer.testing.simulation.processes import Process, Simulation
 from tests.sharding.widget_server import WidgetServer, WidgetSource
 from tests.support.lease_server import LeaseServer, NetworkClient
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "20"))
 FAULTY = 60.0  # seconds of a schedule in which things go wrong

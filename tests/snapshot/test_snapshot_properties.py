@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kinformer import Backoff, SharedInformer, Snapshot
 from tests.support.resumable_source import ResumableSource, read_file
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 NAMES = st.sampled_from("abcdefgh")
 CHANGES = st.lists(

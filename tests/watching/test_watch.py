@@ -882,6 +882,7 @@ class Generated:
         yield events()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watch_list", [True, False])
 async def test_an_object_costs_at_most_150_bytes_also_while_a_list_comes(watch_list: bool) -> None:
     source = Generated()

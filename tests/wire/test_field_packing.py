@@ -137,7 +137,7 @@ def _without_empty(value: Any) -> Any:
     return value
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(VALUES, VALUES, PATHS)
 def test_whatever_the_object_and_the_paths_are(spec: Any, status: Any, fields: list[str]) -> None:

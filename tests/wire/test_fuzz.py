@@ -31,7 +31,7 @@ from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
 from tests.wire.list_items import kept_by
 
-pytestmark = pytest.mark.search
+pytestmark = pytest.mark.slow
 
 # Raise it for a long run by hand.
 EXAMPLES = int(os.environ.get("KINFORMER_FUZZ_EXAMPLES", "150"))

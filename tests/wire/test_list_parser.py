@@ -59,7 +59,7 @@ ITEM = st.one_of(
 )
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(ITEM, max_size=6),

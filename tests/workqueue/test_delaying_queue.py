@@ -280,7 +280,7 @@ async def live_through(steps: list[tuple[str, str, int]], wait: bool) -> None:
         await worker
 
 
-@pytest.mark.search
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(STEPS, max_size=30), st.booleans())
 def test_every_delayed_key_comes_at_its_time_or_is_forgotten(steps: list[tuple[str, str, int]], wait: bool) -> None:

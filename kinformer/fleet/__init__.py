@@ -1,10 +1,10 @@
-"""Many clusters that come and go: their clients and factories, and unions of their objects.
+"""Many clusters that join and leave: their clients and factories, and unions of their objects.
 
 The clusters come from the program, from a kubeconfig, or from Secrets in a hub cluster. A `Fleet` connects each of
-them, and disconnects it when it is gone.
+them, and disconnects it when it is removed.
 
 May import: `derived`, `informer` and below.
-Reading order: fleet, unions, roster, keeper; sources, kubeconfig, secrets; metrics.
+Reading order: fleet, unions, roster, keeper, sources, kubeconfig, secrets, metrics.
 """
 
 from kinformer._lazy import attach_stub

@@ -1,4 +1,4 @@
-"""The fleet: clusters that come and go, as a mapping from name to client and factory, and unions over them."""
+"""The fleet: clusters that join and leave, as a mapping from name to client and factory, and unions over them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = get_logger("kinformer.fleet")
 
 
 class Fleet(Entered, Mapping[str, Cluster]):
-    """Clusters that come and go: a mapping from name to `Cluster`, with its client and factory.
+    """Clusters that join and leave: a mapping from name to `Cluster`, with its client and factory.
 
     ::
 
@@ -48,25 +48,25 @@ class Fleet(Entered, Mapping[str, Cluster]):
             pods.by_key.get("east/default/web-1")
             await fleet["east"].client.request("GET", "/version")
 
-    The program changes it by `add` and `remove`; or it follows the contexts of a kubeconfig (`from_kubeconfig`), or
-    Secrets in a hub cluster (`from_secrets`). The mapping has the clusters that are connected. A cluster whose
-    configuration changes is connected anew: its objects stay until the new connection has listed them, and the
-    differences are told. One whose configuration cannot be read goes on with the one before.
+    The program adds and removes clusters with `add` and `remove`, or the fleet follows the contexts of a kubeconfig
+    (`from_kubeconfig`) or Secrets in a hub cluster (`from_secrets`). The mapping has the connected clusters. A cluster
+    whose configuration changes is reconnected: its objects stay until the new connection has listed them, and handlers
+    get the differences. A cluster whose configuration cannot be read keeps the previous one.
 
-    ``async with`` starts and stops it; entering returns at once. Leaving leaves the unions, then the clusters, within
-    one `shutdown_timeout`. A fleet may also be given to a factory or a `Manager`, which enters and leaves it.
+    ``async with`` starts and stops it. Entering returns immediately. Exiting stops the unions, then the clusters,
+    within one `shutdown_timeout`. A fleet may also be added to a factory or a `Manager`, which enters and exits it.
 
     Args:
-        clusters: From name to a client that has not been entered, or a function that makes one; the fleet enters and
-            closes it. A cluster that cannot be connected is tried again if there is a function. (`from_kubeconfig` and
-            `from_secrets` pass what they follow.)
-        name: For the log, errors and the names of unions.
-        away_after: Seconds after which a cluster that cannot be connected, or whose requests fail, no longer holds up
-            the first sync of unions.
-        **defaults: Options of the factories, as of `SharedInformerFactory`.
+        clusters: Name to a client that has not been entered, or to a function that creates one. The fleet enters and
+            closes it. With a function, a failed connection is retried. (`from_kubeconfig` and `from_secrets` pass a
+            source.)
+        name: The name in the log and errors, and in the names of unions.
+        away_after: Seconds after which a cluster that cannot be connected, or whose requests fail, no longer delays the
+            first sync of unions.
+        **defaults: Options of the factories. See `SharedInformerFactory`.
 
     Raises:
-        ConfigError: The name of a cluster is empty or has a slash; an option does not exist.
+        ConfigError: The name of a cluster is empty or has a slash, or an option does not exist.
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class Fleet(Entered, Mapping[str, Cluster]):
         away_after: float = AWAY_AFTER,
         **defaults: Unpack[ResourceKeywords],
     ) -> Self:
-        """Make a fleet of the contexts of a kubeconfig, which is followed.
+        """Create a fleet of the contexts of a kubeconfig, and follow the file.
 
         Args:
-            path: The file; None: the files of KUBECONFIG, else `~/.kube/config`. It need not exist yet.
-            cluster_of: Returns the name of the cluster of a context, or None to leave it out; by default the context's
-                own name, with `_` for each slash.
-            poll: Seconds between two looks at the file.
-            client_options: Options of the clients: see `Client`.
+            path: The file. None uses the files of KUBECONFIG, or else `~/.kube/config`. It need not exist yet.
+            cluster_of: Returns the cluster name for a context, or None to leave it out. By default the context's own
+                name, with `_` for each slash.
+            poll: Seconds between two checks of the file.
+            client_options: Options of the clients. See `Client`.
             name, away_after, **defaults: See `Fleet`.
         """
         contexts = KubeconfigContexts(
@@ -146,7 +146,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         away_after: float = AWAY_AFTER,
         **defaults: Unpack[ResourceKeywords],
     ) -> Self:
-        """Make a fleet of Secrets in a hub cluster, each with a kubeconfig, which are followed.
+        """Create a fleet of Secrets in a hub cluster, each with a kubeconfig, and follow them.
 
         ::
 
@@ -154,14 +154,14 @@ class Fleet(Entered, Mapping[str, Cluster]):
             fleet = Fleet.from_secrets(secrets)
 
         Args:
-            secrets: The Secrets: an informer, or what is derived from one. It is entered before the fleet and left
-                after it.
-            key: The key of the kubeconfig in `data`; Cluster API has it under `"value"`.
-            cluster_of: Returns the name of the cluster of a Secret, or None to leave it out.
-            trusted: Kubeconfigs may name files of this machine, and programs to run, as credential plugins are. False:
-                one that does is refused, because all who may write such a Secret would read files and run programs
-                here.
-            client_options: Options of the clients: see `Client`.
+            secrets: The Secrets: an informer, or a collection derived from one. It must be entered before the fleet and
+                exited after it.
+            key: The key of the kubeconfig in `data`. Cluster API uses `"value"`.
+            cluster_of: Returns the cluster name for a Secret, or None to leave it out.
+            trusted: True to accept kubeconfigs that name files of this machine, or programs to run, such as credential
+                plugins. False refuses them, because anyone who may write such a Secret could read files and run
+                programs here.
+            client_options: Options of the clients. See `Client`.
             name, away_after, **defaults: See `Fleet`.
         """
         clusters = SecretClusters(
@@ -184,13 +184,13 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return len(self._roster.open)
 
     def __bool__(self) -> bool:
-        return True  # a fleet without clusters is a fleet
+        return True  # an empty fleet is truthy
 
     # --- life -------------------------------------------------------------------------------------
 
     @property
     def shutdown_timeout(self) -> float:
-        """Seconds that leaving may take before tasks are cancelled."""
+        """Seconds that exiting may take before tasks are cancelled."""
         timeout: float = self._core.life.shutdown_timeout
         return timeout
 
@@ -201,7 +201,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self._metrics.start()
 
     async def _finish(self, deadline: float) -> None:
-        """Follow nothing more, leave the unions, then the clusters."""
+        """Stop following, then stop the unions, then the clusters."""
         try:
             await self._roster.stop_following()
             self._unions.end_joining()
@@ -218,16 +218,16 @@ class Fleet(Entered, Mapping[str, Cluster]):
     # --- clusters by the program ------------------------------------------------------------------
 
     async def add(self, name: str, client: Client | Callable[[], Client]) -> Cluster:
-        """Connect a cluster, and return it; its objects come into the unions as adds.
+        """Connect a cluster, and return it. Its objects enter the unions as adds.
 
         Args:
-            name: Not empty, without a slash.
-            client: One that has not been entered, or a function that makes one. The fleet enters and closes it.
+            name: The name, not empty and without a slash.
+            client: A client that has not been entered, or a function that creates one. The fleet enters and closes it.
 
         Raises:
-            ConfigError: The name is taken or invalid; the client cannot be entered.
+            ConfigError: The name is taken or invalid, or the client cannot be entered.
             RuntimeError: The fleet has not been entered.
-            StoppedError: It has been left.
+            StoppedError: The fleet was exited.
         """
         self._core.life.require_running("add")
         if not self._core.life.has_begun:
@@ -235,11 +235,11 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return await self._roster.add(name, Wanted.by_program(client))
 
     async def remove(self, name: str) -> None:
-        """Leave a cluster; its objects are told as deletes. Returns when its informers and its client have ended.
+        """Disconnect a cluster, and wait until its informers and client end. Its objects leave the unions as deletes.
 
         Raises:
-            KeyError: There is none of this name.
-            ConfigError: It is of the kubeconfig or of a Secret that the fleet follows.
+            KeyError: There is no cluster with this name.
+            ConfigError: The cluster is from the kubeconfig or a Secret that the fleet follows.
         """
         self._core.life.require_running("remove")
         await wait_for_end(self._roster.remove(name))
@@ -252,11 +252,11 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return self._roster.settled.is_open and all(one.union.has_synced for one in self._unions.each)
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`, for the unions that there are now; a cluster that is away holds up nothing.
+        """Wait until `has_synced`, for the present unions. A cluster that is away does not delay this.
 
         Raises:
-            NotSyncedError: `timeout` seconds have passed; the text says what is missing.
-            StoppedError: The fleet has been left.
+            NotSyncedError: `timeout` seconds have passed. The message has the reason.
+            StoppedError: The fleet was exited.
         """
         self._core.life.require_running("wait_synced")
         await self._core.sync.wait(timeout)
@@ -282,18 +282,18 @@ class Fleet(Entered, Mapping[str, Cluster]):
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
     ) -> UnionCollection[KubeObject]:
-        """Return the union of a resource of all clusters, also of those that come later; asking twice returns the same.
+        """Return the union of a resource over all clusters, present and future. Equal requests share one union.
 
-        Keys begin with the name of a cluster: `"east/default/web-1"`. It is entered and left with the fleet.
+        Keys begin with the name of a cluster: `"east/default/web-1"`. The union is entered and exited with the fleet.
 
         Args:
-            resource: As of `SharedInformerFactory.for_resource`.
+            resource: See `SharedInformerFactory.for_resource`.
             indexers: Name to index function or JSON path, over the union.
-            **options: Of the informers, one for each cluster.
+            **options: Options of the informers, one for each cluster.
 
         Raises:
-            ConfigError: An option that does not exist, or differs from what the union has.
-            StoppedError: The fleet has been left.
+            ConfigError: An option does not exist, or differs from the existing union's.
+            StoppedError: The fleet was exited.
         """
         self._core.life.require_running("union")
         gvr = GroupVersionResource.parse(resource)
@@ -320,7 +320,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
     def union_of(
         self, make: Callable[[Cluster], Collection[T]], *, name: str, indexers: ValueIndexers | None = None
     ) -> UnionCollection[T]:
-        """Return a new union of what a function makes of each cluster, those included that come later.
+        """Return a new union of the collections that a function returns for all clusters, present and future.
 
         ::
 
@@ -331,22 +331,22 @@ class Fleet(Entered, Mapping[str, Cluster]):
             fleet.union_of(ready, name="ready pods")
 
         Args:
-            make: Returns a collection of a cluster. A derived one is given to the cluster's factory, as above.
-            name: Of the union.
+            make: Returns a collection for a cluster. Add a derived one to the cluster's factory, as above.
+            name: The name of the union.
             indexers: Name to index function or JSON path, over the union.
 
         Raises:
-            StoppedError: The fleet has been left.
+            StoppedError: The fleet was exited.
         """
         self._core.life.require_running("union_of")
         return self._added(FleetUnion(name, make, away_after=self._away_after, indexers=indexers))
 
     async def release(self, union: UnionCollection) -> None:
-        """Give a union back. The last holder to do so ends it, and the informers that were made for it.
+        """Give a union back. The last holder to do so ends it, and the informers that were created for it.
 
         Raises:
-            ValueError: It is not of this fleet, or was released as often as it was asked for.
-            RuntimeError: The last holder asks from inside one of its handlers; the union stays.
+            ValueError: The fleet does not hold it, or it was released as often as it was requested.
+            RuntimeError: The last holder called this inside one of the union's handlers. The union stays.
         """
         self._core.life.require_running("release")
         one = next((one for one in self._unions.each if one.union is union), None)
@@ -375,16 +375,16 @@ class Fleet(Entered, Mapping[str, Cluster]):
     # --- reports ----------------------------------------------------------------------------------
 
     def health(self) -> dict[str, ClusterHealth]:
-        """Return the health of each cluster that there should be, by name; those that have failed are among them."""
+        """Return the health of each wanted cluster by name, including clusters that have failed."""
         return self._roster.health()
 
     @property
     def source_error(self) -> BaseException | None:
-        """Why the kubeconfig or the Secrets cannot be read at present; None if they can."""
+        """The error that prevents reading the kubeconfig or the Secrets at present, or None."""
         return self._roster.source_error
 
     def statistics(self) -> FleetStatistics:
-        """Return what has come and gone."""
+        """Return counts of clusters that joined, left and failed."""
         return self._roster.statistics()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The keeper of one cluster: its client and its factory, from when it is wanted until it is left."""
+"""The keeper of one cluster: its client and its factory, from the request to connect it until its removal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ log = get_logger("kinformer.fleet")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
-    """A cluster of a fleet, connected.
+    """A connected cluster of a fleet.
 
     Attributes:
-        name: In the fleet.
+        name: The name in the fleet.
         client: The connection, which the fleet closes.
-        factory: The informers of this cluster, which the fleet leaves.
+        factory: The informers of this cluster, which the fleet stops.
     """
 
     name: str
@@ -43,11 +43,12 @@ class ClusterHealth:
     """The health of a cluster at one moment.
 
     Attributes:
-        state: `"connecting"`, `"running"`, or `"failed"`: it could not be connected, and is tried again.
+        state: `"connecting"`, `"running"`, or `"failed"` (could not be connected, and is retried unless the program
+            passed a client instead of a function).
         live: True if it runs and each of its informers follows the server.
-        last_error: Why it could not be connected, or changed; else that of an informer that is not live; None if all
-            is well.
-        failures: The number of times that it could not be connected.
+        last_error: The last error in connecting or changing it, or in adding it to a union. Otherwise the error of an
+            informer that is not live, or None.
+        failures: The number of failed attempts to connect it, or to add it to a union.
         resources: The health of its informers, by resource.
     """
 
@@ -59,25 +60,25 @@ class ClusterHealth:
 
 
 class KeeperOwner(Protocol):
-    """What a keeper tells, each in the step in which it happens."""
+    """The owner of a keeper. Each method is called in the step in which the event happens."""
 
     def opened(self, keeper: ClusterKeeper, cluster: Cluster, /) -> None: ...
     def failed(self, keeper: ClusterKeeper, error: Exception, /) -> None: ...
 
 
 class ClusterKeeper:
-    """Connects one cluster, trying again until it succeeds, and leaves it when it is told to `end`.
+    """Connects one cluster, retrying until it succeeds, and disconnects it on `end`.
 
     Args:
-        name: Of the cluster.
-        wanted: How to connect.
+        name: The name of the cluster.
+        wanted: Creates the client.
         defaults: The options of the factory.
-        owner: Is told.
+        owner: Notified of success and failure.
 
     Attributes:
-        cluster: Once it is connected.
-        error: Why it could not be connected the last time.
-        failures: The number of times that it could not.
+        cluster: The cluster, once it is connected.
+        error: The last error in connecting it, or in adding it to a union.
+        failures: The number of these errors.
     """
 
     def __init__(self, name: str, wanted: Wanted, defaults: Mapping[str, Any], owner: KeeperOwner) -> None:
@@ -94,22 +95,22 @@ class ClusterKeeper:
 
     def start(self, tasks: Tasks) -> None:
         """Connect, in a task of `tasks`."""
-        with unfenced():  # it may be started by a leader's body, and outlive that
+        with unfenced():  # it may be started in a leader's body, and outlive it
             self.task = tasks.start(self._run(), f"kinformer fleet: cluster {self.name}")
 
     def end(self) -> None:
-        """Leave the cluster soon; `task` is done when that has been done."""
+        """Start disconnecting the cluster. `task` is done once that has finished."""
         self._ending.set()
         if self.cluster is None and self.task is not None:
             self.task.cancel()
 
     async def connected(self) -> Cluster:
-        """Wait for the cluster, and return it; raises the error that its owner tells. One waiter at a time."""
+        """Wait for the cluster, and return it, or raise the error passed to `tell`. For one waiting task at a time."""
         self._waiter = asyncio.get_running_loop().create_future()
         return await self._waiter
 
     def tell(self, outcome: Cluster | Exception) -> None:
-        """Have the waiter, if there is one, go on with the cluster or an error."""
+        """Pass the cluster or an error to the waiting task, if there is one."""
         if self._waiter is None or self._waiter.done():
             return
         if isinstance(outcome, Exception):
@@ -118,7 +119,7 @@ class ClusterKeeper:
             self._waiter.set_result(outcome)
 
     def note(self, error: BaseException) -> None:
-        """Count a failure, and show it."""
+        """Count and record a failure."""
         self.error = error
         self.failures += 1
 
@@ -128,7 +129,7 @@ class ClusterKeeper:
         return self.cluster is None and isinstance(self.error, ConfigError)
 
     def health(self) -> ClusterHealth:
-        """Return the health at this moment."""
+        """Return the current health."""
         cluster = self.cluster
         if cluster is None:
             state: Literal["connecting", "failed"] = "connecting" if self.error is None else "failed"
@@ -150,7 +151,7 @@ class ClusterKeeper:
                 async with self.wanted.client() as client:
                     await self._hold(client)
                     return
-            except Exception as error:  # noqa: BLE001 - shown, counted and logged; the other clusters go on
+            except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
                 if self._ending.is_set():
                     log.debug("cluster %s was left with %s", self.name, describe(error), reason=error)
                     return
@@ -173,10 +174,10 @@ class ClusterKeeper:
 
 
 class _ClusterSink:
-    """A sink that puts the name of a cluster before those of the owners: `east/v1/pods`.
+    """A sink that puts the name of a cluster before the names of owners: `east/v1/pods`.
 
     Args:
-        sink: Of the fleet.
+        sink: The fleet's sink.
         cluster: The name of the cluster.
     """
 
@@ -185,19 +186,19 @@ class _ClusterSink:
         self._cluster = cluster
 
     def collector(self, owner: str, read: Callable[[str], Iterable[MetricFamily]]) -> Callable[[], None]:
-        """Export the readings of an owner, under its name in the fleet."""
+        """Export the readings of an owner under its name in the fleet."""
         return self._sink.collector(f"{self._cluster}/{owner}", read)
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
-        """Make a counter of the fleet's sink."""
+        """Create a counter in the fleet's sink."""
         return self._sink.counter(name, text, labels)
 
     def histogram(
         self, name: str, text: str, labels: Mapping[str, str], buckets: Sequence[float]
     ) -> Callable[[float], None]:
-        """Make a histogram of the fleet's sink."""
+        """Create a histogram in the fleet's sink."""
         return self._sink.histogram(name, text, labels, buckets)
 
     def gauge(self, name: str, text: str, labels: Mapping[str, str], read: Callable[[], float]) -> Callable[[], None]:
-        """Make a gauge of the fleet's sink."""
+        """Create a gauge in the fleet's sink."""
         return self._sink.gauge(name, text, labels, read)

@@ -1,4 +1,4 @@
-"""The contexts of a kubeconfig, followed: a source of clusters."""
+"""The contexts of a kubeconfig as a source of clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Signature = list[tuple[int, int, int] | None]
 
 
 def name_of_context(context: str) -> str:
-    """Return the name of the cluster of a context: the context's own, with `_` for each slash."""
+    """Return the cluster name for a context: the context's own, with `_` for each slash."""
     return context.replace("/", "_")
 
 
@@ -31,10 +31,10 @@ class KubeconfigContexts:
     """The contexts of a kubeconfig, each of them a cluster.
 
     Args:
-        path: Of the file; None: the files of KUBECONFIG, else `~/.kube/config`.
-        cluster_of: Returns the name of the cluster of a context, or None to leave it out.
-        poll: Seconds between two looks at the files.
-        client_options: Of the clients.
+        path: The file. None uses the files of KUBECONFIG, or else `~/.kube/config`.
+        cluster_of: Returns the cluster name for a context, or None to leave it out.
+        poll: Seconds between two checks of the files.
+        client_options: Options of the clients.
     """
 
     metrics = None
@@ -55,11 +55,11 @@ class KubeconfigContexts:
 
     @property
     def description(self) -> str:
-        """The files."""
+        """The source in words, with the names of the files."""
         return f"the kubeconfig {', '.join(map(str, self._files))}"
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
-        """Yield the contexts at first and after each change of the files."""
+        """Yield the contexts at first and after each change of the files, or a ConfigError if they cannot be read."""
         before: Signature | None = None
         while True:
             signature = await anyio.to_thread.run_sync(_signature, self._files)
@@ -81,7 +81,7 @@ class KubeconfigContexts:
                 await budget.pause()
             try:
                 name = self._cluster_of(context)
-            except Exception as error:  # noqa: BLE001 - shown under the name of the context; the others go on
+            except Exception as error:  # noqa: BLE001 - reported under the context's name, without effect on others
                 failures[context] = error
                 continue
             if name is None:
@@ -97,7 +97,7 @@ class KubeconfigContexts:
 
 
 def _signature(files: list[Path]) -> Signature:
-    """Return what differs after a change of the files: times, sizes and inodes."""
+    """Return values that differ after a change of the files: times, sizes and inodes."""
     found: Signature = []
     for file in files:
         try:

@@ -1,4 +1,4 @@
-"""The metrics of a fleet, read from it when the sink exports; ``docs/metrics.md`` lists them."""
+"""The metrics of a fleet, read when the sink exports. ``docs/metrics.md`` lists them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FleetMetrics(CollectionMetrics):
 
 
 def _state(health: ClusterHealth) -> str:
-    """Return the state in a word: of those that are connected, `"live"` or `"away"`."""
+    """Return the state in one word. A connected cluster is `"live"` or `"away"`."""
     if health.state == "running":
         return "live" if health.live else "away"
     return health.state

@@ -1,4 +1,4 @@
-"""The roster of a fleet: the clusters that there should be, and those that are connected."""
+"""The roster of a fleet: its wanted clusters and its connected clusters."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ log = get_logger("kinformer.fleet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatistics:
-    """Counts since the fleet was entered; `clusters` and `broken` are of this moment.
+    """Counts since the fleet was entered, except that `clusters` and `broken` are current values.
 
     Attributes:
-        clusters: Those that are connected.
-        joined: Clusters that were connected, without those that took the place of another.
-        replaced: Clusters that took the place of one with the same name, because their configuration had changed.
-        left: Clusters that were left.
-        failures: Clusters that could not be connected, and configurations that could not be read, each time.
-        unconnected: Of these, the attempts to connect.
-        refused: Configurations that could not be used; each once, however often it is tried.
-        broken: Configurations that cannot be used at this moment; a cluster may run with the one before.
+        clusters: Connected clusters.
+        joined: Clusters that were connected, except replacements.
+        replaced: Clusters that replaced one with the same name, because their configuration had changed.
+        left: Connected clusters that were removed.
+        failures: All failures: to connect a cluster, to read a configuration, or to add a cluster to a union.
+        unconnected: Failed attempts to connect, which are part of `failures`.
+        refused: Configurations that could not be used, each counted once, however often it is tried.
+        broken: Configurations that cannot be used at present. A cluster may run with the previous one.
     """
 
     clusters: int = 0
@@ -49,7 +49,7 @@ class FleetStatistics:
 
 
 class RosterOwner(Protocol):
-    """What a roster tells, each in the step in which it happens."""
+    """The owner of a roster. Each method is called in the step in which the event happens."""
 
     def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster, /) -> None: ...
     def cluster_left(self, name: str, /) -> None: ...
@@ -57,37 +57,37 @@ class RosterOwner(Protocol):
 
 
 class _FirstClusters:
-    """Waits for the first clusters, but not for long.
+    """Waits for the first clusters, for a limited time.
 
     Args:
-        away_after: Seconds after which those that are not connected are no longer waited for.
-        on_settled: Called once each has been connected, or has failed, or is away.
+        away_after: Seconds after which clusters that are not connected are no longer waited for.
+        on_settled: Called once each cluster has been connected, has failed, or is away.
     """
 
     def __init__(self, away_after: float, on_settled: Callable[[], None]) -> None:
         self.settled = Latch()
         self._away_after = away_after
         self._on_settled = on_settled
-        self._opening: set[str] = set()  # those that have neither been connected nor failed
+        self._opening: set[str] = set()  # neither connected nor failed yet
         self._patience: asyncio.TimerHandle | None = None
 
     def expect(self, names: Iterable[str]) -> None:
-        """Begin to wait; only the first call has an effect."""
+        """Start waiting. Only the first call has an effect."""
         if self._patience is None and not self.settled.is_open:
             self._opening = set(names)
             self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
 
     def forget(self, name: str) -> None:
-        """Wait for this cluster no more."""
+        """Stop waiting for this cluster."""
         self._opening.discard(name)
 
     def check(self) -> None:
-        """Settle if there is none left to wait for."""
+        """Settle if there is no cluster left to wait for."""
         if self._patience is not None and not self._opening:
             self._settle()
 
     def cancel(self) -> None:
-        """Let the time pass without effect."""
+        """Cancel the timer."""
         if self._patience is not None:
             self._patience.cancel()
 
@@ -102,17 +102,17 @@ class Roster:
     """The clusters of a fleet. It follows a source, and owns the keepers of the clusters.
 
     Args:
-        name: Of the fleet.
-        source: Tells which clusters there should be, beside those of the program.
+        name: The name of the fleet.
+        source: The source of the wanted clusters, besides those that the program adds.
         defaults: Options of the factories.
         away_after: Seconds after which a cluster that is not connected is no longer waited for.
-        owner: Is told what changes.
+        owner: Notified of changes.
 
     Attributes:
-        source: The source; it may be set before the start.
-        open: The clusters that are connected, by name.
-        source_error: Why the source cannot be read at present; None if it can.
-        tasks: Those of the clusters.
+        open: The keepers of the connected clusters, by name.
+        source: The source, which may be set before the start.
+        source_error: The error that prevents reading the source at present, or None.
+        tasks: The tasks of the clusters.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class Roster:
         self.source = source
         self._defaults = defaults
         self._owner = owner
-        self._wanted: dict[str, ClusterKeeper] = {}  # the newest keeper of each cluster that there should be
+        self._wanted: dict[str, ClusterKeeper] = {}  # the newest keeper of each wanted cluster
         self._of_program: set[str] = set()
-        self._failed: Mapping[str, Exception] = {}  # what the source says is wrong, by name
+        self._failed: Mapping[str, Exception] = {}  # the errors that the source reported, by name
         self._counts: Counter[str] = Counter()
         self._logged = LogOnce()
         self.tasks = Tasks(self._crashed)
@@ -138,18 +138,18 @@ class Roster:
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to follow the source."""
+        """Start following the source."""
         if isinstance(self.source, GivenClusters):
             given = self.source.desired.clusters
             self._first.expect(given)
             self._starting.add([self._want(name, wanted) for name, wanted in given.items()])
             self._first.check()
             return
-        with unfenced():  # it may be started by a leader's body, and outlive that
+        with unfenced():  # it may be started in a leader's body, and outlive it
             self._following = self.tasks.start(self._follow(), f"kinformer fleet {self._name}")
 
     async def stop_following(self) -> None:
-        """Follow the source no more; nothing joins from here on."""
+        """Stop following the source. No cluster joins from here on."""
         self._is_left = True
         self._starting.clear()
         self._first.cancel()
@@ -157,7 +157,7 @@ class Roster:
             await self.tasks.cancel([self._following])
 
     async def leave_clusters(self, deadline: float) -> None:
-        """Leave all clusters, within `deadline` on the loop's clock."""
+        """Disconnect all clusters, within `deadline` on the loop's clock."""
         keepers = {*self._wanted.values(), *self.open.values()}
         try:
             for keeper in keepers:
@@ -177,7 +177,7 @@ class Roster:
     # --- clusters of the program ------------------------------------------------------------------
 
     async def add(self, name: str, wanted: Wanted) -> Cluster:
-        """Connect a cluster, and return it; see `Fleet.add`."""
+        """Connect a cluster, and return it. See `Fleet.add`."""
         if check_member(name) in self._wanted:
             raise ConfigError(f"{self._name} has a cluster {name!r} already")
         keeper = self._want(name, wanted)
@@ -191,7 +191,7 @@ class Roster:
             raise
 
     def remove(self, name: str) -> list[asyncio.Task[None]]:
-        """Leave a cluster, and return the tasks that do; see `Fleet.remove`."""
+        """Disconnect a cluster, and return the tasks that do so. See `Fleet.remove`."""
         if name not in self._wanted:
             raise KeyError(name)
         if name not in self._of_program and not isinstance(self.source, GivenClusters):
@@ -208,7 +208,7 @@ class Roster:
                 else:
                     self.source_error = None
                     await self._apply(state)
-        except Exception as error:  # noqa: BLE001 - the clusters go on as they are
+        except Exception as error:  # noqa: BLE001 - the clusters stay as they are
             self._source_failed(error)
             return
         self._source_failed(StoppedError(f"{self.source.description} have been left, so they are followed no more"))
@@ -222,7 +222,7 @@ class Roster:
             log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
 
     async def _apply(self, desired: Desired) -> None:
-        """Connect the clusters that are new or have changed, and leave those that are gone, one by one."""
+        """Connect the clusters that are new or have changed, and disconnect removed ones, one by one."""
         self._first.expect(desired.clusters)
         budget = YieldBudget()
         bad = dict(desired.failures)
@@ -265,7 +265,7 @@ class Roster:
     def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
         before = self._wanted.get(name)
         if before is not None and before is not self.open.get(name):
-            before.end()  # it was about to be connected with what is no longer true
+            before.end()  # it was being connected with an outdated configuration
         keeper = self._wanted[name] = ClusterKeeper(name, wanted, self._defaults, self)
         return keeper
 
@@ -274,7 +274,7 @@ class Roster:
             keeper.start(self.tasks)
 
     def _drop(self, name: str) -> list[asyncio.Task[None]]:
-        """Leave a cluster, and return the tasks that do."""
+        """Disconnect a cluster, and return the tasks that do so."""
         was_open = name in self.open
         keepers = {self._wanted.pop(name), self.open.pop(name, None)}
         self._of_program.discard(name)
@@ -290,10 +290,10 @@ class Roster:
         self._first.check()
         return [keeper.task for keeper in ending if keeper.task is not None]
 
-    # --- what keepers tell ------------------------------------------------------------------------
+    # --- notifications from keepers ---------------------------------------------------------------
 
     def opened(self, keeper: ClusterKeeper, cluster: Cluster) -> None:
-        """Take note that a cluster has been connected."""
+        """Record that a cluster was connected."""
         name = keeper.name
         if self._is_left or self._wanted.get(name) is not keeper:
             keeper.end()
@@ -312,7 +312,7 @@ class Roster:
         self._first.check()
 
     def failed(self, keeper: ClusterKeeper, error: Exception) -> None:
-        """Take note that a cluster could not be connected."""
+        """Record that a cluster could not be connected."""
         name = keeper.name
         self._counts["failures"] += 1
         self._counts["unconnected"] += 1
@@ -325,7 +325,7 @@ class Roster:
         self._first.check()
 
     def note(self, keeper: ClusterKeeper, error: Exception, what: str) -> None:
-        """Count and show that a cluster, which is connected, cannot do something."""
+        """Count, record and log a failure of a connected cluster."""
         keeper.note(error)
         self._counts["failures"] += 1
         text = "%s: cluster %s: %s: %s"
@@ -337,7 +337,7 @@ class Roster:
 
     @property
     def settled(self) -> Latch:
-        """Open once each of the first clusters has been connected, or has failed, or is away."""
+        """A latch that opens once each of the first clusters has been connected, has failed, or is away."""
         return self._first.settled
 
     def unsettled_reason(self) -> str:
@@ -349,7 +349,7 @@ class Roster:
         return f"the clusters of {self.source.description} are not known yet"
 
     def health(self) -> dict[str, ClusterHealth]:
-        """Return the health of each cluster that there should be, by name; those that have failed are among them."""
+        """Return the health of each wanted cluster by name, including clusters that have failed."""
         found = {name: self._health_of(name, wanted) for name, wanted in dict(self._wanted).items()}
         for name, error in self._failed.items():
             known = found.get(name, ClusterHealth(state="failed", live=False, last_error=error, failures=1))
@@ -360,10 +360,10 @@ class Roster:
         running = self.open.get(name)
         if running is None or running is wanted:
             return wanted.health()
-        health = running.health()  # it goes on until the new one is connected
+        health = running.health()  # it runs until the new one is connected
         return replace(health, last_error=wanted.error or health.last_error, failures=wanted.failures)
 
     def statistics(self) -> FleetStatistics:
-        """Return what has come and gone."""
+        """Return counts of clusters that joined, left and failed."""
         unusable = {name for name, one in dict(self._wanted).items() if one.is_broken}
         return FleetStatistics(clusters=len(self.open), broken=len(unusable.union(self._failed)), **self._counts)

@@ -1,4 +1,4 @@
-"""The Secrets of a hub cluster, each with a kubeconfig: a source of clusters."""
+"""The Secrets of a hub cluster, each with a kubeconfig, as a source of clusters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["SecretClusters"]
 
-_BATCH = 1000  # changes that are looked at together
+_BATCH = 1000  # the most changes that are handled together
 
-# What a kubeconfig may use of the machine that reads it: files, and programs that it runs.
+# The fields of a kubeconfig that use the machine that reads it: files, and programs to run.
 _LOCAL = {
     "clusters": ("cluster", ("certificate-authority",)),
     "users": ("user", ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key")),
@@ -33,7 +33,7 @@ _LOCAL = {
 
 
 class _Parsed(NamedTuple):
-    """A Secret, the digest of its kubeconfig, and what came of it."""
+    """A Secret, the digest of its kubeconfig, and the result of parsing it."""
 
     secret: KubeObject
     digest: str
@@ -44,11 +44,11 @@ class SecretClusters:
     """Secrets with a kubeconfig, each of them a cluster.
 
     Args:
-        secrets: The Secrets, entered by their owner.
+        secrets: The Secrets, which their owner enters.
         key: The key of the kubeconfig in `data`.
-        cluster_of: Returns the name of the cluster of a Secret, or None to leave it out.
-        trusted: Kubeconfigs may name files of this machine, and programs to run.
-        client_options: Of the clients.
+        cluster_of: Returns the cluster name for a Secret, or None to leave it out.
+        trusted: True to accept kubeconfigs that name files of this machine, or programs to run.
+        client_options: Options of the clients.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class SecretClusters:
 
     @property
     def description(self) -> str:
-        """The collection."""
+        """The source in words, with the name of the collection."""
         return f"the Secrets of {self._secrets.name}"
 
     @property
     def metrics(self) -> Metrics | None:
-        """The sink of the Secrets."""
+        """The metrics sink of the Secrets, if there is one."""
         core = core_of(self._secrets)
         sink: Metrics | None = None if core is None else core.sink
         return sink
@@ -99,7 +99,7 @@ class SecretClusters:
             where = f"Secret {secret.key}"
             try:
                 name = self._cluster_of(secret)
-            except Exception as error:  # noqa: BLE001 - shown under the name of the Secret; the others go on
+            except Exception as error:  # noqa: BLE001 - reported under the Secret's name, without effect on others
                 failures[secret.key] = ConfigError(f"{where}: cluster_of raised {type(error).__name__}: {error}")
                 continue
             if name is None:
@@ -143,7 +143,7 @@ def _content(value: str, where: str, trusted: bool) -> dict[str, object]:
     """Return the kubeconfig in a value of a Secret.
 
     Raises:
-        ConfigError: It is none, or uses this machine and is not trusted.
+        ConfigError: It is not a kubeconfig, or it uses this machine and is not trusted.
     """
     try:
         text = base64.b64decode(value, validate=True)
@@ -153,7 +153,7 @@ def _content(value: str, where: str, trusted: bool) -> dict[str, object]:
     if not trusted:
         _refuse_local(content, where)
     try:
-        load_kubeconfig(content)  # so that what is wrong with it is said with the name of the Secret
+        load_kubeconfig(content)  # so that an error has the name of the Secret
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     return content

@@ -15,12 +15,12 @@ __all__ = ["ClusterSource", "Desired", "GivenClusters", "Wanted"]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A cluster as a source wants it.
+    """A cluster that a source wants.
 
     Attributes:
-        client: Makes a client that has not been entered.
-        fingerprint: Equal for two that connect in the same way.
-        once: There is one client, so that a failure to connect is final.
+        client: Creates a client that has not been entered.
+        fingerprint: Equal for clusters that are connected in the same way.
+        once: True if there is only one client, so that a failure to connect is final.
     """
 
     client: Callable[[], Client]
@@ -29,10 +29,10 @@ class Wanted:
 
     @classmethod
     def by_program(cls, client: Client | Callable[[], Client]) -> Self:
-        """Return the cluster of a client, or of a function that makes one.
+        """Return the wanted cluster for a client, or for a function that creates one.
 
         Raises:
-            ConfigError: It is neither.
+            ConfigError: `client` is neither.
         """
         if isinstance(client, Client):
             return cls(lambda: client, object(), once=True)
@@ -46,8 +46,8 @@ class Desired:
     """All clusters of a source at one moment.
 
     Attributes:
-        clusters: By name.
-        failures: What is wrong with others, by their names. One that runs goes on as it is.
+        clusters: The wanted clusters, by name.
+        failures: The errors of other clusters, by name. One that runs stays as it is.
     """
 
     clusters: Mapping[str, Wanted]
@@ -56,7 +56,7 @@ class Desired:
 
 @runtime_checkable
 class ClusterSource(Protocol):
-    """Tells a fleet which clusters there are."""
+    """A source of the clusters that a fleet wants."""
 
     @property
     def description(self) -> str:
@@ -65,16 +65,16 @@ class ClusterSource(Protocol):
 
     @property
     def metrics(self) -> Metrics | None:
-        """The sink of what tells which clusters there are, if it has one."""
+        """The metrics sink of the source, if it has one."""
         ...
 
     def states(self) -> AsyncIterator[Desired | Exception]:
-        """Yield all clusters at first and after each change; an error if they cannot be read, which changes none."""
+        """Yield all clusters at first and after each change, or an error (changing none) if they cannot be read."""
         ...
 
 
 class GivenClusters:
-    """The clusters that a program names when it makes the fleet."""
+    """The clusters that a program passes when it creates the fleet."""
 
     description = "the program"
     metrics = None
@@ -83,5 +83,5 @@ class GivenClusters:
         self.desired = Desired({name: Wanted.by_program(client) for name, client in clusters.items()})
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
-        """Yield the clusters, once."""
+        """Yield the clusters once."""
         yield self.desired

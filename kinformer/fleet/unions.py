@@ -1,4 +1,4 @@
-"""The unions of a fleet: collections by the names of its clusters, whose members come and go with these."""
+"""The unions of a fleet: collections by cluster name, whose members join and leave with the clusters."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class FleetUnion:
     """One union of a fleet.
 
     Args:
-        name: Of the collection.
-        make: Makes the member of a cluster.
-        identity, options: Of the informers, if the members are informers that a factory has made.
+        name: The name of the collection.
+        make: Creates the member for a cluster.
+        identity, options: The identity and options of the informers, if the members are informers of a factory.
 
     Attributes:
         core: The core of the collection.
         union: The collection.
-        holders: The number of those that have asked for it and not released it.
-        joining: The clusters that were connected when it was entered, and have not joined yet.
+        holders: The number of requests for the union that have not been released.
+        joining: The clusters that were connected when the union was entered, and have not joined yet.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class FleetUnion:
         self._clusters: dict[str, Cluster] = {}
 
     def expect(self, reason: Callable[[], str] | None) -> None:
-        """Have the first sync wait for members that are still to be added; `reason` says why. None ends that."""
+        """Make the first sync wait for members that are still to be added. `reason` returns why. None ends the wait."""
         self.core.expects = reason
         self.core.wake()
 
     def has(self, cluster: Cluster) -> bool:
-        """True if a member was made of this cluster, and not of one before it of this name."""
+        """True if there is a member for this cluster, as opposed to an earlier one with its name."""
         return self._clusters.get(cluster.name) is cluster
 
     def join(self, cluster: Cluster) -> None:
-        """Add the member of a cluster, or have it take the place of the one of this name.
+        """Add the member for a cluster, or replace an earlier one with the same name.
 
         Raises:
-            Exception: What making the member has raised; one of this name stays.
+            Exception: The member could not be created. An earlier one stays.
         """
         member = self._make(cluster)
         if cluster.name in self.core.members:
@@ -80,31 +80,31 @@ class FleetUnion:
         self._clusters[cluster.name] = cluster
 
     def leave(self, name: str) -> None:
-        """Remove the member of a cluster, if there is one; its values are told as deletes."""
+        """Remove the member of a cluster, if there is one. Its values leave as deletes."""
         self._members.pop(name, None)
         self._clusters.pop(name, None)
         if name in self.core.members:
             self.union.remove(name)
 
     async def release(self, cluster: Cluster) -> None:
-        """Give the informer of a cluster back, if the member is one that its factory has made."""
+        """Release the informer of a cluster, if the member is an informer of its factory."""
         member = self._members.pop(cluster.name, None)
         if self.identity is not None and isinstance(member, SharedInformer):
             await cluster.factory.release(member)
 
 
 class FleetUnions:
-    """The unions of a fleet, each of which is told of every cluster that joins or leaves.
+    """The unions of a fleet, each of which is notified of every cluster that joins or leaves.
 
     Attributes:
-        each: The unions, in the order of asking.
+        each: The unions, in the order of the requests.
     """
 
     def __init__(self) -> None:
         self.each: list[FleetUnion] = []
 
     def begin(self, one: FleetUnion, roster: Roster) -> None:
-        """Enter a union, and add the clusters that are connected, one by one."""
+        """Enter a union, and add the connected clusters one by one."""
         one.core.life.begin()
         one.expect(roster.unsettled_reason)
         add = partial(self._join_late, one, roster)
@@ -113,7 +113,7 @@ class FleetUnions:
         self._expect(one, roster)
 
     def end_joining(self) -> None:
-        """Add nothing more."""
+        """Add no more clusters."""
         for one in self.each:
             if one.joining is not None:
                 one.joining.clear()
@@ -129,7 +129,7 @@ class FleetUnions:
             one.leave(name)
 
     def first_known(self, roster: Roster) -> None:
-        """Have the unions wait for no cluster that is not there yet."""
+        """Stop the unions from waiting for clusters that have not joined."""
         for one in self.each:
             self._expect(one, roster)
 
@@ -146,5 +146,5 @@ class FleetUnions:
     def _join(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
         try:
             one.join(cluster)
-        except Exception as error:  # noqa: BLE001 - shown, counted and logged; the other clusters and unions go on
+        except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
             roster.note(keeper, error, f"it has no part in {one.union.name}")

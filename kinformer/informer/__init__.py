@@ -1,9 +1,9 @@
-"""Informers, and the factory that makes, shares and stops them.
+"""Informers, and the factory that creates, shares and stops them.
 
-This is the only package that puts reflectors, a queue, a processor, a cache and handlers together.
+This is the only package that combines reflectors, a queue, a processor, a cache and handlers.
 
 May import: `processor`, `snapshot`, `reflector` and below.
-Reading order: informer, informer_core, wiring; core, collection, following; factory, options, informer_key; namespaces,
+Reading order: informer, informer_core, wiring, core, collection, following, factory, options, informer_key, namespaces,
 metrics, memory, typed, object_wait, written.
 """
 

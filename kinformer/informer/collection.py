@@ -1,4 +1,4 @@
-"""The collection: what an informer and a derived collection have in common, for those that read and listen."""
+"""The collection: the common interface of informers and derived collections, for readers and handlers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "Fol
 
 @runtime_checkable
 class Collection(Protocol[ObjectT]):
-    """Objects or values by key, which change: a `SharedInformer`, what `derive` makes, or a class of the program's own.
+    """Changing objects or values by key: a `SharedInformer`, a result of `derive`, or a class of the program's own.
 
-    Reads return snapshots and may come from any thread. The cache has a change before a handler is called for it.
-    Whatever takes a collection (`derive` and its short forms, `wait_for`, controllers, fleets, `namespaces=`) needs
-    these members alone, so a class that has them can be passed. Its callbacks and events are those of an informer. If
-    its values have no attribute `key`, its events have the key, and its callbacks that take `key` get it.
+    Reads return snapshots and may come from any thread. The cache has a change before a handler is called for it. Every
+    function that takes a collection (`derive` and its short forms, `wait_for`, controllers, fleets, `namespaces=`)
+    needs only these members, so it accepts any class that has them. Callbacks and events are the same as an informer's.
+    If the values have no attribute `key`, events have the key, and callbacks that take `key` get it.
     """
 
     @property
     def name(self) -> str:
-        """The name, for the log, errors and metrics."""
+        """The name in the log, errors and metrics."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Collection(Protocol[ObjectT]):
 
     @property
     def by_key(self) -> Mapping[str, ObjectT]:
-        """The objects as a mapping from key, `"namespace/name"` or `"name"`; iterating takes a snapshot."""
+        """The objects as a mapping from key (`"namespace/name"` or `"name"`). Iterating takes a snapshot."""
         ...
 
     def add_event_handler(
@@ -57,7 +57,7 @@ class Collection(Protocol[ObjectT]):
         name: str | None = None,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Have callbacks called for the objects that exist, as adds, and for every change."""
+        """Call callbacks for the existing objects, as adds, and then for every change."""
         ...
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
@@ -75,20 +75,20 @@ class Collection(Protocol[ObjectT]):
         ...
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until all objects that existed at the start are here."""
+        """Wait until all objects that existed at the start are present."""
         ...
 
     def health(self) -> InformerHealth:
-        """Return how well it follows what it is made of."""
+        """Return how well the collection follows its sources."""
         ...
 
 
 class ComputedCollection(Collection[ObjectT], Protocol[ObjectT]):
-    """A collection that is computed from others, as `derive` makes it."""
+    """A collection that is computed from others, such as a result of `derive`."""
 
     @property
     def has_synced(self) -> bool:
-        """True once everything that it reads is complete, and every value has been computed."""
+        """True once every collection that it reads is complete, and every value has been computed."""
         ...
 
     @property
@@ -97,12 +97,12 @@ class ComputedCollection(Collection[ObjectT], Protocol[ObjectT]):
         ...
 
     def statistics(self) -> Any:
-        """Return its counts: a `DerivedStatistics`."""
+        """Return its counts, a `DerivedStatistics`."""
         ...
 
 
 class FollowedClusters(Protocol):
-    """Clusters that come and go: a `Fleet`."""
+    """Clusters that join and leave: a `Fleet`."""
 
     @property
     def name(self) -> str: ...
@@ -113,7 +113,7 @@ class FollowedClusters(Protocol):
 
     @property
     def source_error(self) -> BaseException | None:
-        """Why the clusters cannot be read at present; None if they can."""
+        """The error that prevents reading the clusters at present, or None."""
         ...
 
     def health(self) -> Mapping[str, Any]:
@@ -121,14 +121,14 @@ class FollowedClusters(Protocol):
         ...
 
     def statistics(self) -> Any:
-        """Return its counts: a `FleetStatistics`."""
+        """Return its counts, a `FleetStatistics`."""
         ...
 
 
 class Entered:
-    """Entering and leaving by ``async with``, for the public face of a `Part`."""
+    """Entering and exiting with ``async with``, for the public face of a `Part`."""
 
-    _core: Any  # a `Part`; subclasses say which
+    _core: Any  # a `Part`, whose class each subclass declares
 
     async def __aenter__(self) -> Self:
         self._core.life.begin()
@@ -152,7 +152,7 @@ class CollectionFace(Entered, Generic[ObjectT]):
 
     @property
     def shutdown_timeout(self) -> float:
-        """Seconds that leaving may take before tasks are cancelled."""
+        """Seconds that exiting may take before tasks are cancelled."""
         life: Life = self._core.life
         return life.shutdown_timeout
 
@@ -163,11 +163,12 @@ class CollectionFace(Entered, Generic[ObjectT]):
         return core.publisher.synced.is_open
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
 
         Raises:
-            NotSyncedError: `timeout` seconds have passed; the text names what is missing.
-            StoppedError: It, or what it reads, has been left. If that crashed, its error is raised instead.
+            NotSyncedError: `timeout` seconds have passed. The message has the reason.
+            StoppedError: The collection, or one that it reads, was stopped. If that crashed, its error is raised
+                instead.
         """
         await self._wait_synced(timeout)
 
@@ -178,7 +179,7 @@ class CollectionFace(Entered, Generic[ObjectT]):
             await core.sync.wait(timeout, fail_fast=fail_fast)
 
     def health(self) -> InformerHealth:
-        """Return the health at this moment, that is, how well the cache follows what it is made of."""
+        """Return the current health: how well the cache follows its sources."""
         core: CollectionCore = self._core
         return core.health()
 
@@ -197,13 +198,13 @@ class CollectionFace(Entered, Generic[ObjectT]):
         name: str | None = None,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Have callbacks called for what is there, as adds, and for every change of a value.
+        """Call callbacks for the existing values, as adds, and then for every change of a value.
 
-        The arguments and the order of calls are those of `SharedInformer.add_event_handler`; callbacks and the filter
-        get values. A callback that takes `key` gets the key too.
+        The arguments and the order of calls are as in `SharedInformer.add_event_handler`, but callbacks and the filter
+        get values. A callback that takes `key` also gets the key.
 
         Raises:
-            StoppedError: It, or what it reads, has been left.
+            StoppedError: The collection, or one that it reads, was stopped.
             ConfigError: There is no callback, or both a handler and callbacks.
         """
         core: CollectionCore = self._core
@@ -219,11 +220,11 @@ class CollectionFace(Entered, Generic[ObjectT]):
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
         """Stop calling a handler. Idempotent.
 
-        Calls that wait for it are dropped, and the running call is not waited for. With `drain` the waiting calls are
+        Calls that wait for it are dropped, and the running call is not waited for. With `drain`, the waiting calls are
         delivered first, and this returns after the last one.
 
         Raises:
-            RuntimeError: `drain` from inside the handler itself.
+            RuntimeError: Called with `drain` inside the handler itself.
         """
         core: CollectionCore = self._core
         core.life.require_loop("remove_event_handler")
@@ -236,7 +237,7 @@ class CollectionFace(Entered, Generic[ObjectT]):
         filter: Any = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream:
-        """Return a stream of the changes; `object` and `old` of an event are values. See `SharedInformer.events`."""
+        """Return a stream of the changes, with values as `object` and `old`. See `SharedInformer.events`."""
         core: CollectionCore = self._core
         return core.handlers.stream(
             name or "events",
@@ -246,21 +247,21 @@ class CollectionFace(Entered, Generic[ObjectT]):
             make=self._stream(),
         )
 
-    # --- how objects are shown ------------------------------------------------------------------------
+    # --- views of the objects -------------------------------------------------------------------------
 
     def _handler(self, handler: Any, **callbacks: Any) -> Handler:
-        """Return the handler of some callbacks."""
+        """Return a handler for callbacks."""
         return Handler(handler, **callbacks)
 
     def _filter(self, only: Any) -> Any:
-        """Return the filter of a handler as a function of the objects in the cache."""
+        """Return a handler's filter as a function of the objects in the cache."""
         return only
 
     def _stream(self) -> Callable[..., EventStream]:
-        """Return what makes a stream."""
+        """Return the function that creates a stream."""
         return EventStream
 
 
 def core_of(face: object) -> Any:
-    """Return the core of an informer, derived collection, fleet or factory; None of any other object."""
+    """Return the core of an informer, derived collection, fleet or factory, or None for any other object."""
     return getattr(face, "_core", None)

@@ -1,7 +1,7 @@
-"""The inside of a collection: what other parts of kinformer need of it beside its public members.
+"""The core of a collection: the members that other parts of kinformer use besides its public ones.
 
-A `SharedInformer` and a `DerivedCollection` are the public faces of such a core. Each face keeps its core in `_core`,
-and `core_of` is the only function that reads it, so that no other module looks into a class with public members.
+The public faces of a core are `SharedInformer` and `DerivedCollection`. Each face keeps its core in `_core`. Other
+modules get it only through `core_of`, so that none of them accesses a private member of a public class.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["CollectionCore", "Part"]
 
 
 class Part:
-    """What a factory or a `Manager` starts, leaves and waits for.
+    """A part of a program that a factory or a `Manager` starts, stops and waits for.
 
     Attributes:
-        name: For the log and errors.
-        life: Whether it has been entered and left.
+        name: The name in the log and in errors.
+        life: Records whether it was entered and exited.
         sync: The waits for its first sync.
     """
 
@@ -41,24 +41,24 @@ class Part:
 
 
 class CollectionCore(Part, ABC):
-    """The inside of a collection: its objects and their receivers, its handlers, its tasks and its life.
+    """The core of a collection: its objects and their receivers, handlers, tasks and life.
 
     Args:
-        kind: What it is, in words, for errors: `"informer"`.
+        kind: The kind of collection in errors, such as `"informer"`.
         name: See `Part`.
-        publisher: The cache, and those that are told of its changes.
+        publisher: The cache, and the receivers of its changes.
         schedule: The resyncs of its handlers.
         metrics: Its metrics.
         log: The logger of the waits for its first sync.
-        limiter: Returns the limiter of the worker threads of its handlers.
-        shutdown_timeout: Seconds that leaving may take.
+        limiter: Returns the limiter of its handlers' worker threads.
+        shutdown_timeout: Seconds that exiting may take.
 
     Attributes:
         publisher: See above.
         metrics: See above.
         tasks: Its tasks.
         handlers: Its handlers and event streams.
-        has_members: True if its keys begin with the name of a member, as those of a union by name do.
+        has_members: True if its keys begin with the name of a member, as in a union by name.
     """
 
     def __init__(
@@ -109,26 +109,26 @@ class CollectionCore(Part, ABC):
 
     @abstractmethod
     def crashed(self, task: str, error: BaseException) -> None:
-        """End by the error of a task."""
+        """Stop with the error of a task."""
 
     def refuse_inside(self, refusal: str) -> None:
-        """Raise RuntimeError with this refusal if one of the handlers is the caller."""
+        """Raise RuntimeError with this refusal if the caller is one of the handlers."""
         self.handlers.refuse_inside(refusal)
 
     # --- the first sync ---------------------------------------------------------------------------
 
     async def _first_sync(self, fail_fast: bool) -> None:
-        """Wait for the first sync, without a limit and without warnings."""
+        """Wait for the first sync, without a time limit or warnings."""
         await self.publisher.synced.wait()
 
     # --- state ------------------------------------------------------------------------------------
 
     @abstractmethod
     def unlisted_reason(self) -> str:
-        """Return why the objects are not complete, in words; "" if they are."""
+        """Return why the objects are not complete, or "" if they are."""
 
     def unsynced_reason(self) -> str:
-        """Return why it, or one of its handlers, has not synced, in words; "" if all have."""
+        """Return why the collection or one of its handlers has not synced, or "" if all have."""
         return self.unlisted_reason() or self.handlers.unsynced_reason()
 
     @abstractmethod
@@ -137,32 +137,32 @@ class CollectionCore(Part, ABC):
 
     @abstractmethod
     def health(self) -> InformerHealth:
-        """Return how well it follows what it is made of."""
+        """Return the health: how well the collection follows its sources."""
 
-    # --- what it is made of -----------------------------------------------------------------------
+    # --- sources ----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def sink(self) -> Metrics | None:
-        """The metrics sink of it, or of the first informer behind it that has one."""
+        """The metrics sink of the collection, or of the first informer behind it that has one."""
 
     @abstractmethod
     def roots(self, member: str = "") -> list[Any]:
-        """Return the cores of the informers that its objects come from, each once.
+        """Return the cores of the informers that its objects come from, without duplicates.
 
         Args:
-            member: Of unions by name, only those behind the member of this name; "" is all.
+            member: In unions by name, only the informers behind this member are returned, or all if it is "".
         """
 
     @property
     def resync_period(self) -> float:
-        """Seconds between two resyncs of handlers and streams that set none; 0 is off."""
+        """Seconds between resyncs of handlers and streams that set no period, or 0 for no resyncs."""
         return 0.0
 
     @property
     def has_work(self) -> bool:
-        """True if it is computed, and something that has changed below is not in its values yet."""
+        """True if the collection is computed, and its values do not include every change of its inputs yet."""
         return False
 
     async def settled(self) -> None:
-        """Wait until `has_work` is False, or it has ended."""
+        """Wait until `has_work` is False, or the collection has ended."""

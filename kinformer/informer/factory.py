@@ -1,4 +1,4 @@
-"""One informer for each thing that is asked for, all on one client, started and stopped together."""
+"""The shared informer factory: one informer for each distinct request, on one client, started and stopped together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = get_logger("kinformer.factory")
 
 _SECRETS = "v1/secrets"
 _NAMESPACES = "v1/namespaces"
-_NAMED = 10  # informers that a text about all that have not synced names
+_NAMED = 10  # the most informers that a message about unsynced ones names
 
 P = TypeVar("P")
 
@@ -52,17 +52,17 @@ N = TypeVar("N", bound=_Named)
 
 
 class _Held:
-    """An informer, with the options that it was asked for, and how many hold it."""
+    """An informer, the options that it was requested with, and the number of its holders."""
 
     def __init__(self, informer: SharedInformer, options: ResourceOptions) -> None:
         self.informer = informer
         self.options = options
         self.holders = 1
-        self.namespaces: SharedInformer | None = None  # those that it follows, if this factory follows them for it
+        self.namespaces: SharedInformer | None = None  # of its namespaces, if this factory follows them
         self._by_model: dict[Any, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
-        """Return the informer with a model; for the same model it is the same."""
+        """Return the informer with a model. The same model gives the same object."""
         if model is None:
             return self.informer
         if model not in self._by_model:
@@ -73,15 +73,15 @@ class _Held:
 class SharedInformerFactory(Entered):
     """Shared informers on one client (client-go, informers/factory.go).
 
-    ``async with`` starts every informer that has been asked for, one that is asked for later starts at
-    once, and leaving stops them all within one `shutdown_timeout`. There is no `start()` to forget.
+    ``async with`` starts every informer that was requested. An informer that is requested later starts immediately.
+    Exiting stops them all within one `shutdown_timeout`. There is no `start()` to forget.
 
     Args:
-        client: The connection; it is not closed by the factory.
-        indexers, **defaults: Options of `for_resource`, without `model`, as the default for all informers.
+        client: The connection, which the factory does not close.
+        indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
 
     Raises:
-        ConfigError: An option that does not exist.
+        ConfigError: An option does not exist or is invalid.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class SharedInformerFactory(Entered):
     # --- life ----------------------------------------------------------------------------------------
 
     def _parts(self) -> list[Part]:
-        """Return the informers, and then what was added."""
+        """Return the informers, followed by the parts that were added."""
         return [core_of(one) for one in (*self.informers, *self._added)]
 
     def _start(self) -> None:
@@ -115,7 +115,7 @@ class SharedInformerFactory(Entered):
             part.life.refuse_leaving()
 
     async def _finish(self, deadline: float) -> None:
-        for added in reversed(self._added):  # before what they read
+        for added in reversed(self._added):  # before the informers that they read
             await core_of(added).life.leave(deadline)
         lives = [core_of(informer).life for informer in self.informers]
         leaving = [asyncio.ensure_future(life.leave(deadline)) for life in lives if life.has_begun]
@@ -133,18 +133,18 @@ class SharedInformerFactory(Entered):
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
-        """The informers that have been asked for and not released, in the order of asking."""
-        held = list(self._held.values())  # a copy first: exports read it in other threads
+        """The informers that were requested and not released, in the order of the requests."""
+        held = list(self._held.values())  # a copy, because exports read this in other threads
         return tuple(one.informer for one in held)
 
     @property
     def derived(self) -> tuple[ComputedCollection, ...]:
-        """The derived collections that were given to it, in that order."""
+        """The derived collections that were added, in order."""
         return tuple(part for part in self._added if isinstance(core_of(part), CollectionCore))
 
     @property
     def fleets(self) -> tuple[FollowedClusters, ...]:
-        """The fleets that were given to it, in that order."""
+        """The fleets that were added, in order."""
         return tuple(part for part in self._added if not isinstance(core_of(part), CollectionCore))
 
     @overload
@@ -173,53 +173,56 @@ class SharedInformerFactory(Entered):
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
     ) -> SharedInformer:
-        """Return the informer for a resource; asking twice for the same returns the same.
+        """Return the informer for a resource. Equal requests share one informer.
 
-        Two requests are the same if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
-        keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only says how
+        Requests are equal if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
+        keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only determines how
         its objects are read: one cache serves any number of models.
 
-        Each option has a default from the factory. They are listed by the question that they answer.
+        Each option defaults to the factory's. The options are grouped by purpose.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
-            model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
+            model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio. Handlers,
                 streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
-            namespace, namespaces: *What to follow.* One, or several in one merged cache; all by default. A
-                `LabelSelector` chooses namespaces by their labels: this factory follows them, and they come and go in
-                the cache. So do the keys of a collection: an informer of Namespaces, or what is derived from one.
+            namespace, namespaces: *Selection.* One namespace, or several in one merged cache. All namespaces by
+                default. A `LabelSelector` chooses namespaces by their labels: the factory follows them, and they join
+                and leave the cache. So do the keys of a collection, such as an informer of Namespaces or a collection
+                derived from one.
             label_selector, field_selector, shard_selector: Filters that the server applies.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
-            optional: A resource that is absent counts as synced; False.
-            indexers: *What to keep.* Name to index function or JSON path (``"spec.nodeName"``).
-            fields: JSON paths; nothing else of an object is kept, except its identity.
+            optional: True to count an absent resource as synced. False by default.
+            indexers: *Cache.* Name to index function or JSON path (``"spec.nodeName"``).
+            fields: The JSON paths to keep of each object, besides its identity. None, the default, keeps everything.
             metadata_only: Ask the server for PartialObjectMetadata.
             transform: dict -> dict (or None to leave the object out), applied once, before the cache.
-            compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses
+            compact: Keep objects compressed: a Pod takes a ninth of its JSON, and each read decompresses
                 (`kinformer[compact]`).
-            keep_managed_fields: False, because they are a third of a Pod and hardly ever read.
-            snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start resumes from it. One that is
-                the factory's default should be a folder, and leaves Secrets out.
-            page_size, watch_list, watch_timeout, idle_timeout: *How to follow.* See `Reflector`.
-            resync_period: Seconds between replays of the cache to handlers that set none; 0, the default, is off,
-                because a replay asks no server: it helps only handlers that depend on something else as well.
-            max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
-            backoff: *How to fail.* See `Reflector`.
+            keep_managed_fields: False by default, because they are a third of a Pod and rarely read.
+            snapshot: A path or a `Snapshot`. The cache is saved there, and the next start resumes from it. As a default
+                of the factory, it should be a folder, and does not apply to Secrets.
+            page_size, watch_list, watch_timeout, idle_timeout: *Requests.* See `Reflector`.
+            resync_period: Seconds between replays of the cache to handlers that set no period. 0, the default, disables
+                them, because a replay sends no request: it only helps handlers that also depend on something else.
+            max_event_bytes: The most bytes of one event or item. The stream fails above it. 16 MiB by default, as in
+                client-go.
+            backoff: *Failures.* See `Reflector`.
             on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the
                 informer stops, and the error becomes its `last_error`.
-            shutdown_timeout: Seconds that leaving may take before tasks are cancelled; 5.
+            shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
-            ConfigError: An option that does not exist, or differs from what the informer has; a model that is none.
-            RuntimeError: The factory has been left, or was entered on another event loop.
+            ConfigError: An option does not exist or is invalid, or differs from the existing informer's, or the model
+                is invalid.
+            RuntimeError: The factory was exited, or was entered on another event loop.
         """
         self._require_running(f"for_resource({str(resource)!r})")
         if model is not None:
             check_model(model)
         gvr = GroupVersionResource.parse(resource)
         if str(gvr) == _SECRETS:
-            # A default for all informers does not say that Secrets may be written to disk.
+            # A default for all informers is not a permission to write Secrets to disk.
             options = {"snapshot": None, **options}
         settings = ResourceOptions.of(options, self._defaults)
         identity = InformerIdentity.of(gvr, settings)
@@ -244,7 +247,7 @@ class SharedInformerFactory(Entered):
         return held.read_as(model)
 
     def _namespaces(self, selector: LabelSelector) -> SharedInformer:
-        """Return the informer of the namespaces with some labels."""
+        """Return the informer of the namespaces that match a selector."""
         timeout = self._defaults.shutdown_timeout
         settings = ResourceOptions(metadata_only=True, label_selector=selector, shutdown_timeout=timeout)
         gvr = GroupVersionResource.parse(_NAMESPACES)
@@ -304,13 +307,13 @@ class SharedInformerFactory(Entered):
         self._core.life.require_loop(method)
 
     def add(self, part: P) -> P:
-        """Have a derived collection or a `Fleet` entered and left by this factory: after its informers, before them.
+        """Start and stop a derived collection or a `Fleet` with this factory.
 
-        Those that read one another are added in that order, the one that is read first.
+        It starts after the informers, and stops before them. If one part reads another, add the one that is read first.
 
         Raises:
-            RuntimeError: The factory has been left, or was entered on another event loop.
-            TypeError: It is neither.
+            RuntimeError: The factory was exited, or was entered on another event loop.
+            TypeError: `part` is neither.
         """
         core = core_of(part)
         if core is None:
@@ -325,8 +328,8 @@ class SharedInformerFactory(Entered):
         """Give an informer back. The last holder to do so stops it.
 
         Raises:
-            ValueError: It is not of this factory, or was released as often as it was asked for.
-            RuntimeError: The last holder asks from inside one of its handlers; the informer stays held.
+            ValueError: The factory does not hold it, or it was released as often as it was requested.
+            RuntimeError: The last holder called this inside one of the informer's handlers. The informer stays held.
         """
         identity = next((key for key, held in self._held.items() if held.informer == informer), None)
         if identity is None:
@@ -348,19 +351,19 @@ class SharedInformerFactory(Entered):
     async def wait_for_cache_sync(
         self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
     ) -> None:
-        """Wait until every informer has its first full list, and everything else that was added has synced.
+        """Wait until every informer has its first full list, and every added part has synced.
 
-        After 5 s, and every 10 s from then on, one warning names what is missing and why.
+        After 5 s, and every 10 s from then on, log one warning with the name and the reason of each unsynced one.
 
         Args:
-            timeout: Seconds.
+            timeout: Seconds, or None to wait forever.
             fail_fast: Raise on the second 401, 403 or 404 of a resource.
-            handlers: Wait, too, until the handlers have finished their initial adds.
+            handlers: Also wait until the handlers have finished their initial adds.
 
         Raises:
-            NotSyncedError: At the timeout; `unsynced` maps each resource to its last error or None.
-            APIError: With `fail_fast`.
-            RuntimeError: With `handlers`, from inside one of the handlers.
+            NotSyncedError: The time has passed. `unsynced` maps each resource to its last error or None.
+            APIError: With `fail_fast`, on the second refusal.
+            RuntimeError: Called with `handlers` inside one of the handlers.
         """
         if handlers:
             for part in self._parts():
@@ -389,7 +392,7 @@ class SharedInformerFactory(Entered):
         finally:
             for wait in waits:
                 wait.cancel()
-            # All of them: of two that fail in one step only the first has been looked at.
+            # All of them, because `result` was called only for the first of two that failed in one step.
             await wait_for_end(waits)
 
     def _unsynced(self, handlers: bool) -> dict[str, Part]:
@@ -408,7 +411,7 @@ class SharedInformerFactory(Entered):
         return {name: next(iter(part.sync.errors().values()), None) for name, part in self._unsynced(handlers).items()}
 
     def health(self) -> dict[str, InformerHealth]:
-        """Return the health of each informer, by resource (a resource that is held twice has a number behind it)."""
+        """Return the health of each informer, by resource. The second one of a resource has a number: `"v1/pods#2"`."""
         return {name: informer.health() for name, informer in numbered(self.informers).items()}
 
     def statistics(self) -> dict[str, InformerStatistics]:
@@ -417,7 +420,7 @@ class SharedInformerFactory(Entered):
 
 
 def numbered(parts: Iterable[N]) -> dict[str, N]:
-    """Return informers, collections or fleets by name; the second of a name has a number behind it."""
+    """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
     seen: dict[str, int] = {}
     found: dict[str, N] = {}
     for one in parts:
@@ -427,7 +430,7 @@ def numbered(parts: Iterable[N]) -> dict[str, N]:
 
 
 async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
-    """Leaving was cancelled: end the tasks that are left at once. Each must have begun, or it would end nothing."""
+    """End the remaining tasks at once, because exiting was cancelled. Each must have begun, or it would end nothing."""
     await asyncio.sleep(0)
     for task in leaving:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Following the keys of a collection, by its public members alone: so it may be a class of the program's own."""
+"""A follower of the keys of a collection, which uses only public members, so any class can be such a collection."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["KeyFollower"]
 
 
 class KeyChanged(Protocol):
-    """Takes a key that may have changed, and whether it is there now; returns True if the loop should have a turn."""
+    """Takes a key that may have changed, and whether it exists. Returns True if the loop should run other tasks."""
 
     def __call__(self, key: str, /, *, is_there: bool) -> bool: ...
 
 
 class KeyFollower:
-    """Reports each key of a collection that changes. What is there now is looked up in the cache, never in the event.
+    """Reports each key of a collection that changes. The cache, not the event, determines whether the key exists.
 
-    So a key that came and went is reported as it is now, and a report twice does no harm.
+    So a key that was added and removed is reported as it is now, and a duplicate report does no harm.
 
     Args:
-        collection: The collection; it may be entered later.
-        name: Of its event stream.
+        collection: The collection, which may be entered later.
+        name: The name of its event stream.
         changed: Called with each key that has changed.
-        synced: Plain, or a coroutine function; called once all keys that existed at the start have been reported.
-        ended: Called once with the reason when the collection has ended; a StoppedError if it was left.
+        synced: A plain or coroutine function, called once all keys that existed at the start have been reported.
+        ended: Called once when the collection has ended, with its error, or with a StoppedError if it was stopped.
 
     Raises:
-        StoppedError: The collection has been left. If it has crashed, its error is raised instead.
+        StoppedError: The collection was stopped. If it crashed, its error is raised instead.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class KeyFollower:
                     if part.done():
                         part.result()
             self._ended(StoppedError(f"{self._collection.name} was left"))
-        except Exception as error:  # noqa: BLE001 - it is the collection's, and handed to the follower's owner
+        except Exception as error:  # noqa: BLE001 - the collection's error, which is passed to `ended`
             self._ended(error)
         finally:
             for part in parts:

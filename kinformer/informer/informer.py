@@ -1,4 +1,4 @@
-"""The shared informer: a live, indexed copy of one resource, with its life, its handlers and its health."""
+"""The shared informer: a live, indexed copy of one resource, with its lifetime, handlers and health."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ __all__ = ["SharedInformer"]
 class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
     """A live, indexed copy of one resource, shared by any number of handlers and readers.
 
-    ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits for the first list.
-    Leaving stops the reflectors, lets queued changes reach the handlers within `shutdown_timeout`
-    seconds, then cancels each task once and gives it 1 s. Entering and leaving may happen in different
-    tasks of one loop. (client-go, tools/cache/shared_informer.go)
+    ``async with`` starts and stops it. Entering returns immediately, and `wait_synced` waits for the first list.
+    Exiting stops the reflectors, delivers queued changes to the handlers within `shutdown_timeout` seconds, then
+    cancels each task once and gives it 1 s. Entering and exiting may happen in different tasks of one loop. (client-go,
+    tools/cache/shared_informer.go)
 
-    It promises that the cache has a change before any handler is called for it; that a handler's calls are in
-    order and never overlap; that a slow or failing handler delays only itself; and that a handler that is
-    added late starts with the cached objects as adds and misses nothing after that.
+    The cache has a change before any handler is called for it. A handler's calls are in order and never overlap. A slow
+    or failing handler delays only itself. A handler that is added late starts with the cached objects as adds, and
+    misses nothing after that.
 
     Args:
         list_watch: The source, or a mapping from namespace to source for one merged cache.
-        name: For the log, `health()` and errors; default: the source's `name` or class.
+        name: The name in the log, `health()` and errors. By default the source's `name` or class.
         indexers: Name to index function (object -> values) or JSON path.
         transform, compact, snapshot, page_size, watch_list, watch_timeout, idle_timeout, resync_period, optional,
             backoff, on_error, shutdown_timeout, metrics: See `SharedInformerFactory.for_resource`.
 
     Raises:
-        ConfigError: An option that cannot work, by name.
+        ConfigError: An option is invalid. The message names it.
     """
 
     _core: InformerCore
@@ -68,7 +68,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         self._show(core, IndexView(core.parts.indexer))
 
     def _show(self, core: InformerCore, indexer: IndexView[KubeObject[M]]) -> None:
-        """Be a face of `core`, whose objects are read as `indexer` gives them."""
+        """Become a face of `core`, which reads its objects through `indexer`."""
         self._core = core
         self.name = core.name
         self.resource: Any = core.source.resource  # a GroupVersionResource, if the source is a ListWatch
@@ -81,7 +81,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:
-        """The namespaces that it follows; None is all."""
+        """The namespaces that it follows, or None for all."""
         return self._core.parts.namespaces
 
     @property
@@ -91,11 +91,11 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
     @property
     def snapshot_file(self) -> Path | None:
-        """The file that the cache is kept in, if there is one."""
+        """The file that the cache is saved in, or None."""
         return self._core.parts.snapshots.file if self._core.parts.snapshots is not None else None
 
     async def run(self) -> None:
-        """Run until cancelled, then stop; for programs with their own task group. Raises the error of a crash."""
+        """Run until cancelled, then stop. For programs with their own task group. Raises the error of a crash."""
         async with self:
             assert self._core.ended is not None
             await asyncio.shield(self._core.ended)
@@ -103,27 +103,27 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
     # --- the sync ---------------------------------------------------------------------------------------
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
-        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
 
         Raises:
-            NotSyncedError: `timeout` seconds have passed; `unsynced` and the text name the last error.
-            APIError: With `fail_fast`, the second 401, 403 or 404.
-            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
+            NotSyncedError: `timeout` seconds have passed. `unsynced` and the message have the last error.
+            APIError: With `fail_fast`, on the second 401, 403 or 404.
+            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
         """
         await self._wait_synced(timeout, fail_fast=fail_fast)
 
     @property
     def handlers_synced(self) -> bool:
-        """True if every handler has finished the adds that it started with."""
+        """True if every handler has finished its initial adds."""
         return self._core.handlers.synced
 
     async def wait_handlers_synced(self) -> None:
-        """Wait until `handlers_synced`, for the handlers that there are now."""
+        """Wait until `handlers_synced`, for the present handlers."""
         await self._core.handlers.wait_synced()
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version of the cache; of several namespaces the lowest; "" before the first list."""
+        """The resourceVersion of the cache (the lowest of several namespaces), or "" before the first list."""
         return self._core.parts.processor.applied.lowest()
 
     async def wait_for_resource_version(
@@ -134,12 +134,12 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         If no event passes that version within 5 s (a quiet selector gets none), a list at that version is made.
 
         Args:
-            resource_version: The answer to a write, as it is (a KubeObject, a dict, or a model of a client library),
-                or its resourceVersion. If it is the last state of an object, the object's end is waited for.
-            namespace: Required if the informer follows several namespaces and the answer names none.
+            resource_version: The unmodified response to a write (a KubeObject, a dict, or a model of a client library),
+                or its resourceVersion. If it is the last state of an object, this waits until the object is gone.
+            namespace: Required if the informer follows several namespaces and the response has none.
 
         Raises:
-            ValueError: There is no resourceVersion, or it is not a number; the namespace is missing or not followed.
+            ValueError: The resourceVersion is missing or not a number, or the namespace is missing or not followed.
             TimeoutError: `timeout` seconds have passed.
             WatchError: The server went back in time, so the cache will never hold that version.
         """
@@ -165,26 +165,26 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         name: str | None = None,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Have callbacks called for the cached objects, as adds, and for every change; at any time before the stop.
+        """Call callbacks for the cached objects, as adds, and for every change. Allowed at any time before the stop.
 
         Args:
             handler: An object with some of `on_add(obj, *, is_in_initial_list)`, `on_update(old, new)`,
-                `on_delete(obj, *, final_state_unknown)`; or give the callbacks. Coroutine functions or plain
-                ones; the flags are passed only to callbacks that take them.
-            resync_period: Seconds between replays of the cache to this handler; None takes the informer's,
-                0 is off.
-            filter: Shows the handler only objects for which it is true; a change across its edge is an add
-                or a delete.
-            queue_size: Waiting calls above which calls of one key are folded; 1024, which is client-go's
-                initial ring, bounds memory and is never reached by a handler that keeps up. With None they are never
-                folded: each change is one call, and as many wait as a slow handler lets wait.
-            name: For `statistics().pending` and the log; default: the handler's own name.
+                `on_delete(obj, *, final_state_unknown)`. The callbacks may be passed instead. They are coroutine
+                functions or plain functions, and get the flags only if they take them.
+            resync_period: Seconds between replays of the cache to this handler. None uses the informer's period, and 0
+                disables them.
+            filter: A function that returns True for the objects that the handler sees. A change by which an object
+                starts or stops matching is an add or a delete.
+            queue_size: The number of waiting calls above which calls for the same key are folded. 1024, which is
+                client-go's initial ring, bounds memory, and a handler that keeps up never reaches it. None never folds:
+                each change is one call, and the queue of a slow handler is not limited.
+            name: The name in `statistics().pending` and the log. By default the handler's own name.
             thread: Call plain functions in a worker thread, in order and one at a time, so that they may block. The
                 informers of a client share `Client.handler_limiter`.
 
         Raises:
-            StoppedError: The informer has been left.
-            ConfigError: There is no callback, or both a handler and callbacks; with `thread` a coroutine function.
+            StoppedError: The informer was stopped.
+            ConfigError: There is no callback, or both a handler and callbacks, or a coroutine function with `thread`.
             TypeError: A callback or the filter cannot be called with the arguments that it will get.
         """
         return super().add_event_handler(
@@ -208,36 +208,37 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
     ) -> EventStream[M]:
         """Return a stream of the changes: ``async with informer.events() as stream: async for event in stream``.
 
-        Registered on entering, late or not, like a handler, and folded like one above `queue_size`; never with None.
+        It is registered on entering, which may be late, as for a handler. Above `queue_size`, its events are folded
+        like calls, or never if that is None.
         """
         return super().events(queue_size=queue_size, filter=filter, name=name)
 
     # --- indexes ----------------------------------------------------------------------------------------
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """Add indexes, before or after the start; the cached objects are indexed at once, which takes a while.
+        """Add indexes, before or after the start. The cached objects are indexed immediately, which takes a while.
 
         Raises:
-            ValueError: Another function is known under one of the names; then none is added.
+            ValueError: A name is in use for another function. No index is added then.
             TypeError: A function cannot be called with an object.
         """
         self._core.add_indexers(indexers)
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """Add indexes like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
+        """Add indexes like `add_indexers`, but in slices that let other tasks run. Returns when they are complete."""
         await self._core.build_indexers(indexers)
 
     # --- state ------------------------------------------------------------------------------------------
 
     def statistics(self) -> InformerStatistics:
-        """Return counts of everything that was received and delivered, and of what waits."""
+        """Return counts of received, delivered and waiting changes."""
         return self._core.statistics()
 
     def __repr__(self) -> str:
         return f"<SharedInformer {self.name}: {len(self.lister)} objects, {self.health().state}>"
 
     def __eq__(self, other: object) -> bool:
-        """True for the same informer, also if one of the two is read with a model."""
+        """True for the same informer, even if one of the two is read with a model."""
         return isinstance(other, SharedInformer) and self._core is other._core
 
     def __hash__(self) -> int:

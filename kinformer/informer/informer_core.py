@@ -1,4 +1,4 @@
-"""The inside of an informer: its tasks, from its start to its end, and what it answers other parts of kinformer."""
+"""The core of an informer: its tasks from start to end, and its reports to other parts of kinformer."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class InformerCore(CollectionCore):
     """The parts of one informer while they run.
 
     Args:
-        list_watch: The source, or a mapping from namespace to source, or the namespaces that are chosen.
-        name: For the log and errors; None: that of the source.
-        indexers: Beside the index by namespace, which is always there.
-        options: Of the informer.
+        list_watch: The source, a mapping from namespace to source, or the chosen namespaces.
+        name: The name in the log and errors, or None for the source's name.
+        indexers: The indexes besides the one by namespace, which always exists.
+        options: The informer's options.
 
     Attributes:
-        source: What the source can do; of several, one of them.
+        source: The capabilities of the source, or of one of several.
         options: See above.
-        parts: From the sources to the cache.
-        face: The informer, as programs see it.
-        ended: Done once the informer has been left, with the error if it crashed.
+        parts: The parts from the sources to the cache.
+        face: The informer that programs see.
+        ended: A future, done once the informer has stopped, with its error if it crashed.
     """
 
     def __init__(
@@ -85,19 +85,19 @@ class InformerCore(CollectionCore):
     async def _process(self) -> None:
         """Move changes from the queue to the cache and the handlers, until the queue is closed and empty.
 
-        A small batch that comes while this waits takes the same way without it: see `AtomicDeltaFIFO.direct`.
+        A small batch that arrives while this waits is applied without it: see `AtomicDeltaFIFO.direct`.
         """
         parts = self.parts
         while (entries := await parts.queue.take()) is not None:
-            await parts.processor.apply(entries)  # cache first, then the mailboxes, then who waits for a version
+            await parts.processor.apply(entries)  # cache first, then mailboxes, then tasks that wait for a version
             if parts.snapshots is not None:
                 await parts.snapshots.cut_if_wanted()
 
     # --- life ---------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        reflectors = self.parts.reflectors  # without those of namespaces, which the follower runs
-        self._namespaces.start()  # raises if what they are read from has ended: then there is no task to end
+        reflectors = self.parts.reflectors  # without those of chosen namespaces, which the follower runs
+        self._namespaces.start()  # raises if their collection has ended, before there is a task to end
         self.ended = asyncio.get_running_loop().create_future()
         self._metrics.start()
         self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}")
@@ -109,7 +109,7 @@ class InformerCore(CollectionCore):
         self.handlers.start()
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
-        with unfenced():  # it may be started by a leader's body, and outlive that
+        with unfenced():  # it may be started in a leader's body, and outlive it
             task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}")
         self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
         return task
@@ -133,7 +133,7 @@ class InformerCore(CollectionCore):
                 self.ended.set_result(None)
 
     def _save_last(self) -> list[asyncio.Task[None]]:
-        """Start to write the snapshot for the last time; not if something that came has not been applied."""
+        """Start to write the last snapshot, unless received changes have not been applied."""
         snapshots, is_whole = self.parts.snapshots, self._processing is not None and self._processing.done()
         if snapshots is None or self.life.error is not None or not is_whole:
             return []
@@ -145,7 +145,7 @@ class InformerCore(CollectionCore):
         self.handlers.end_streams(self.life.error)
 
     def crashed(self, task: str, error: BaseException) -> None:
-        """End by the error of a task."""
+        """Stop with the error of a task."""
         if self.life.error is not None:
             return
         log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
@@ -156,10 +156,10 @@ class InformerCore(CollectionCore):
         self._give_up(error)
         if self.ended is not None and not self.ended.done():
             self.ended.set_exception(error)
-            self.ended.exception()  # leaving raises it too: a log of "never retrieved" would be a second one
+            self.ended.exception()  # retrieved here, because exiting raises it too
 
     def _request_failed(self, reflector: Reflector, error: Exception) -> None:
-        """Take note of an error that ended a request or a stream of a reflector."""
+        """Record an error that ended a request or a stream of a reflector."""
         is_absent = self.options.optional and isinstance(error, APIError) and error.status == 404
         if is_absent or (self.parts.chosen is not None and isinstance(error, ForbiddenError)):
             self.parts.complete_without(reflector)
@@ -175,7 +175,7 @@ class InformerCore(CollectionCore):
     # --- state --------------------------------------------------------------------------------------
 
     def unlisted_reason(self) -> str:
-        """Return why the first list is not in the cache; "" if it is."""
+        """Return why the first list is not in the cache, or "" if it is."""
         if not self.life.has_begun:
             return "it has not been entered; use `async with` on it, or on its factory"
         return self.parts.unlisted_reason()
@@ -195,12 +195,12 @@ class InformerCore(CollectionCore):
         )
 
     def statistics(self) -> InformerStatistics:
-        """Return counts of everything that was received and delivered, and of what waits."""
+        """Return counts of received, delivered and waiting changes."""
         return self.parts.statistics(self.handlers)
 
     @property
     def resync_period(self) -> float:
-        """Seconds between two resyncs of handlers and streams that set none; 0 is off."""
+        """Seconds between resyncs of handlers and streams that set no period, or 0 for no resyncs."""
         return self.options.resync_period
 
     @property
@@ -209,20 +209,20 @@ class InformerCore(CollectionCore):
         return self.options.metrics
 
     def roots(self, member: str = "") -> list[Any]:
-        """Return itself: its objects come from no other informer."""
+        """Return this core, because its objects come from no other informer."""
         return [self]
 
     # --- indexes ------------------------------------------------------------------------------------
 
     def add_indexers(self, indexers: Indexers) -> None:
-        """Add indexes at once; see `SharedInformer.add_indexers`."""
+        """Add indexes at once. See `SharedInformer.add_indexers`."""
         self.life.require_loop("add_indexers")
         check_indexers(indexers, f"informer {self.name}")
         self.parts.indexer.add_indexers(indexers)
         self.parts.read_paths()
 
     async def build_indexers(self, indexers: Indexers) -> None:
-        """Add indexes in slices; see `SharedInformer.build_indexers`."""
+        """Add indexes in slices. See `SharedInformer.build_indexers`."""
         self.life.require_loop("build_indexers")
         check_indexers(indexers, f"informer {self.name}")
         await self.parts.indexer.build_indexers(indexers)

@@ -1,4 +1,4 @@
-"""The key by which a factory finds an informer again: equal requests have equal keys."""
+"""The key by which a factory finds an existing informer: equal requests have equal keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["InformerIdentity", "check_index_paths"]
 
 @dataclass(frozen=True, slots=True)
 class InformerIdentity:
-    """Informers with the same identity hold the same objects in the same form, so one is enough."""
+    """The identity of an informer. Equal identities mean the same objects in the same form, so one is enough."""
 
     resource: GroupVersionResource
     namespaces: tuple[str, ...]
@@ -34,10 +34,10 @@ class InformerIdentity:
 
     @classmethod
     def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:
-        """The identity that a set of options asks for.
+        """Return the identity that a set of options requests.
 
         Raises:
-            ConfigError: Options that contradict one another, named.
+            ConfigError: Options contradict one another. The message names them.
         """
         fields = options.fields
         if isinstance(fields, str):
@@ -83,10 +83,10 @@ def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterab
 def check_index_paths(
     resource: GroupVersionResource, indexers: Mapping[str, Any], *, fields: Iterable[str] | None, metadata_only: bool
 ) -> None:
-    """Refuse an index over a JSON path that the cache will not keep.
+    """Reject an index over a JSON path that the cache will not keep.
 
     Raises:
-        ConfigError: It names the index, the path and what drops it.
+        ConfigError: The message names the index, the path and the option that drops it.
     """
     kept = ["metadata"] if metadata_only else None if fields is None else list(fields)
     if kept is None:

@@ -1,4 +1,4 @@
-"""Estimates of the memory that cached objects take, from a sample of them."""
+"""Estimates of the memory that cached objects take, based on a sample of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["cache_memory", "estimate_memory"]
 
-_SAMPLE = 512  # objects of a cache that an estimate looks at
-_OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
+_SAMPLE = 512  # the most objects of a cache that an estimate examines
+_OVERHEAD = 300  # bytes per object besides its JSON: the entry, its key and uid, its places in the cache and an index
 
 
 def cache_memory(indexer: Indexer) -> int:
-    """Return the bytes that the objects of a cache take, estimated from some of them."""
+    """Return the bytes that the objects of a cache take, estimated from a sample."""
     return _extrapolated(indexer.sample(_SAMPLE), len(indexer))
 
 
 async def estimate_memory(objects: Sequence[KubeObject], count: int | None = None, *, compact: bool = False) -> int:
-    """Estimate the bytes that the cache of an informer would take, from some of the objects that it would hold.
+    """Estimate the bytes that an informer's cache would take, from a sample of its objects.
 
     ::
 
@@ -29,13 +29,13 @@ async def estimate_memory(objects: Sequence[KubeObject], count: int | None = Non
 
     Args:
         objects: A sample, in the form that the cache would hold: after a transform, without managedFields.
-        count: The number of objects in the cache; default: those of the sample.
-        compact: Estimate for `compact=True`. A cache of a thousand objects trains a dictionary: then half of the
-            sample trains one, in a worker thread, and the other half is measured, because a dictionary knows by
-            heart what it was trained on.
+        count: The number of objects in the cache. By default, the size of the sample.
+        compact: Estimate for `compact=True`. A cache of a thousand objects or more trains a dictionary. For such a
+            cache, half of the sample trains one, in a worker thread, and the other half is measured, because a
+            dictionary compresses the data that it was trained on too well.
 
     Raises:
-        ConfigError: `compact` needs zstd, which comes with Python 3.14, or with `kinformer[compact]`.
+        ConfigError: `compact` needs zstd, which comes with Python 3.14 or with `kinformer[compact]`.
     """
     total = len(objects) if count is None else count
     if not compact:

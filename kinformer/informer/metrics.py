@@ -1,8 +1,8 @@
-"""The statistics and metrics of an informer, and what metrics of derived collections and fleets have in common.
+"""The statistics and metrics of an informer, and the base class for the metrics of derived collections and fleets.
 
 Nearly all of them are read when the sink exports, from counts that the informer keeps anyway, so a metric costs nothing
-while events come in. The one exception is the time that handlers take, which is measured around each call, and only if
-there is a sink. ``docs/metrics.md`` lists the metrics and their use.
+while events arrive. The exception is the duration of handler calls. It is measured around each call, but only if there
+is a sink. ``docs/metrics.md`` lists the metrics and their use.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Series = Sequence[tuple[tuple[str, ...], float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatistics:
-    """Counts since the informer started; `objects`, `memory`, `queued` and `pending` are of this moment.
+    """Counts since the informer started, except that `objects`, `memory`, `queued` and `pending` are current values.
 
     Attributes:
-        objects: In the cache.
-        memory: Bytes that the objects in the cache take, estimated from some of them; not compared.
-        queued: Changes that have been received and are not in the cache yet; a full list is one.
-        events: Of changes that were applied, by type.
-        bytes: Received, before decoding.
-        pending: Calls that wait, by the name of the handler.
-        coalesced: Calls that were folded into another because a handler was too slow for its `queue_size`.
+        objects: Objects in the cache.
+        memory: Bytes that the objects in the cache take, estimated from a sample. Not compared.
+        queued: Changes that were received and are not in the cache yet. A full list counts as one.
+        events: Changes that were applied, by type.
+        bytes: Bytes received, before decoding.
+        pending: Waiting calls, by the name of the handler.
+        coalesced: Calls that were folded into others because a handler was too slow for its `queue_size`.
         handler_errors: Calls of handlers and filters that raised.
         index_errors: Objects left out of an index because its function raised.
         decode_errors: Objects left out because they could not be read.
         transform_errors: Objects left out because the transform failed on them.
-        relists: Full lists after the first, by their cause (`Reflector.relists`).
-        watch_restarts: Watches that ended, by their cause (`Reflector.watch_restarts`).
-        snapshots: Snapshots by outcome: `saved`, `failed` and `refused` count writes; the one read at the start counts
-            as `loaded` or as the reason why not (docs/snapshots.md has the reasons).
+        relists: Full lists after the first, by cause (`Reflector.relists`).
+        watch_restarts: Watches that ended, by cause (`Reflector.watch_restarts`).
+        snapshots: Snapshots by outcome. `saved`, `failed` and `refused` count writes. The one read at the start counts
+            as `loaded`, or as the reason why not (docs/snapshots.md has the reasons).
     """
 
     objects: int = 0
@@ -64,13 +64,13 @@ class InformerStatistics:
 
 
 class CollectionMetrics(ABC):
-    """The metrics of an informer, a derived collection or a fleet, while it runs. Without a sink it does nothing.
+    """The metrics of a running informer, derived collection or fleet. Without a sink, nothing is exported.
 
     Args:
-        name: Of what is measured.
-        sink: Returns the sink; asked until there is one.
-        prefix: What the names of all metrics begin with.
-        label: The name of the label that has the name.
+        name: The name of the measured object.
+        sink: Returns the sink. It is called until there is one.
+        prefix: The prefix of all metric names.
+        label: The label that has the name of the measured object.
     """
 
     def __init__(self, name: str, sink: Callable[[], Metrics | None], prefix: str, *, label: str = "resource") -> None:
@@ -81,18 +81,18 @@ class CollectionMetrics(ABC):
         self._close: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Export from now on, if there is a sink and it does not yet."""
+        """Export from now on, if there is a sink and the export has not started."""
         if self._close is None and (sink := self._sink()) is not None:
             self._close = sink.collector(self._name, self._labelled)
 
     def close(self) -> None:
-        """Export no more."""
+        """Stop exporting."""
         if self._close is not None:
             self._close()
             self._close = None
 
     def handler(self, name: str) -> Callable[[float], None] | None:
-        """Return the function that takes the seconds of each call of a handler; None without a sink."""
+        """Return a function that takes the seconds of each call of a handler, or None without a sink."""
         sink = self._sink()
         if sink is None:
             return None
@@ -100,7 +100,7 @@ class CollectionMetrics(ABC):
 
         def observe(seconds: float) -> None:
             nonlocal made
-            if made is None:  # not before the start: only then it is known what the sink calls this
+            if made is None:  # not before the start, which determines the label
                 labels = {"resource": self._label, "handler": name}
                 text = "Seconds that calls of a handler take"
                 made = sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
@@ -108,7 +108,7 @@ class CollectionMetrics(ABC):
 
         return observe
 
-    # --- what is read at each export -----------------------------------------------------------------------
+    # --- readings at each export ---------------------------------------------------------------------------
 
     def _labelled(self, label: str) -> Iterator[MetricFamily]:
         self._label = label
@@ -119,7 +119,7 @@ class CollectionMetrics(ABC):
         """Read all metrics."""
 
     def _one(self, name: str, text: str, value: float | None) -> MetricFamily:
-        # Without a value there is no series, and the metric is known all the same.
+        # Without a value, the metric is exported without a series.
         return self._reading(name, text, (), [] if value is None else [((), value)])
 
     def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> MetricFamily:
@@ -139,9 +139,10 @@ class InformerMetrics(CollectionMetrics):
     """The metrics of one informer.
 
     Args:
-        name: Of the informer.
-        sink: The sink; without one nothing is exported.
-        health, statistics: Return those of the informer, in any thread; called only between `start` and `close`.
+        name: The name of the informer.
+        sink: The sink, or None to export nothing.
+        health, statistics: Return the informer's health and statistics, in any thread. They are called only between
+            `start` and `close`.
     """
 
     def __init__(

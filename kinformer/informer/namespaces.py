@@ -1,4 +1,4 @@
-"""The chosen namespaces of an informer: those that a collection of Namespaces has, which come and go."""
+"""The chosen namespaces of an informer: the keys of a collection of Namespaces, which join and leave."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ log = get_logger("kinformer.informer")
 
 
 class ChosenNamespaces:
-    """The sources of an informer for the namespaces that a collection has.
+    """The sources of an informer for the namespaces in a collection.
 
     Args:
-        collection: Its keys are the names of the namespaces; entered by its owner.
-        source_of: Makes the source of a namespace; of None one of all, which is only asked what it is.
+        collection: The collection, whose keys are the names of namespaces. Its owner enters it.
+        source_of: Creates the source of a namespace. For None it creates one for all, of which only the capabilities
+            are read.
     """
 
     def __init__(self, collection: Collection, source_of: Callable[[str | None], ListerWatcher]) -> None:
@@ -34,7 +35,7 @@ class ChosenNamespaces:
         self.template = source_of(None)
 
     def unsynced_reason(self) -> str:
-        """Return why the namespaces are not known; "" if they are."""
+        """Return why the namespaces are not known, or "" if they are."""
         core = core_of(self.collection)
         reason = core.unlisted_reason() if core is not None else "it has not synced"
         return reason and f"the namespaces of {self.collection.name} are not known: {reason}"
@@ -46,10 +47,10 @@ Sources = dict[str | None, ListerWatcher] | ChosenNamespaces
 def sources_of(
     list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
 ) -> tuple[Sources, Capabilities]:
-    """Return the sources of an informer, by scope or as namespaces that are chosen; and what one of them can do.
+    """Return the sources of an informer, by scope or as chosen namespaces, and the capabilities of one of them.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no source.
     """
     if isinstance(list_watch, ChosenNamespaces):
         return list_watch, capabilities_of(list_watch.template)
@@ -58,17 +59,17 @@ def sources_of(
 
 
 class NamespaceFollower:
-    """Follows the keys of a collection of namespaces for one informer, and has each namespace followed.
+    """Follows the keys of a collection of namespaces for one informer, and starts and stops following each namespace.
 
-    It does nothing if the namespaces of the informer are fixed.
+    It does nothing if the informer's namespaces are fixed.
 
     Args:
         name: The name of the informer.
-        chosen: Its namespaces; None if they are fixed.
-        queue: Its queue.
-        join: Makes the parts of a namespace that joins, and runs its reflector in a task.
+        chosen: The chosen namespaces, or None if they are fixed.
+        queue: The informer's queue.
+        join: Creates the parts of a namespace that joins, and runs its reflector in a task.
         leave: Removes the objects of a namespace.
-        tasks: The tasks of the informer.
+        tasks: The informer's tasks.
     """
 
     def __init__(
@@ -91,10 +92,10 @@ class NamespaceFollower:
         self._following: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to follow the collection.
+        """Start following the collection.
 
         Raises:
-            StoppedError: It has been left. If it has crashed, its error is raised instead.
+            StoppedError: The collection was stopped. If it crashed, its error is raised instead.
         """
         if self._chosen is None:
             return
@@ -105,16 +106,19 @@ class NamespaceFollower:
             synced=self._known,
             ended=self._ended,
         )
-        with unfenced():  # it may be started by a leader's body, and outlive that
+        with unfenced():  # it may be started in a leader's body, and outlive it
             self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}")
 
     def stop(self) -> None:
-        """Follow it no more."""
+        """Stop following the collection."""
         if self._following is not None:
             self._following.cancel()
 
     def _changed(self, key: str, *, is_there: bool) -> bool:
-        """Follow a namespace, or no longer. Each sends requests, so the loop has a turn after one that is new."""
+        """Start or stop following a namespace, and return True if it did either.
+
+        The loop then has a turn, because each namespace sends requests.
+        """
         if is_there and "/" in key:
             text = "%s: %r is not the name of a namespace, and is left out"
             log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
@@ -129,11 +133,11 @@ class NamespaceFollower:
         return False
 
     def _known(self) -> None:
-        """Note that the first namespaces are known."""
+        """Record that the first namespaces are known."""
         self._queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
 
     def _ended(self, error: BaseException) -> None:
-        """Note that the collection has ended: the namespaces stay as they are."""
+        """Log that the collection has ended. The namespaces stay as they are."""
         assert self._chosen is not None
         name = self._chosen.collection.name
         core = core_of(self._chosen.collection)

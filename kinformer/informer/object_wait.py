@@ -1,4 +1,4 @@
-"""Waiting for an object to be as it should be, without asking the server."""
+"""Waiting for a state of an object, without requests to the server."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ async def wait_for(
     informer: Collection[V], key: str, condition: Callable[[V | None], object], timeout: float | None = None
 ) -> V | None: ...
 async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], timeout: float | None = None) -> Any:
-    """Wait until `condition` is true of the object with this key, as an informer's cache has it.
+    """Wait until `condition` is true for the object with this key in an informer's cache.
 
     ::
 
         pod = await wait_for(pods, "default/web-1", lambda pod: pod and pod.path("status.phase") == "Running", 60)
 
-    Each state that reaches the informer is shown to it, in order, beginning with the one in the cache; a state that
-    the server's watch folded away, or that passed during a relist, is not. While the condition does not hold at
-    once, it costs a pass over the keys of the cache, in slices. Cancelling it is safe.
+    The condition is called with each state that reaches the informer, in order, beginning with the one in the cache.
+    States that the server's watch folded away, or that passed during a relist, are left out. Unless the condition holds
+    immediately, the wait costs a pass over the keys of the cache, in slices. Cancelling it is safe.
 
     Args:
-        informer: One that follows the resource, or another collection; entered, perhaps not yet synced.
+        informer: An informer of the resource, or another collection. It must be entered, but need not be synced.
         key: `"namespace/name"` or `"name"`.
-        condition: A plain function of the object, or of None while there is none. Its exceptions are raised unchanged.
-        timeout: Seconds; None waits for ever.
+        condition: A plain function of the object, or of None while there is no object. Its exceptions propagate.
+        timeout: Seconds, or None to wait forever.
 
     Returns:
-        The object for which it was true; None if that was its absence. Type checkers know that it is an object if the
-        condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
+        The object for which the condition held, or None if it held for its absence. Type checkers infer an object if
+        the condition is from `kinformer.conditions` or returns `TypeGuard[KubeObject]`.
 
     Raises:
-        TimeoutError: `timeout` seconds have passed; the text names the object as it is.
-        StoppedError: The informer has been left. If it has crashed, its error is raised instead.
+        TimeoutError: `timeout` seconds have passed. The message describes the object's last state.
+        StoppedError: The informer was stopped. If it crashed, its error is raised instead.
         TypeError: The condition cannot be called with an object, or is a coroutine function.
     """
     check_callback(condition, "condition", "obj", f"wait_for {informer.name} {key}", plain=True)
@@ -66,7 +66,7 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
             seen = _viewed(informer.by_key.get(key))
             if condition(seen):
                 return seen
-            # A filter spares an informer the events of all other objects; other values may not have their key.
+            # A filter avoids the events of all other objects. Values of other collections may not have their key.
             only = (lambda obj: obj.key == key) if _has_objects(informer) else None
             of_key = informer.events(filter=only, name=f"wait_for {key}", queue_size=None)
             async with of_key as stream:
@@ -78,7 +78,7 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
                         return seen
     except TimeoutError:
         if not limit.expired():
-            raise  # the condition's own
+            raise  # raised by the condition
         version = getattr(seen, "resource_version", None)
         state = "is absent" if seen is None else f"is at resourceVersion {version}" if version else f"is {seen!r}"
         name = getattr(condition, "__name__", "the condition")
@@ -87,7 +87,7 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
 
 
 def _has_objects(informer: object) -> bool:
-    """True if the values are objects with their keys, as those of an informer are."""
+    """True if the values are objects with their keys, as in an informer."""
     core = core_of(informer)
     return core is not None and core.roots() == [core]
 

@@ -1,4 +1,4 @@
-"""The options of an informer: of one on any source, and of one that a factory makes for a resource."""
+"""The options of an informer, on any source or for a resource of a factory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerOptions(ReflectorOptions):
-    """The options of an informer on any source; `SharedInformerFactory.for_resource` documents them."""
+    """The options of an informer on any source. `SharedInformerFactory.for_resource` documents them."""
 
     transform: Transform | None = None
     resync_period: float = 0
@@ -53,7 +53,7 @@ class InformerKeywords(ReflectorKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOptions(InformerOptions):
-    """The options of an informer for a resource, beside those of any informer."""
+    """The options of an informer for a resource, in addition to those of any informer."""
 
     namespace: str | None = None
     namespaces: Iterable[str] | LabelSelector | Collection | None = None
@@ -69,10 +69,10 @@ class ResourceOptions(InformerOptions):
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any], defaults: ResourceOptions | None = None) -> ResourceOptions:
-        """Make options of keywords, and of `defaults` for those that are not given.
+        """Create options from keywords, and from `defaults` for missing ones.
 
         Raises:
-            ConfigError: A keyword is not an option, or its value cannot work; the text names it.
+            ConfigError: A keyword is not an option, or its value is invalid. The message names it.
         """
         options = sorted(option.name for option in fields(cls))
         for keyword in keywords:
@@ -81,7 +81,7 @@ class ResourceOptions(InformerOptions):
         return cls(**keywords) if defaults is None else replace(defaults, **keywords)
 
     def refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
-        """Raise ConfigError if `asked` differs from this in an option that an informer can have only once."""
+        """Raise ConfigError if `asked` differs in an option that an informer can have only once."""
         for option in _COMPARED:
             has, wants = getattr(self, option), getattr(asked, option)
             if has != wants:
@@ -91,7 +91,7 @@ class ResourceOptions(InformerOptions):
 
 
 class ResourceKeywords(InformerKeywords, total=False):
-    """The same options, as keyword arguments; `indexers` is a parameter of its own, for its type."""
+    """The same options, as keyword arguments. `indexers` is a separate parameter, for its type."""
 
     namespace: str | None
     namespaces: Iterable[str] | LabelSelector | Collection | None
@@ -105,7 +105,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     max_event_bytes: int
 
 
-# Those that are not part of what makes two requests the same one, and that all holders of an informer share.
+# Options that do not distinguish requests, and that all holders of an informer share.
 _COMPARED = (
     *(option.name for option in fields(ReflectorOptions)),
     "resync_period",

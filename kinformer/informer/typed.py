@@ -1,7 +1,7 @@
 """The typed informer: an informer whose objects have a model.
 
-It is a view of the same informer: there is one cache, one watch and one lifetime, however many models it is read as,
-and a reader without a model pays nothing. A typed reader pays for one more view of each object that it gets.
+It is a view of the same informer: there is one cache, one watch and one lifetime for any number of models, and a reader
+without a model pays nothing. A typed reader pays for one more view of each object that it gets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _M = TypeVar("_M")
 def with_model(informer: SharedInformer, model: type[M]) -> SharedInformer[M]:
     """Return the same informer with objects that have ``.model``, an instance of `model`, as `for_resource(model=...)`.
 
-    It is for an informer that is used without a factory. The result equals the informer; entering, leaving or releasing
+    It is for an informer that is used without a factory. The result equals the informer. Entering, exiting or releasing
     one of them does so with both.
 
     Raises:
@@ -42,7 +42,7 @@ def with_model(informer: SharedInformer, model: type[M]) -> SharedInformer[M]:
 
 
 class ModelInformer(SharedInformer[M]):
-    """See `with_model`."""
+    """An informer whose objects have a model. See `with_model`."""
 
     def __init__(self, informer: SharedInformer, model: type[M]) -> None:
         core = core_of(informer)
@@ -59,11 +59,11 @@ class ModelInformer(SharedInformer[M]):
         return partial(_ModelStream, self._reads_as)
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """See `SharedInformer.add_indexers`; the functions get objects with the model."""
+        """Add indexes whose functions get objects with the model. See `SharedInformer.add_indexers`."""
         super().add_indexers(self._reading(indexers))
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """See `SharedInformer.build_indexers`; the functions get objects with the model."""
+        """Add indexes whose functions get objects with the model. See `SharedInformer.build_indexers`."""
         await super().build_indexers(self._reading(indexers))
 
     def _reading(self, indexers: Indexers[KubeObject[M]]) -> Indexers[KubeObject]:
@@ -72,7 +72,7 @@ class ModelInformer(SharedInformer[M]):
 
 
 class _ModelHandler(Handler):
-    """Callbacks that get objects with the model; their results are returned, so nothing is awaited in between."""
+    """Callbacks that get objects with the model. Their results are returned, so nothing is awaited in between."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class _ModelStream(EventStream[M]):
 
 
 class _ModelIndexView(IndexView[KubeObject[M]]):
-    """The reads of a cache, whose results have the model: new views each time, so that no two readers share a model."""
+    """The reads of a cache, returning objects with the model. Each read creates views, so no readers share a model."""
 
     __slots__ = ()
 

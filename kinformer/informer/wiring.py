@@ -1,4 +1,4 @@
-"""The parts of an informer, put together: sources, reflectors, queue, processor, cache and snapshot."""
+"""The parts of an informer and their connections: sources, reflectors, queue, processor, cache and snapshot."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ __all__ = ["Scope", "Wiring"]
 Scope = str | None
 """A namespace among several, or None for the only source of a cache."""
 
-_NAMED = 3  # namespaces that a reason names
+_NAMED = 3  # the most namespaces that a reason names
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStack:
-    """The source of one scope, with what is around it.
+    """The source of one scope, with its wrappers.
 
     Attributes:
-        source: As the user gave it.
-        outermost: What the reflector reads.
-        decoder: Around a source that does not decode by itself.
-        transform: The user's transform, if there is one.
+        source: The source that the user passed.
+        outermost: The source that the reflector reads.
+        decoder: The wrapper of a source that does not decode by itself.
+        transform: The wrapper with the user's transform, if there is one.
         path_reader: A source that reads the paths of indexes while it decodes.
     """
 
@@ -64,7 +64,7 @@ class SourceStack:
 
     @property
     def counts(self) -> Iterator[IngestCounts]:
-        """The counts of what was received: the source's own, or its decoder's."""
+        """The counts of received data: the source's and its decoder's, if they have any."""
         own = capabilities_of(self.source).stats
         if own is not None:
             yield own
@@ -82,7 +82,7 @@ class ScopeParts:
 
 
 class ReceivedCounts:
-    """Sums of the counts of sources and reflectors, also of those of namespaces that have left."""
+    """Sums of the counts of sources and reflectors, including those for namespaces that have left."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -102,7 +102,7 @@ class ReceivedCounts:
             self.transform_errors += parts.stack.transform.transform_errors
 
     def and_of(self, scopes: Iterable[ScopeParts]) -> ReceivedCounts:
-        """Return these counts and those of some scopes."""
+        """Return the sums of these counts and the counts of some scopes."""
         total = copy.deepcopy(self)
         for parts in scopes:
             total.add(parts)
@@ -110,25 +110,25 @@ class ReceivedCounts:
 
 
 class Wiring:
-    """The parts of one informer. Data flows from the reflectors through the queue into the processor, and on.
+    """The parts of one informer. Data flows from the reflectors through the queue and the processor to the handlers.
 
     Args:
-        sources: By scope; or the namespaces, which come and go.
-        name: Of the informer.
-        options: Of the informer.
-        indexers: Beside the index by namespace, which is always there.
+        sources: The sources by scope, or the chosen namespaces, which join and leave.
+        name: The name of the informer.
+        options: The informer's options.
+        indexers: The indexes besides the one by namespace, which always exists.
         on_error: Called with the reflector and each error that ends a request or a stream.
 
     Attributes:
-        indexer: The cache; the processor alone writes to it.
+        indexer: The cache. Only the processor writes to it.
         queue: The changes that the reflectors have written and the processor has not applied yet.
         schedule: The times of the next resyncs, and their handlers.
-        processor: Applies the queue to the cache and hands the changes to the handlers.
+        processor: Applies the queue to the cache and passes the changes to the handlers.
         snapshots: The snapshot, if there is one.
-        chosen: The namespaces, if they come and go.
+        chosen: The chosen namespaces, or None if they are fixed.
 
     Raises:
-        ConfigError: Options that cannot work.
+        ConfigError: The options are invalid.
         TypeError: A callback cannot be called with the arguments that it will get.
     """
 
@@ -169,7 +169,7 @@ class Wiring:
             self._add(scope, stack)
 
     def _stacked(self, source: ListerWatcher) -> SourceStack:
-        """Put the decoder, the transform and the compression that a source needs around it, in this order."""
+        """Wrap a source in the decoder, the transform and the compression that it needs, in this order."""
         outermost, decoder, transform = source, None, None
         if not capabilities_of(source).decodes:
             outermost = decoder = DecodingListerWatcher(outermost)
@@ -197,7 +197,7 @@ class Wiring:
         return reflector
 
     def _keep(self, stacks: Mapping[Scope, SourceStack]) -> SnapshotKeeper:
-        from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them
+        from kinformer.snapshot.keeper import SnapshotKeeper  # imported only by programs with snapshots
 
         assert self._options.snapshot is not None
         return SnapshotKeeper(
@@ -213,36 +213,36 @@ class Wiring:
         )
 
     def _cluster(self) -> str | None:
-        """Return the uid of the cluster that the cache is of, or None while it is not known."""
+        """Return the uid of the cluster that the cache mirrors, or None while it is not known."""
         return next((reflector.cluster for reflector in self.reflectors if reflector.cluster), None)
 
-    # --- namespaces that come and go --------------------------------------------------------------
+    # --- namespaces that join and leave -----------------------------------------------------------
 
     def join(self, namespace: str) -> Reflector:
-        """Make the parts of a namespace that joins, and return its reflector, to be run."""
+        """Create the parts of a namespace that joins, and return its reflector for the caller to run."""
         assert self.chosen is not None
         reflector = self._add(namespace, self._stacked(self.chosen.source_of(namespace)))
         self.queue.change_scope(namespace, ScopeStep.JOINED)
         return reflector
 
     def leave(self, namespace: str) -> None:
-        """Remove the objects of a namespace, as deletes; its reflector is to be cancelled."""
+        """Remove the objects of a namespace, as deletes. The caller cancels its reflector."""
         parts = self._scopes.pop(namespace)
         parts.writer.is_closed = True
         self._departed.add(parts)
         self.queue.change_scope(namespace, ScopeStep.LEFT)
 
     def complete_without(self, reflector: Reflector) -> None:
-        """Have the first sync no longer wait for what a reflector follows, because it may not or cannot be listed."""
+        """Stop the first sync from waiting for a reflector whose resource may not or cannot be listed."""
         for scope, parts in self._scopes.items():
             if parts.reflector is not reflector:
                 continue
             if self.chosen is None:
                 self.processor.scope_synced(scope)
             elif scope is not None and not self.processor.synced.is_open:
-                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # behind the one by which it joined
+                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # queued behind its JOINED step
 
-    # --- what is followed -------------------------------------------------------------------------
+    # --- sources ----------------------------------------------------------------------------------
 
     @property
     def reflectors(self) -> tuple[Reflector, ...]:
@@ -251,17 +251,17 @@ class Wiring:
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:
-        """The namespaces that are followed; None is all."""
+        """The namespaces that are followed, or None for all."""
         return followed_namespaces({scope: parts.stack.source for scope, parts in tuple(self._scopes.items())})
 
     def read_paths(self) -> None:
-        """Let the sources read the paths by which the cache is indexed, with each object from now on."""
+        """Make the sources read the paths of the cache's indexes with each object from now on."""
         for parts in self._scopes.values():
             if parts.stack.path_reader is not None:
                 parts.stack.path_reader.read_paths(self.indexer.paths)
 
     def selects(self, obj: KubeObject) -> bool:
-        """Return False if a namespace or a selector certainly leaves this object out, as the server answered it."""
+        """Return False if a namespace or a selector certainly excludes this object, which is a server's response."""
         parts = self._scopes.get(None, self._scopes.get(obj.namespace))
         if parts is None:
             return False
@@ -270,16 +270,16 @@ class Wiring:
 
     @property
     def selects_all(self) -> bool:
-        """True if the sources certainly give all objects of their namespaces."""
+        """True if the sources certainly include all objects of their namespaces."""
         return all(capabilities_of(parts.stack.source).selects_all for parts in self._scopes.values())
 
     @property
     def lists_applied(self) -> bool:
-        """True if every list that has come, the first and later ones, is in the cache."""
+        """True if every received list, the first and later ones, is in the cache."""
         return self.queue.lists == self.processor.applied.lists
 
     async def reached(self, version: str, namespace: str | None) -> None:
-        """Wait until the cache has reached `version` in a namespace; see `SharedInformer.wait_for_resource_version`."""
+        """Wait until the cache has reached `version` in a namespace. See `SharedInformer.wait_for_resource_version`."""
         applied = self.processor.applied
         scope = applied.scope_of(namespace, self._name)
         parts = self._scopes.get(scope)
@@ -295,7 +295,7 @@ class Wiring:
         return found if self.chosen is None else [*found, self.chosen.collection.health()]
 
     def unlisted_reason(self) -> str:
-        """Return why the first list of a scope is not in the cache; each reason names its namespaces."""
+        """Return why the first lists of scopes are not in the cache, with the namespaces of each reason."""
         missing = self.processor.missing
         if self.chosen is not None and UNKNOWN_SCOPES in missing and (reason := self.chosen.unsynced_reason()):
             return reason
@@ -306,7 +306,7 @@ class Wiring:
         return ", ".join(f"{reason}{_in_namespaces(scopes)}" for reason, scopes in by_reason.items())
 
     def statistics(self, handlers: HandlerSet) -> InformerStatistics:
-        """Return the figures of this moment, each from its owner."""
+        """Return the current figures of all parts."""
         received = self._departed.and_of(tuple(self._scopes.values()))
         mailboxes = handlers.mailboxes
         return InformerStatistics(
@@ -335,7 +335,7 @@ def _reason(reflector: Reflector) -> str:
 
 
 def _explain(error: BaseException) -> str:
-    """Return one line that says why a request failed, and what may help."""
+    """Return a one-line reason for a failed request, with advice if possible."""
     if isinstance(error, NotFoundError) and error.nearest is not None:
         if error.nearest:
             return f"the server has no such resource; nearest: {error.nearest}"

@@ -1,4 +1,4 @@
-"""The answer to a write, as far as a cache needs it to catch up with the write."""
+"""The response to a write, reduced to the data that a cache needs to catch up with the write."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Written"]
 
 
 class Identity(NamedTuple):
-    """One object, and no later one of its name."""
+    """The identity of one object, as opposed to a later one with its name."""
 
     key: str
     uid: str
 
 
 class Written(NamedTuple):
-    """A write to be waited for.
+    """A write to wait for.
 
     Attributes:
-        version: The resourceVersion that the cache has to reach.
-        namespace: That of the object, or the one that the caller named; None if neither is known.
-        ended: The object that the write has ended: the answer has the version from before, so the cache
-            has caught up once the object is gone.
+        version: The resourceVersion that the cache must reach.
+        namespace: The namespace that the caller named, or else the object's. None if neither is known.
+        ended: The object that the write ended. The response has the version before the end, so the cache has caught up
+            once the object is gone.
     """
 
     version: str
@@ -34,10 +34,10 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, answer: str | ApiObject, namespace: str | None) -> Written:
-        """Read an answer, or take a resourceVersion as it is.
+        """Read a response, or take a resourceVersion as it is.
 
         Raises:
-            ValueError: The answer has no resourceVersion.
+            ValueError: The response has no resourceVersion.
         """
         if isinstance(answer, str):
             return cls(answer, namespace)
@@ -52,7 +52,7 @@ class Written(NamedTuple):
             return cls(version, namespace)
         try:
             return cls(version, namespace, Identity(key_of(answer), uid_of(answer)))
-        except KeyFuncError:  # it has no name, so there is nothing to look for
+        except KeyFuncError:  # without a name, it cannot be looked up
             return cls(version, namespace)
 
 

@@ -1,4 +1,4 @@
-"""The resourceVersions that a cache has reached, and the tasks that wait for the next."""
+"""The resourceVersions that a cache has reached, and the tasks that wait for later ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kinformer.objects.meta import version_number
 
 __all__ = ["AppliedVersions"]
 
-_QUIET = 5.0  # seconds after which a list is made at a version that no event has passed
+_QUIET = 5.0  # seconds without an event past a version, after which a list is made at it
 
 
 class AppliedVersions:
     """The version that the cache has reached in each scope (a namespace, or None), and the tasks that wait for one.
 
     Attributes:
-        current: The version of each scope; "" before its first list. The processor writes it in the step in which the
-            cache gets the last change up to that version.
+        current: The version of each scope, or "" before its first list. The processor writes it in the step in which
+            the cache gets the last change up to that version.
         lists: The number of full lists that the cache has taken, in all scopes.
-        waiters: The scope, the wanted version and the future of each task that waits.
+        waiters: The scope, the wanted version and the future of each waiting task.
     """
 
     def __init__(self, scopes: Iterable[str | None]) -> None:
@@ -29,7 +29,7 @@ class AppliedVersions:
         self.waiters: list[tuple[str | None, int, asyncio.Future[None]]] = []
 
     def advance(self, scope: str | None, version: str) -> None:
-        """Record that the cache holds everything of a scope up to `version`, and wake the tasks that waited for it."""
+        """Record that the cache holds everything of a scope up to `version`, and wake the tasks that wait for it."""
         before, self.current[scope] = self.current[scope], version
         if self.waiters:
             self._settle(scope, _number_or_none(version), _number_or_none(before))
@@ -50,19 +50,19 @@ class AppliedVersions:
                 waiter.set_exception(WatchError(text))
 
     def lowest(self) -> str:
-        """Return the version of the scope that is furthest behind; "" while a scope has none."""
+        """Return the version of the scope that is furthest behind, or "" while a scope has none."""
         versions = list(self.current.values())
         if len(versions) == 1 or "" in versions:
             return versions[0] if len(versions) == 1 else ""
         return min(versions, key=lambda version: (len(version), version), default="")
 
     def has(self, scope: str | None, wanted: int) -> bool:
-        """True if the cache has passed `wanted`."""
+        """True if the cache has reached `wanted`."""
         now = _number_or_none(self.current[scope])
         return now is not None and now >= wanted
 
     def scope_of(self, namespace: str | None, name: str) -> str | None:
-        """Return the scope that a namespace is in.
+        """Return the scope of a namespace.
 
         Args:
             namespace: Required if the informer follows several.
@@ -80,7 +80,7 @@ class AppliedVersions:
         return scope
 
     async def wait(self, scope: str | None, wanted: int, refresh: Callable[[], None]) -> None:
-        """Wait until the cache has passed `wanted`; call `refresh` if that takes more than 5 s.
+        """Wait until the cache has reached `wanted`. Call `refresh` if that takes more than 5 s.
 
         Raises:
             WatchError: The server went back in time.
@@ -101,14 +101,14 @@ class AppliedVersions:
                 passed.exception()  # marks it as retrieved, in case the caller's timeout came first
 
     def leave(self, scope: str) -> None:
-        """Forget a scope that is followed no more; tasks that wait for one of its versions get an error."""
+        """Forget a scope that is no longer followed. Tasks that wait for one of its versions get an error."""
         self.current.pop(scope, None)
         for waiting, _, waiter in self.waiters:
             if waiting == scope and not waiter.done():
                 waiter.set_exception(StoppedError(f"namespace {scope} is followed no more"))
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` in each task that waits, because no further version will be applied."""
+        """Raise `error` in each waiting task, because no further version will be applied."""
         for _, _, waiter in self.waiters:
             if not waiter.done():
                 waiter.set_exception(error)

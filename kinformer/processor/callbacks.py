@@ -1,4 +1,4 @@
-"""The types of the functions that a program passes to an informer, and of handlers with some of them as methods."""
+"""The types of a program's callbacks for an informer, and of handlers with some of them as methods."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["EventHandler", "Filter", "OnAdd", "OnDelete", "OnUpdate", "Transform
 
 
 class AddCallback(Protocol[M_contra]):
-    """A callback for an object that was added, which takes the flag."""
+    """A callback for an added object, which takes the flag."""
 
     def __call__(self, obj: KubeObject[M_contra], /, *, is_in_initial_list: bool) -> object: ...
 
 
 class DeleteCallback(Protocol[M_contra]):
-    """A callback for an object that was deleted, which takes the flag."""
+    """A callback for a deleted object, which takes the flag."""
 
     def __call__(self, obj: KubeObject[M_contra], /, *, final_state_unknown: bool) -> object: ...
 
 
-# Coroutine functions or plain functions. The result of a plain one is awaited if it is awaitable, else dropped.
+# Coroutine functions or plain functions. A plain function's result is awaited if it is awaitable, or else dropped.
 OnAdd: TypeAlias = Callable[[KubeObject[M]], object] | AddCallback[M]
 OnUpdate: TypeAlias = Callable[[KubeObject[M], KubeObject[M]], object]
 OnDelete: TypeAlias = Callable[[KubeObject[M]], object] | DeleteCallback[M]

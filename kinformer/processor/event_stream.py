@@ -1,4 +1,4 @@
-"""The event stream: an async iterator over the changes of an informer, which the reader pulls."""
+"""The event stream: an async iterator from which a reader pulls the changes of an informer."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class InformerEvent(Generic[M_co]):
 
     Attributes:
         type: `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"` (a resync).
-        object: The object; of a DELETED its last known state.
-        old: The state that the cache had before, for DELETED too; None for ADDED.
-        is_in_initial_list: True for an ADDED of the cache as it was when the stream was entered, or of the first list.
-        key: The object's key, or that of a value in a derived collection.
-        final_state_unknown: True for a DELETED that was inferred from a relist, so that `object` may not be the last
-            state that the object had.
+        object: The object, or its last known state if it was deleted.
+        old: The previous state in the cache, also for DELETED, or None for ADDED.
+        is_in_initial_list: True for an ADDED from the cache at the time when the stream was entered, or from the first
+            list.
+        key: The key of the object, or of the value in a derived collection.
+        final_state_unknown: True for a DELETED whose event was missed (and inferred from a relist, for example) or
+            could not be decoded, so that `object` may not be the last state.
     """
 
     type: EventType
@@ -41,7 +42,7 @@ class InformerEvent(Generic[M_co]):
 
 
 class OpenStream(Protocol):
-    """An event stream, as the informer that feeds it sees it."""
+    """An event stream, as used by the informer that feeds it."""
 
     _mailbox: Mailbox
 
@@ -49,12 +50,12 @@ class OpenStream(Protocol):
 
 
 class EventStream(Generic[M]):
-    """An async context manager and iterator over `InformerEvent`s; made by `SharedInformer.events`.
+    """An async context manager and iterator over `InformerEvent`s, created by `SharedInformer.events`.
 
-    It is registered on entering, like a handler that is added late, and its events are folded like calls above
-    `queue_size`. A cancelled `anext` loses nothing: an event is taken only in the step in which it is returned. One
-    task may read at a time. The iteration ends when the informer is left, and raises the informer's error if it
-    crashed.
+    It is registered on entering, like a handler that is added late. Its events are folded like calls above
+    `queue_size`. A cancelled `anext` loses nothing, because an event is taken only in the step in which it is returned.
+    Only one task may read at a time. The iteration ends when the informer is stopped, and raises the informer's error
+    if it crashed.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class EventStream(Generic[M]):
         """Wait until `has_synced`, while another task reads.
 
         Raises:
-            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
+            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
         """
         await self._mailbox.wait_synced()
 
     def _end(self, error: BaseException | None = None) -> None:
-        """Accept no more events; the iteration ends after the waiting ones, or raises `error`."""
+        """Accept no more events. After the waiting ones, the iteration ends, or raises `error`."""
         self._error = error
         self._mailbox.close(drain=True)
 
@@ -119,11 +120,11 @@ class EventStream(Generic[M]):
         return self._event(call)
 
     async def read(self, limit: int) -> list[InformerEvent[M]]:
-        """Wait for the next event, and return it with those that wait behind it, `limit` at most; none at the end.
+        """Wait for the next event, and return it with those waiting behind it, at most `limit`, or nothing at the end.
 
         Raises:
             RuntimeError: Another task reads.
-            BaseException: The error that crashed the informer, if one did.
+            BaseException: The informer crashed, and this is its error.
         """
         try:
             events = [await anext(self)]

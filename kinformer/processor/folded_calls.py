@@ -1,6 +1,6 @@
 """Folded calls: at most two waiting calls for each key, for a handler that has fallen behind.
 
-A reader that is always too slow sees a true history in which steps are left out:
+A reader that is always too slow sees a true history with some steps left out:
 
 ====================  ==========================================================
 waiting + new         becomes
@@ -9,7 +9,7 @@ ADD + UPDATE          ADD of the newest object, with the flag of the first
 ADD + DELETE          nothing (an initial add counts as finished)
 UPDATE + UPDATE       UPDATE from the first old to the last new
 UPDATE + DELETE       DELETE
-DELETE + ADD          both stay; later calls fold into the second
+DELETE + ADD          both stay, later calls fold into the second
 SYNC + X, X + SYNC    X
 ====================  ==========================================================
 """
@@ -32,18 +32,19 @@ DELETE: Final = "DELETED"
 SYNC: Final = "SYNC"
 
 # (type, key, old, new, flag): the flag is `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
-# A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much for each change.
+# A plain tuple, shared by the mailboxes of all handlers, because a class would cost three times as much per change.
 Notification = tuple[EventType, str, KubeObject | None, KubeObject, bool]
 
 
 class FoldedCalls:
-    """Waiting calls in their order, in which calls for the same key are folded.
+    """Waiting calls in order, with calls for the same key folded.
 
     Args:
-        limit: The number of calls folded away above which their places are given up, if they are the greater half.
+        limit: The number of calls folded away above which their places are removed, if they are more than half of all
+            places.
 
     Attributes:
-        active: True from a `put` until `take` has found nothing.
+        active: True from a `put` until `take` finds nothing.
         coalesced: The number of calls that were folded into others.
     """
 
@@ -60,16 +61,16 @@ class FoldedCalls:
 
     @property
     def places(self) -> int:
-        """The length of the queue, with the places of calls that were folded away."""
+        """The length of the queue, including the places of calls that were folded away."""
         return len(self._waiting)
 
     def put(self, calls: Iterable[Notification]) -> int:
-        """Fold calls into those that wait; return the number of initial adds that became nothing."""
+        """Fold calls into the waiting ones, and return the number of initial adds that cancelled out."""
         self.active = True
         return sum(map(self._put, calls))
 
     def take(self) -> Notification | None:
-        """Take the next call; None if there is none."""
+        """Take the next call, or return None if there is none."""
         while self._waiting:
             pending = self._waiting.popleft()
             pending.waiting = False
@@ -91,7 +92,7 @@ class FoldedCalls:
         self.active = False
 
     def _put(self, call: Notification) -> bool:
-        """Fold one call; return True if an initial add became nothing."""
+        """Fold one call, and return True if an initial add cancelled out."""
         key = call[1]
         pending = self._newest.get(key)
         before = pending.call if pending is not None else None
@@ -114,7 +115,7 @@ class FoldedCalls:
         return before[0] == ADD and before[4]
 
     def _compact(self) -> None:
-        """Drop the entries without a call, which would pile up while the reader takes nothing."""
+        """Drop the entries without a call, which would accumulate while the reader takes nothing."""
         self._waiting = deque(pending for pending in self._waiting if pending.call is not None)
         self._folded_away = 0
 
@@ -123,8 +124,8 @@ class _PendingCall:
     """A waiting call that later calls may still change.
 
     Attributes:
-        call: The call; None if it was folded away.
-        before: A delete of the same key that waits too, if there is one.
+        call: The call, or None if it was folded away.
+        before: A waiting delete of the same key before it, if there is one.
         waiting: False once it has been taken.
     """
 
@@ -137,7 +138,7 @@ class _PendingCall:
 
 
 def _folded(waiting: Notification, call: Notification) -> Notification | None:
-    """Fold two calls for the same key into one; None if they cancel out."""
+    """Fold two calls for the same key into one, or return None if they cancel out."""
     first, key, old, obj, flag = waiting
     kind, _, _, new, call_flag = call
     if kind == SYNC:

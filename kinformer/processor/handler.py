@@ -1,4 +1,4 @@
-"""Handlers: the callbacks of a user, the task that calls them, and the handle to a handler that was added."""
+"""Handlers: a user's callbacks, the task that calls them, and the handle to an added handler."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
 log = get_logger("kinformer.handler")
 
-_MAX_CALLS = 32  # calls between two looks at the clock, at most; fewer if calls are slow
-_LONG = 0.0005  # seconds between two looks above which the number of calls is halved
-_HOLDS = 0.1  # seconds for which a plain callback may hold the event loop before the log names it
+_MAX_CALLS = 32  # the most calls between two checks of the clock, fewer if calls are slow
+_LONG = 0.0005  # seconds between two checks above which the number of calls is halved
+_HOLDS = 0.1  # seconds for which a plain callback may block the event loop before a warning
 
 Callback = Callable[..., object]
 
 
 class Handler:
-    """The three callbacks of a handler: each is a coroutine function, a plain function, or None.
+    """The three callbacks of a handler. Each is a coroutine function, a plain function, or None.
 
-    `is_in_initial_list` and `final_state_unknown`, and the `key` of the object, are passed only to callbacks that take
-    them (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
+    `is_in_initial_list`, `final_state_unknown` and the object's `key` are passed only to callbacks that take them
+    (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
 
     Args:
         handler: An object with some of the callbacks as methods.
         on_add, on_update, on_delete: The callbacks, instead of a handler.
-        owner: Names the informer in errors.
+        owner: The name of the informer in errors.
 
     Attributes:
-        name: For the log and statistics.
-        has_plain: True if one of the callbacks, at least, is a plain function, which may hold the event loop.
+        name: The name in the log and statistics.
+        has_plain: True if at least one callback is a plain function, which may block the event loop.
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.
-        TypeError: A callback cannot be called, or not with the arguments that it will get; see `check_callback`.
+        TypeError: A callback is not callable, or cannot be called with its arguments. See `check_callback`.
     """
 
     def __init__(
@@ -122,15 +122,15 @@ class Handler:
 
     @property
     def plain_update(self) -> Callback | None:
-        """`on_update`, if it takes the two objects alone."""
+        """`on_update` if it takes only the two objects, or else None."""
         return None if "on_update" in self._keyed else self.on_update
 
 
 class _Pace:
-    """Adapts how many calls that never suspend run between two looks at the clock: halves it while calls are slow.
+    """Adapts the number of non-suspending calls between two checks of the clock. It is halved while calls are slow.
 
     Attributes:
-        step: The number of calls until the next look, from 1 to 32.
+        step: The number of calls until the next check, from 1 to 32.
     """
 
     __slots__ = ("_budget", "_looked", "step")
@@ -146,7 +146,7 @@ class _Pace:
         self._looked = perf_counter()
 
     async def look(self) -> None:
-        """Let other tasks run if it is time to, and decide when to look again."""
+        """Let other tasks run if it is time to, and set the number of calls until the next check."""
         if perf_counter() - self._looked > _LONG:
             self.step = max(1, self.step // 2)
         else:
@@ -157,13 +157,13 @@ class _Pace:
 
 
 class HandlerRunner:
-    """Takes calls out of a mailbox and makes them, one after the other, in a task.
+    """Takes calls from a mailbox and makes them one after the other, in a task.
 
     Attributes:
         handler: The handler to call.
         mailbox: The calls that wait for it.
         task: The task, once it has been started.
-        observe: Called with the seconds that each call took, if set.
+        observe: If set, called with the seconds that each call took.
     """
 
     def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None], *, resource: str) -> None:
@@ -173,18 +173,18 @@ class HandlerRunner:
         self.observe: Callable[[float], None] | None = None
         self._on_error = on_error
         self._logged = LogOnce()
-        self._named = False  # as one that holds the loop
+        self._named = False  # in the warning about blocking the loop
         self._resource = resource
 
     def is_caller(self) -> bool:
-        """True if this is asked from inside the handler."""
+        """True if called from inside the handler."""
         try:
             return self.task is not None and asyncio.current_task() is self.task
         except RuntimeError:  # a thread without an event loop
             return False
 
     async def run(self) -> None:
-        """Make calls until the mailbox is closed and, if it drains, empty."""
+        """Make calls until the mailbox is closed, or is draining and empty."""
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
         update = self.handler.plain_update
@@ -203,7 +203,7 @@ class HandlerRunner:
             if clocked:
                 started, awaits = perf_counter(), False
             try:
-                # Nearly all calls are updates of coroutine functions: they are inlined, which saves a function call.
+                # Updates are inlined, which saves a function call, because nearly all calls are updates.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
                     if type(old) is KubeObject and type(new) is KubeObject:
@@ -221,7 +221,7 @@ class HandlerRunner:
                     raise
                 # This task was not cancelled: the handler awaited something that was.
                 self._failed(call, error)
-            except Exception as error:  # noqa: BLE001 - counted and logged; the other objects follow
+            except Exception as error:  # noqa: BLE001 - counted and logged, and the other objects follow
                 self._failed(call, error)
             finally:
                 if call[4]:  # only initial adds are waited for
@@ -234,7 +234,7 @@ class HandlerRunner:
                 left = pace.step
 
     def _clocked(self, call: Notification, seconds: float, *, awaits: bool) -> None:
-        """Pass on how long a call took; name the handler, once, if it held the loop for all that time."""
+        """Report the duration of a call. Log the handler's name, once, if the call held the loop throughout."""
         if self.observe is not None:
             self.observe(seconds)
         if awaits or seconds < _HOLDS or self._named:
@@ -254,7 +254,7 @@ class HandlerRunner:
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()
-        # With a traceback only once for each object and type of error: it usually fails again at each event.
+        # With a traceback only once per object and type of error, because it usually fails again at each event.
         level = logging.ERROR if self._logged.is_news((call[1], type(error))) else logging.DEBUG
         log.log(
             level,
@@ -271,9 +271,9 @@ class HandlerRunner:
 
 
 class HandlerRegistration:
-    """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`).
+    """The handle to an added handler (client-go: `ResourceEventHandlerRegistration`).
 
-    It is the result of `SharedInformer.add_event_handler`, and the argument of `remove_event_handler`.
+    It is returned by `SharedInformer.add_event_handler` and passed to `remove_event_handler`.
     """
 
     def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float, why: Callable[[], str]) -> None:
@@ -294,12 +294,12 @@ class HandlerRegistration:
         return self._runner.mailbox.has_synced
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed.
-            StoppedError: The handler was removed, or the informer was left.
-            RuntimeError: Called from inside the handler that it would wait for.
+            StoppedError: The handler was removed, or the informer was stopped.
+            RuntimeError: Called from inside the handler itself.
         """
         self._refuse_inside("wait_synced")
         mailbox = self._runner.mailbox
@@ -325,7 +325,7 @@ class HandlerRegistration:
         return self._why() or f"{len(self._runner.mailbox)} calls are waiting"
 
     def _refuse_inside(self, method: str) -> None:
-        """Raise RuntimeError if the handler itself calls a method that would wait for the handler."""
+        """Raise RuntimeError if the handler itself calls a method that would wait for it."""
         if self._runner.is_caller():
             raise RuntimeError(
                 f"{method} was called inside handler {self.name} and would wait for it; call it from another task"

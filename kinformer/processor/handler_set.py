@@ -1,4 +1,4 @@
-"""The receivers of an informer's changes: its handlers, each with its own task, and its event streams."""
+"""The receivers of an informer's changes: handlers, each with its own task, and event streams."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ log = get_logger("kinformer.handler")
 
 
 class HandlerSet:
-    """The handlers and event streams of one informer, from the moment they are added to their end.
+    """The handlers and event streams of one informer, from their addition to their end.
 
     Args:
         informer: The name of the informer, for errors and the log.
         publisher: Puts the changes into the mailboxes.
         schedule: The resyncs of the handlers.
         tasks: Owns the handlers' tasks.
-        admit: Called with the name of a method that adds a handler or stream; raises if the informer accepts none any
-            more.
-        observer: Called with the name of a handler; returns a function that takes the seconds of each call, or None.
-        limiter: Returns the limiter of worker threads; None is that of the event loop.
-        unlisted_reason: Returns why the first list is not in the cache; "" if it is.
+        admit: Called with the name of a method that adds a handler or stream. Raises if the informer does not accept
+            one.
+        observer: Called with a handler's name. Returns a function that takes the seconds of each call, or None.
+        limiter: Returns the limiter of worker threads, or None for the event loop's.
+        unlisted_reason: Returns why the first list is not in the cache, or "" if it is.
 
     Attributes:
         errors: The number of calls of handlers and filters that raised.
@@ -79,7 +79,7 @@ class HandlerSet:
         resync_period: float,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Add a handler: it gets the cache as initial adds, and then every change; `thread` calls it in a thread."""
+        """Add a handler. It gets the cache as initial adds, and then every change, in a worker thread if `thread`."""
         self._admit("add_event_handler")
         if thread:
             handler.refuse_coroutines()
@@ -96,7 +96,7 @@ class HandlerSet:
         return HandlerRegistration(runner, self._informer, resync_period=resync_period, why=self._unlisted_reason)
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
-        """Remove a handler; with `drain`, wait until it has got the calls that wait for it."""
+        """Remove a handler. With `drain`, wait until it has received the waiting calls."""
         runner = registration._runner
         if drain:
             registration._refuse_inside("remove_event_handler(drain=True)")
@@ -117,7 +117,7 @@ class HandlerSet:
         resync_period: float,
         make: Callable[..., EventStream[M]],
     ) -> EventStream[M]:
-        """Make a stream, which is added when it is entered; `make` is its class, or a function with that signature."""
+        """Create a stream, which is added on entering. `make` is its class, or a function with the same signature."""
         self._admit("events")
 
         def attach(stream: OpenStream) -> None:
@@ -178,7 +178,7 @@ class HandlerSet:
     # --- start and end ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the task of each handler; handlers that are added from now on start at once."""
+        """Start the task of each handler. Handlers added from now on start immediately."""
         self._started = True
         for runner in self._runners:
             self._run(runner)
@@ -188,13 +188,13 @@ class HandlerSet:
         runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self._informer}")
 
     def refuse_inside(self, refusal: str) -> None:
-        """Raise RuntimeError if this is called from inside a handler that the caller would wait for."""
+        """Raise RuntimeError if called from inside a handler that the caller would wait for."""
         for runner in self._runners:
             if runner.is_caller():
                 raise RuntimeError(f"{refusal} from inside its handler {runner.mailbox.name}")
 
     async def finish(self, deadline: float) -> None:
-        """Deliver the calls that wait for handlers, until `deadline` on the loop's clock."""
+        """Deliver the waiting calls to the handlers, until `deadline` on the loop's clock."""
         for runner in self._runners:
             runner.mailbox.close(drain=True)
         await self._tasks.finish([runner.task for runner in self._runners if runner.task is not None], deadline)
@@ -212,7 +212,7 @@ class HandlerSet:
         return all(runner.mailbox.has_synced for runner in self._runners)
 
     def unsynced_reason(self) -> str:
-        """Return which handler still gets its initial adds, in words; "" if none does."""
+        """Return which handler has not finished its initial adds, or "" if all have."""
         for runner in self._runners:
             if not runner.mailbox.has_synced:
                 return (
@@ -221,7 +221,7 @@ class HandlerSet:
         return ""
 
     async def wait_synced(self) -> None:
-        """Wait until `synced`, for the handlers that have been added so far."""
+        """Wait until `synced`, for the handlers added so far."""
         for runner in list(self._runners):
             await runner.mailbox.wait_synced()
 

@@ -1,10 +1,10 @@
-"""The mailbox: a queue of calls that wait for one handler, folded by key when the handler falls behind.
+"""The mailbox: the queue of the calls that wait for one handler, folded by key when the handler falls behind.
 
-The processor puts calls in, and one reader takes them. While no more than `queue_size` calls wait, they are not
-examined: a batch costs one `deque.extend`. Above that, calls for the same key are folded (`folded_calls`).
+The processor puts calls in, and one reader takes them. While at most `queue_size` calls wait, they are not examined: a
+batch costs one `deque.extend`. Above that, calls for the same key are folded (`folded_calls`).
 
-The objects that a handler starts with (its *replay*) are not calls yet: they wait as one shared list, and are handed
-out one by one before anything else.
+The initial objects of a handler (its *replay*) are not calls yet: they wait as one shared list, and are handed out one
+by one before anything else.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notificat
 
 Filter = Callable[[KubeObject], object]
 
-# Objects of a replay that a filter may hide in a row before the reader pauses: a filter that hides nearly all of a long
-# replay must not hold up the loop while the next visible object is searched for.
+# Objects of a replay that a filter may hide in a row before the reader pauses. A filter that hides nearly all of a long
+# replay must not block the loop during the search for the next visible object.
 _HIDDEN_AT_ONCE = 64
 
 
@@ -33,19 +33,19 @@ class Mailbox:
 
     Args:
         name: The handler's name, for `statistics()` and the log.
-        queue_size: The number of waiting calls above which calls for the same key are folded; None: they never are.
-        filter: Returns True for an object that this handler sees. It runs before anything is queued, so folding
-            happens in the handler's own view. If it raises, the object is hidden, and `on_filter_error` is called with
-            its key and the error.
+        queue_size: The number of waiting calls above which calls for the same key are folded, or None to fold none.
+        filter: Returns True for an object that this handler sees. It runs before anything is queued, so folding happens
+            in the handler's own view. If it raises, the object is hidden, and `on_filter_error` is called with its key
+            and the error.
 
     Attributes:
-        queue_size: As given; `sys.maxsize` for None.
-        closed: True if it accepts nothing more and hands out nothing more.
-        draining: True if it accepts nothing more and hands out what it has.
+        queue_size: The argument, or `sys.maxsize` for None.
+        closed: True if it accepts no more calls and hands out none.
+        draining: True if it accepts no more calls. It hands out the waiting ones unless it is `closed`.
         plain: The waiting calls that are not folded. While `folds` is False, the reader may take calls from here
-            directly: it gets the same as from `take`, and saves a function call.
+            directly: the result is the same as from `take`, without a function call.
         folds: True while it folds or replays.
-        held: The number of calls that the reader has taken and not begun yet; they count as waiting.
+        held: The number of calls that the reader has taken and not begun yet. They count as waiting.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Mailbox:
     # --- the processor's side -----------------------------------------------------------------
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
-        """Queue calls in their order; `initial` is the number of initial adds among them."""
+        """Queue calls in order. `initial` is the number of initial adds among them."""
         if self.closed or self.draining:
             return
         if self._filter is not None:
@@ -92,7 +92,7 @@ class Mailbox:
         self._wake()
 
     def replay(self, objects: Sequence[KubeObject] | ChunkedList[KubeObject]) -> None:
-        """Hand out `objects` as initial adds, before anything that is or will be queued.
+        """Hand out `objects` as initial adds, before all calls that are or will be queued.
 
         They replace a past that the reader has not seen, so no queued call may be for one of their keys. The list is
         read lazily, and is never changed.
@@ -106,12 +106,12 @@ class Mailbox:
         self._wake()
 
     def upstream_synced(self) -> None:
-        """Record that the cache has its first full list: all initial adds have been put or replayed."""
+        """Record that the cache has its first full list, so that all initial adds have been put or replayed."""
         self._upstream_synced = True
         self._announce_synced()
 
     def close(self, *, drain: bool = False) -> None:
-        """Accept nothing more; hand out the waiting calls (`drain`), or drop them."""
+        """Accept no more calls. Hand out the waiting ones if `drain`, or else drop them."""
         self.draining = True
         if not drain:
             self.closed = True
@@ -124,7 +124,7 @@ class Mailbox:
     # --- the reader's side ----------------------------------------------------------------------
 
     def take(self) -> Notification | None:
-        """Take the next call; None if the reader should `wait`. `finished` must be called for every call taken."""
+        """Take the next call, or return None if the reader must `wait`. Call `finished` for each initial add taken."""
         hidden = 0
         while self._replays:
             for obj in self._replays[0]:
@@ -151,7 +151,7 @@ class Mailbox:
                 self._announce_synced()
 
     async def wait(self) -> None:
-        """Wait for a call or for the end of the mailbox. One reader at a time; cancelling it loses nothing."""
+        """Wait for a call or the end of the mailbox. Only one task may read at a time. Cancelling it loses nothing."""
         if self.plain or self._folded.active or self._replays:
             await asyncio.sleep(0)
             return
@@ -177,7 +177,7 @@ class Mailbox:
         return self._upstream_synced and self._initial_left == 0
 
     async def wait_synced(self) -> None:
-        """Wait until `has_synced`; raises the error that was passed to `fail`."""
+        """Wait until `has_synced`. Raises the error that was passed to `fail`."""
         await self._synced.wait()
 
     def fail(self, error: BaseException) -> None:
@@ -203,13 +203,13 @@ class Mailbox:
         assert self._filter is not None
         try:
             return bool(self._filter(obj))
-        except Exception as error:  # noqa: BLE001 - one object that a filter cannot take hides no other
+        except Exception as error:  # noqa: BLE001 - an object on which the filter fails must not hide others
             if self._on_filter_error is not None:
                 self._on_filter_error(obj.key, error)
             return False
 
     def _through_filter(self, call: Notification) -> Notification | None:
-        """Return the call as this handler sees it: entering the filter is an add, leaving it a delete."""
+        """Return the call in this handler's view, or None. Entering the filter is an add, leaving it is a delete."""
         kind, key, old, new, _ = call
         if kind == DELETE:
             # The handler knows the state that the cache had, which may differ from the last state before the deletion.
@@ -229,7 +229,7 @@ class Mailbox:
     def _fold(self, batch: Sequence[Notification]) -> None:
         initial = 0
         if not self._folded.active:
-            # The first call above the bound: index the waiting calls by key. From here on at most two wait for a key.
+            # The first call above the limit: index the waiting calls by key. From now on, at most two wait per key.
             self.folds = True
             initial = self._folded.put(self.plain)
             self.plain.clear()

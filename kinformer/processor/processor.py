@@ -2,8 +2,8 @@
 
 The cache comes first, then the mailboxes, so a handler that is called for a change finds it in the listers. Nothing is
 awaited between the two, so a snapshot of the cache is always taken between two changes. (client-go,
-tools/cache/controller.go: `processDeltas`. Here the cache decides what is an add, an update or a delete, and equal
-versions cause no call.)
+tools/cache/controller.go: `processDeltas`. Here the cache decides whether a change is an add, an update or a delete,
+and equal versions cause no call.)
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["UNKNOWN_SCOPES", "Processor"]
 UNKNOWN_SCOPES = ""
 """The scope that is missing until the first namespaces are known: no namespace has this name."""
 
-_SLICE = 256  # changes between two looks at the clock: each costs about a microsecond
-_ITEMS = 16  # items of a list between two looks: an index function may be slow
+_SLICE = 256  # changes between two checks of the clock. Each costs about a microsecond
+_ITEMS = 16  # items of a list between two checks, because an index function may be slow
 
 
 class Processor(Publisher):
@@ -37,10 +37,10 @@ class Processor(Publisher):
 
     Args:
         indexer: The cache.
-        scopes: The namespaces that make the cache complete once the first list of each is in it; `(None,)` for a single
-            source.
-        scopes_follow: Namespaces join and leave, and `scopes_known` says that the first are there.
-        resyncs: Tells which mailboxes a resync is for; None if no handler gets one.
+        scopes: The namespaces whose first lists complete the cache, or `(None,)` for a single source.
+        scopes_follow: True if namespaces join and leave. The cache is then incomplete until `scope_synced` is called
+            with `UNKNOWN_SCOPES`, when the first namespaces are known.
+        resyncs: The schedule that returns the mailboxes of a resync, or None if no handler gets one.
 
     Attributes:
         applied: The versions that the cache has reached.
@@ -70,7 +70,7 @@ class Processor(Publisher):
             self._open()
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` in each task that waits for a list, now or later, because none will come any more."""
+        """Raise `error` in tasks that wait for a version, or (now or later) for the first list: none will come."""
         self.applied.fail(error)
         super().fail(error)
 
@@ -114,11 +114,11 @@ class Processor(Publisher):
         applied = self.applied
         if applied.waiters:
             applied.advance(changes.scope, changes.resource_version)
-        else:  # inlined, because this is nearly always so
+        else:  # inlined, because nearly always no task waits
             applied.current[changes.scope] = changes.resource_version
 
     def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
-        """Apply events to the cache, and append the calls that they cause.
+        """Apply events to the cache, and append the resulting calls.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
         """
@@ -145,12 +145,12 @@ class Processor(Publisher):
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.pop(key)
-        if old is not None:  # handlers do not know of an object that was not in the cache
+        if old is not None:  # handlers have never seen an object that was not in the cache
             unknown = type(obj) is UndecodableObject
             calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     def _hand_out(self, calls: list[Notification]) -> list[Notification]:
-        """Put calls into the mailboxes; return the list for the next calls."""
+        """Put calls into the mailboxes, and return the list for the next calls."""
         if not calls:
             return calls
         self._count(calls)
@@ -183,7 +183,7 @@ class Processor(Publisher):
     # --- everything at once --------------------------------------------------------------------------------
 
     async def _replace(self, replacement: Replacement, budget: YieldBudget) -> None:
-        """Build the next state of the cache beside the present one, in slices; swap them in one step; notify handlers.
+        """Build the next cache state beside the present one, in slices, swap them in one step, and notify handlers.
 
         Readers see the complete old state until they see the complete new one.
         """
@@ -235,9 +235,9 @@ class Processor(Publisher):
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
     ) -> None:
-        """Tell the differences that a relist found to receivers, in slices.
+        """Deliver the differences that a relist found to receivers, in slices.
 
-        They are the receivers at the time of the swap: one that is attached later got the new state as its replay.
+        These are the receivers at the time of the swap. One that is attached later gets the new state as its replay.
         """
         calls: list[Notification] = []
 
@@ -271,7 +271,7 @@ class Processor(Publisher):
         receivers = self._resyncs.take_due() if self._resyncs is not None else ()
         if not receivers:
             return
-        # The partitions are read one by one as they are reached, which is safe: only this task writes to the cache.
+        # The partitions are read one by one, which is safe because only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
         while calls := [_sync_of(obj) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)

@@ -1,7 +1,7 @@
-"""The publisher: a cache with its receivers, who are told of each change after the cache has it.
+"""The publisher: a cache with its receivers, which get each change after the cache has it.
 
-An informer's `Processor` is one, which applies what a server told. A derived collection has another, which applies what
-a function returned.
+One publisher is an informer's `Processor`, which applies changes from a server. Another is a derived collection's,
+which applies the results of a function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Publisher", "Receiver"]
 
 
 class Receiver(Protocol):
-    """What is told of the changes of a cache: the mailbox of a handler, or the input of a derived collection."""
+    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection."""
 
     def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
     def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
@@ -30,16 +30,16 @@ class Receiver(Protocol):
 
 
 class Publisher:
-    """A cache and its receivers. It has one writer, a subclass, which puts a change into the cache and hands it out.
+    """A cache and its receivers. Its only writer, a subclass, puts a change into the cache and then hands it out.
 
     Args:
         indexer: The cache.
-        resyncs: Tells which receivers a resync is for; None if no handler gets one.
+        resyncs: The schedule that returns the receivers of a resync, or None if no handler gets one.
 
     Attributes:
         events: The number of changes that were applied, by type.
         synced: Open once the cache is complete for the first time.
-        is_settling: True while the cache is ahead of its receivers: they hear of a relist in slices, after the swap.
+        is_settling: True while the cache is ahead of its receivers, which get a relist in slices after the swap.
         on_settled: Called each time when `is_settling` has become False.
     """
 
@@ -54,15 +54,15 @@ class Publisher:
 
     @property
     def cache(self) -> Indexer:
-        """The cache, for reads and for indexes of readers."""
+        """The cache, for reads and for readers' indexes."""
         return self._indexer
 
     # --- receivers --------------------------------------------------------------------------------
 
     def attach(self, receiver: Receiver) -> None:
-        """Replay the cache to `receiver` as initial adds, and tell it of every later change.
+        """Replay the cache to `receiver` as initial adds, and then deliver every change to it.
 
-        It runs between two changes, like everything else on the loop, so no change is missed or delivered twice.
+        This runs between two changes, like everything else on the loop, so no change is missed or delivered twice.
         """
         receiver.replay(ChunkedList(self._indexer.tables()))
         if self.synced.is_open:
@@ -70,7 +70,7 @@ class Publisher:
         self._receivers.append(receiver)
 
     def detach(self, receiver: Receiver) -> None:
-        """Tell `receiver` nothing more."""
+        """Stop delivering changes to `receiver`."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
 
@@ -89,7 +89,7 @@ class Publisher:
             receiver.upstream_synced()
 
     def _start(self, receivers: Sequence[Receiver], objects: ChunkedList[KubeObject]) -> None:
-        """Have receivers start with objects that came into the cache at once."""
+        """Count objects that entered the cache at once as adds, and replay them to receivers."""
         self.events[ADD] += len(objects)
         for receiver in receivers:
             receiver.replay(objects)

@@ -1,4 +1,4 @@
-"""The schedule of resyncs: replays of the cache to the handlers that asked for them."""
+"""The schedule of resyncs: replays of the cache to the handlers that requested them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class _Period:
 
 
 class ResyncSchedule:
-    """Requests a replay whenever a handler is due for one, and tells which handlers it is for.
+    """Requests a replay whenever a handler is due for one, and returns the handlers that are due.
 
-    Each handler has its own period, counted from the moment when it was added. (client-go rounds periods up to a common
-    one.)
+    Each handler has its own period, counted from its addition or the start, if that is later. (client-go rounds periods
+    up to a common one.)
 
     Args:
-        resync: Requests a replay; the queue's `resync`.
+        resync: Requests a replay: the queue's `resync`.
     """
 
     def __init__(self, resync: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class ResyncSchedule:
         self._changed: asyncio.Event | None = None
 
     def add(self, mailbox: Mailbox, period: float) -> None:
-        """Replay the cache to `mailbox` every `period` seconds; 0 is never."""
+        """Replay the cache to `mailbox` every `period` seconds, or never if it is 0."""
         if period > 0:
             now = asyncio.get_running_loop().time() if self._changed is not None else 0.0
             self._periods.append(_Period(mailbox, period, now + period))
@@ -43,11 +43,11 @@ class ResyncSchedule:
                 self._changed.set()
 
     def remove(self, mailbox: Mailbox) -> None:
-        """Replay nothing more to `mailbox`."""
+        """Stop replaying the cache to `mailbox`."""
         self._periods = [period for period in self._periods if period.mailbox is not mailbox]
 
     def take_due(self) -> list[Mailbox]:
-        """Return the mailboxes that are due, which the replay is for, and forget that they are."""
+        """Return the mailboxes that are due for the requested replay, and forget them."""
         due, self._due = self._due, []
         return due
 

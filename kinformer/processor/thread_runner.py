@@ -1,4 +1,4 @@
-"""The runner of a handler that blocks: it makes the calls in a worker thread, in order, one at a time."""
+"""The runner of a blocking handler: makes the calls in a worker thread, in order, one at a time."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ __all__ = ["ThreadRunner"]
 
 log = get_logger("kinformer.handler")
 
-_MOST = 64  # calls that go to the thread together, at most
-_TOGETHER = 0.001  # seconds after which the thread returns although calls are left
+_MOST = 64  # the most calls that are sent to the thread together
+_TOGETHER = 0.001  # seconds after which the thread returns even if calls are left
 
 
 class _Made(NamedTuple):
-    """A call that was made: its seconds, and its error."""
+    """A call that was made: its duration in seconds, and its error."""
 
     seconds: float
     error: BaseException | None
 
 
 class ThreadRunner(HandlerRunner):
-    """Takes calls out of a mailbox and has them made in a worker thread.
+    """Takes calls from a mailbox and makes them in a worker thread.
 
-    A trip to a thread and back takes about 100 us, so the calls of a handler that returns at once go there together:
-    twice as many as the last time, if these took less than a millisecond, else one. Calls that have been taken and not
-    begun count as waiting, are dropped with the others, and are fewer than `queue_size`.
+    A trip to a thread and back takes about 100 us, so the calls of a fast handler are sent together: twice as many as
+    the last time, if these took less than a millisecond, or else one. Calls that have been taken but not begun count as
+    waiting, are dropped with the others, and are fewer than `queue_size`.
 
     Args:
-        handler, mailbox, on_error, resource: As of `HandlerRunner`.
-        limiter: Limits the worker threads; None is the limiter of the event loop.
+        handler, mailbox, on_error, resource: See `HandlerRunner`.
+        limiter: Limits the worker threads. None uses the limiter of the event loop.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class ThreadRunner(HandlerRunner):
     ) -> None:
         super().__init__(handler, mailbox, on_error, resource=resource)
         self._limiter = limiter
-        self._thread: int | None = None  # in which a call is being made
+        self._thread: int | None = None  # the thread that is making a call
         self._abandoned = False
 
     def is_caller(self) -> bool:
-        """True if this is asked from inside the handler."""
+        """True if called from inside the handler."""
         return self._thread == threading.get_ident() or super().is_caller()
 
     async def run(self) -> None:
-        """Have calls made until the mailbox is closed and, if it drains, empty."""
+        """Make calls until the mailbox is closed, or is draining and empty."""
         mailbox = self.mailbox
         most = min(_MOST, mailbox.queue_size)
         taken: deque[Notification] = deque()
@@ -86,7 +86,7 @@ class ThreadRunner(HandlerRunner):
             self._abandon()
 
     def _make(self, calls: Sequence[Notification]) -> list[_Made]:
-        """Make calls, in the worker thread, until they have taken a millisecond; nothing is raised."""
+        """Make calls in the worker thread until they have taken a millisecond. Raises nothing."""
         made: list[_Made] = []
         self._thread = threading.get_ident()
         try:
@@ -97,7 +97,7 @@ class ThreadRunner(HandlerRunner):
                 started, error = perf_counter(), None
                 try:
                     self._refuse_awaitable(self.handler.call(call))
-                except BaseException as raised:  # noqa: BLE001 - as in any thread, sys.exit() ends no program
+                except BaseException as raised:  # noqa: BLE001 - as in any thread, sys.exit() does not end the program
                     error = raised
                 now = perf_counter()
                 made.append(_Made(now - started, error))
@@ -111,14 +111,14 @@ class ThreadRunner(HandlerRunner):
         if result is None or not inspect.isawaitable(result):
             return
         if inspect.iscoroutine(result):
-            result.close()  # nothing is going to await it
+            result.close()  # nothing will await it
         raise TypeError(
             f"handler {self.mailbox.name} returned a {type(result).__name__} in a worker thread, where nothing awaits "
             "it; pass a coroutine function without thread=True"
         )
 
     def _note(self, taken: deque[Notification], made: Sequence[_Made]) -> None:
-        """Count, log and observe the calls that were made, and take them out of those that were taken."""
+        """Count, log and observe the calls that were made, and remove them from `taken`."""
         for seconds, error in made:
             call = taken.popleft()
             if error is not None:
@@ -129,7 +129,7 @@ class ThreadRunner(HandlerRunner):
         self.mailbox.held = len(taken)
 
     def _abandon(self) -> None:
-        """Make no more calls; name the one that is being made, because nothing can stop a thread."""
+        """Make no more calls, and log a call that still runs, because a thread cannot be stopped."""
         self._abandoned = True
         self.mailbox.held = 0
         if self._thread is not None:

@@ -12,7 +12,7 @@
                 print(event.type, event.object.key)
 
 `Informers` runs a client and a factory on an event loop in a thread of its own, and everything here may be called from
-any thread. The listers are those of the informers themselves: they read memory, and no call goes to that thread.
+any thread. The listers are the informers' own: they read memory, without a call into that thread.
 
 May import: `informer` and below.
 Reading order: informers, informer, event_stream, loop_thread.

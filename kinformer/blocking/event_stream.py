@@ -1,4 +1,4 @@
-"""The event stream for threads: an iterator over the changes of an informer, which blocks until there is one."""
+"""The event stream for threads: a blocking iterator over the changes of an informer."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from kinformer.processor.event_stream import InformerEvent
 
 __all__ = ["EventStream"]
 
-_TOGETHER = 64  # events that come from the loop's thread in one go, at most
+_TOGETHER = 64  # the most events fetched from the loop's thread at once
 
 
 class EventStream(Generic[M]):
-    """A context manager and iterator over `InformerEvent`s; made by `Informer.events`.
+    """A context manager and iterator over `InformerEvent`s. Created by `Informer.events`.
 
-    ``with pods.events() as events: for event in events`` leaves it at the end of the block. It is registered on
-    entering, like a handler that is added late: it begins with the objects of the cache. A `for` over a stream that was
-    not entered does both, and leaves it when the loop ends or is broken off. The iteration ends when the informer is
-    left, by any thread, and raises the informer's error if it crashed. One thread may read at a time; Ctrl-C interrupts
-    the wait, and loses no event.
+    ``with pods.events() as events: for event in events`` exits it at the end of the block. It is registered on
+    entering, and begins with the cached objects, like a handler that is added late. A `for` over a stream that was not
+    entered does both, and exits it when the loop ends or breaks. The iteration ends when any thread exits the informer,
+    and raises the informer's error if it crashed. One thread may read at a time. Ctrl-C interrupts the wait, and no
+    event is lost.
     """
 
     def __init__(self, loop_thread: LoopThread, make: Callable[[], AsyncEventStream[M]]) -> None:
         self._loop_thread = loop_thread
         self._make = make
         self._stream: AsyncEventStream[M] | None = None
-        self._events: deque[InformerEvent[M]] = deque()  # that have come, and were not given out yet
+        self._events: deque[InformerEvent[M]] = deque()  # fetched, but not yet returned
         self._left = False
 
     @property
@@ -57,7 +57,7 @@ class EventStream(Generic[M]):
             self._events.clear()
             try:
                 self._loop_thread.call("events", self._detach)
-            except StoppedError:  # the informers have been left, and the stream with them
+            except StoppedError:  # the informers were exited, and the stream with them
                 return
 
     def __iter__(self) -> Iterator[InformerEvent[M]]:
@@ -75,11 +75,11 @@ class EventStream(Generic[M]):
         """Return the next event.
 
         Args:
-            timeout: Seconds; None waits for as long as it takes.
+            timeout: Seconds, or None to wait forever.
 
         Raises:
-            TimeoutError: No event came in time; none is lost.
-            StoppedError: The stream has ended: it, or its informer, was left.
+            TimeoutError: No event arrived in time. No event is lost.
+            StoppedError: The stream has ended, because it or its informer was exited.
         """
         if self._stream is None:
             raise RuntimeError("the event stream has not been entered; use `with`, or `for event in informer.events()`")
@@ -112,7 +112,7 @@ class EventStream(Generic[M]):
             await self._stream.__aexit__(None, None, None)
 
     async def _fill(self, timeout: float | None) -> bool:
-        """Wait for events and store them, so that an interrupted reader loses none; False at the end."""
+        """Wait for events and store them, so that an interrupted reader loses none. Return False at the end."""
         assert self._stream is not None
         if self._events:
             return True

@@ -1,4 +1,4 @@
-"""The informer for threads: the face of a `SharedInformer` that runs on the event loop of another thread."""
+"""The informer for threads: a blocking interface to a `SharedInformer` on the event loop of another thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["HandlerRegistration", "Informer"]
 
 
 class HandlerRegistration:
-    """The handle to a handler that was added; made by `Informer.add_event_handler`."""
+    """The handle of an added handler. Created by `Informer.add_event_handler`."""
 
     def __init__(self, loop_thread: LoopThread, registration: AsyncHandlerRegistration) -> None:
         self._loop_thread = loop_thread
@@ -41,7 +41,7 @@ class HandlerRegistration:
         return self._registration.has_synced
 
     def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`; errors as of `kinformer.HandlerRegistration.wait_synced`."""
+        """Wait until `has_synced`. Raises the same errors as `kinformer.HandlerRegistration.wait_synced`."""
         self._registration._refuse_inside("wait_synced")
         self._loop_thread.call("wait_synced", partial(self._registration.wait_synced, timeout))
 
@@ -50,15 +50,15 @@ class HandlerRegistration:
 
 
 class Informer(Generic[M]):
-    """A live, indexed copy of one resource, for threads; made by `Informers.for_resource`.
+    """A live, indexed copy of one resource, for threads. Created by `Informers.for_resource`.
 
-    It has the members of `SharedInformer`. Those that are coroutines there block here, with the same arguments and the
-    same errors, and all may be called from any thread. Reads, `health()` and `statistics()` wait for no other thread.
+    It has the members of `SharedInformer`, and all may be called from any thread. Coroutine methods block here, with
+    the same arguments and errors. Reads, `health()` and `statistics()` wait for no other thread.
 
     Attributes:
-        indexer: The cache by key and by index; the very object that the informer has.
-        lister: The cache by name, namespace and selector; the very object that the informer has.
-        by_key: The cache as a mapping; the very object that the informer has.
+        indexer: The cache by key and by index. The same object as the `SharedInformer`'s.
+        lister: The cache by name, namespace and selector. The same object as the `SharedInformer`'s.
+        by_key: The cache as a mapping. The same object as the `SharedInformer`'s.
     """
 
     def __init__(self, loop_thread: LoopThread, informer: SharedInformer[M]) -> None:
@@ -70,12 +70,12 @@ class Informer(Generic[M]):
 
     @property
     def name(self) -> str:
-        """The name, for the log, `health()` and errors."""
+        """The name in the log, `health()` and errors."""
         return self._informer.name
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:
-        """The namespaces that it follows; None is all."""
+        """The namespaces that it follows, or None for all."""
         return self._informer.namespaces
 
     @property
@@ -85,7 +85,7 @@ class Informer(Generic[M]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version of the cache; of several namespaces the lowest; "" before the first list."""
+        """The version of the cache (with several namespaces, the lowest one), or "" before the first list."""
         return self._informer.last_sync_resource_version
 
     wait_synced = Awaited(SharedInformer.wait_synced, of="_informer")
@@ -95,11 +95,11 @@ class Informer(Generic[M]):
     """Read your own writes: `SharedInformer.wait_for_resource_version`."""
 
     def health(self) -> InformerHealth:
-        """Return how well the cache follows the server, at this moment."""
+        """Return how well the cache currently follows the server."""
         return self._informer.health()
 
     def statistics(self) -> InformerStatistics:
-        """Return counts of everything that was received and told, and of what waits."""
+        """Return counts of everything received and delivered, and of pending calls."""
         return self._informer.statistics()
 
     @overload
@@ -111,19 +111,19 @@ class Informer(Generic[M]):
     def wait_for(
         self, key: str, condition: Callable[[KubeObject | None], object], timeout: float | None = None
     ) -> KubeObject | None:
-        """Wait until a condition is true of the object with this key, as the cache has it; see `kinformer.wait_for`.
+        """Wait until a condition is true for the cached object with this key. See `kinformer.wait_for`.
 
         Args:
             key: `"namespace/name"` or `"name"`.
             condition: A function of the object, or of None while there is none. It runs on the loop's thread.
-            timeout: Seconds; None waits for as long as it takes.
+            timeout: Seconds, or None to wait forever.
 
         Returns:
-            The object for which it was true; None if that was its absence.
+            The object for which it was true, or None if it was true for the object's absence.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed; the text names the object as it is.
-            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
+            TimeoutError: `timeout` seconds have passed. The message describes the object's current state.
+            StoppedError: The informer was exited. If it has crashed, its error is raised instead.
         """
         return self._loop_thread.call("wait_for", partial(wait_for, self._informer, key, condition, timeout))
 
@@ -141,13 +141,13 @@ class Informer(Generic[M]):
         queue_size: int | None = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
-        """Have plain functions called for the cached objects, as adds, and for every change.
+        """Add plain functions that are called for the cached objects, as adds, and for every change.
 
-        They run in a worker thread, in order and one at a time, and may block; handlers do not wait for each other. The
-        arguments and errors are those of `SharedInformer.add_event_handler`. A filter runs on the loop's thread.
+        They run in a worker thread, in order and one at a time, and may block. Handlers do not wait for each other. The
+        arguments and errors are the same as for `SharedInformer.add_event_handler`. A filter runs on the loop's thread.
 
         Raises:
-            ConfigError: A callback is a coroutine function, beside the reasons that it has there.
+            ConfigError: A callback is a coroutine function, in addition to the reasons there.
         """
         add = partial(
             self._informer.add_event_handler,
@@ -165,10 +165,10 @@ class Informer(Generic[M]):
         return HandlerRegistration(self._loop_thread, registration)
 
     def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
-        """Call a handler no more. Idempotent; see `SharedInformer.remove_event_handler`.
+        """Stop calling a handler. Idempotent. See `SharedInformer.remove_event_handler`.
 
         Raises:
-            RuntimeError: `drain` from inside the handler itself.
+            RuntimeError: Called with `drain` from inside the handler itself.
         """
         asked = registration._registration
         if drain:
@@ -182,9 +182,9 @@ class Informer(Generic[M]):
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[M]:
-        """Return the changes to iterate over: ``with informer.events() as events: for event in events``.
+        """Return a stream of changes to iterate over: ``with informer.events() as events: for event in events``.
 
-        The arguments are those of `SharedInformer.events`. A filter runs on the loop's thread.
+        The arguments are the same as for `SharedInformer.events`. A filter runs on the loop's thread.
         """
         make = partial(self._informer.events, queue_size=queue_size, filter=filter, name=name)
         return EventStream(self._loop_thread, make)
@@ -192,10 +192,10 @@ class Informer(Generic[M]):
     # --- indexes --------------------------------------------------------------------------------------
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """Add indexes, which are there on return; built in slices, as by `SharedInformer.build_indexers`.
+        """Add indexes, which are ready on return. They are built in slices, as in `SharedInformer.build_indexers`.
 
         Raises:
-            ValueError: Another function is known under one of the names; then none is added.
+            ValueError: One of the names already has another function. Then no index is added.
         """
         self._loop_thread.call("add_indexers", partial(self._informer.build_indexers, indexers))
 

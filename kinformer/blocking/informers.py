@@ -31,33 +31,33 @@ from kinformer.reflector.health import InformerHealth
 __all__ = ["Informers"]
 
 
-# An option that both have, such as `metrics`, goes to both.
+# An option of both, such as `metrics`, is passed to both.
 _OF_CLIENT_ALONE = ClientKeywords.__annotations__.keys() - ResourceOptions.__dataclass_fields__.keys()
 
 
 class InformersKeywords(ClientKeywords, ResourceKeywords, total=False):
-    """The options of a client, and those of all informers."""
+    """The options of a client, and the options of all informers."""
 
 
 class Informers:
-    """A client and a `SharedInformerFactory` for threads; ``with`` connects, starts and stops them.
+    """A client and a `SharedInformerFactory` for threads. ``with`` connects, starts and stops them.
 
-    Without arguments it finds the server as `Client()` does. Any thread may call everything. Leaving delivers the calls
-    that wait for handlers within `shutdown_timeout`, ends every iteration over events and every wait in other threads,
-    and ends the thread. An interpreter that exits without leaving does not wait for it. After a fork, the child needs
-    an `Informers` of its own.
+    Without arguments, it finds the server like `Client()`. Any thread may call everything. Exiting delivers pending
+    calls to handlers within `shutdown_timeout`, ends every iteration over events and every wait in other threads, and
+    ends the thread. An interpreter that exits without leaving the `with` block does not wait for the thread. After a
+    fork, the child needs its own `Informers`.
 
     Args:
-        url, token, ssl: As of `Client.from_url`.
-        kubeconfig, context: As of `Client.from_kubeconfig`.
-        in_cluster: As `Client.in_cluster`.
-        api_client: As of `Client.from_api_client`: an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
-        indexers: As of `SharedInformerFactory`.
-        **options: The options of `Client`, such as `user_agent`; and any option of `for_resource` but `model`, as the
-            default for all informers.
+        url, token, ssl: As in `Client.from_url`.
+        kubeconfig, context: As in `Client.from_kubeconfig`.
+        in_cluster: True to connect like `Client.in_cluster`.
+        api_client: As in `Client.from_api_client`: an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
+        indexers: As in `SharedInformerFactory`.
+        **options: The options of `Client`, such as `user_agent`, and any option of `for_resource` except `model`, as
+            the default for all informers.
 
     Raises:
-        ConfigError: An option that does not exist, or options of two ways to a server.
+        ConfigError: An option does not exist, or options for two ways to a server are given.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Informers:
             self._client = Client(**of_client)
         self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
-        # One face for each informer, for as long as the program holds it: asking twice gives the same.
+        # One face per informer, as long as the program holds it, so that asking twice returns the same object.
         self._faces: WeakValueDictionary[int, Informer] = WeakValueDictionary()
 
     def __enter__(self) -> Self:
@@ -147,10 +147,10 @@ class Informers:
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
     ) -> Informer:
-        """Return the informer for a resource, which starts at once; asking twice for the same returns the same.
+        """Return the informer for a resource, which starts immediately. Asking for the same twice returns the same.
 
-        The arguments and errors are those of `SharedInformerFactory.for_resource`. Functions among the options (a
-        transform, `on_error`, index functions) run on the loop's thread, so they must not block.
+        The arguments and errors are the same as for `SharedInformerFactory.for_resource`. Functions among the options
+        (a transform, `on_error`, index functions) run on the loop's thread, so they must not block.
         """
         ask = cast("Callable[..., SharedInformer]", self._factory.for_resource)
         informer: SharedInformer = self._loop_thread.call(
@@ -162,7 +162,7 @@ class Informers:
         """Give an informer back. The last holder to do so stops it. See `SharedInformerFactory.release`.
 
         Raises:
-            ValueError: It is not of this factory, or was released as often as it was asked for.
+            ValueError: It belongs to another factory, or was released as often as it was requested.
             RuntimeError: Called from inside one of its handlers.
         """
         released = informer._informer
@@ -172,7 +172,7 @@ class Informers:
     def wait_for_cache_sync(
         self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
     ) -> None:
-        """Wait until every informer has its first full list; see `SharedInformerFactory.wait_for_cache_sync`."""
+        """Wait until every informer has its first full list. See `SharedInformerFactory.wait_for_cache_sync`."""
         if handlers:
             for informer in self._factory.informers:
                 _refuse_inside(informer, "wait_for_cache_sync(handlers=True)")
@@ -221,7 +221,7 @@ class Informers:
         *,
         allow_recreate: bool = False,
     ) -> KubeObject | None:
-        """Wait until a condition holds for one object, by a list and a watch of it alone: `Client.wait_for`."""
+        """Wait until a condition holds for one object, by listing and watching only that object: `Client.wait_for`."""
         wait = partial(self._client.wait_for, resource, key, condition, timeout, allow_recreate=allow_recreate)
         return self._loop_thread.call("wait_for", wait)
 
@@ -235,7 +235,7 @@ class Informers:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the context or of the service account; "default" if neither names one."""
+        """The namespace of the context or the service account, or "default" if neither sets one."""
         return self._client.namespace
 
     def __repr__(self) -> str:

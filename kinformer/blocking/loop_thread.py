@@ -1,4 +1,4 @@
-"""A thread with an event loop, and the calls that other threads make into it."""
+"""A thread with an event loop, and the calls from other threads to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kinformer.exceptions import StoppedError
 
 __all__ = ["Awaited", "LoopThread"]
 
-_ENDING = 5.0  # seconds that a loop which ends by itself takes at most
+_ENDING = 5.0  # the most seconds to wait for the thread of a loop that ends by itself
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,40 +26,40 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An anyio portal: a daemon thread with an event loop, which other threads hand coroutines to.
+    """An anyio portal: a daemon thread with an event loop, to which other threads pass coroutines.
 
     An interpreter that exits while it is open does not wait for it, nor for the worker threads of its loop, which are
     daemons too.
 
     Args:
-        owner: The object that the loop belongs to, for errors.
+        owner: The name of the object that the loop belongs to, for errors.
     """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._lock = threading.Lock()  # so that no call begins while the portal ends
+        self._lock = threading.Lock()  # prevents calls from beginning while the portal ends
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._thread: threading.Thread | None = None
-        self._died: BaseException | None = None  # of what the loop has ended without being left
+        self._died: BaseException | None = None  # the exception that ended the loop before it was exited
         self._process = 0
         self._closed = False
-        self._leaving = False  # True from when leaving begins
-        self._dying = False  # True from when the loop ends without it
+        self._leaving = False  # True once exiting has begun
+        self._dying = False  # True once the loop ends without exiting
 
     def open(self, running: AbstractAsyncContextManager[object]) -> None:
         """Start the thread, and enter `running` on its loop.
 
         Raises:
             RuntimeError: It was opened before.
-            BaseException: Entering raised it; the thread has ended.
+            BaseException: Entering raised it. The thread has ended.
         """
         with self._lock:
             if self._process:
                 raise RuntimeError(f"{self._owner} can be entered once; make another one")
             self._process = os.getpid()
         started: Future[BlockingPortal] = Future()
-        # Not `start_blocking_portal`, which does not tell of what its loop has ended.
+        # Not `start_blocking_portal`, which does not report the exception that ended its loop.
         self._thread = threading.Thread(target=self._run, args=(started,), name="kinformer event loop", daemon=True)
         with ExitStack() as stack:
             stack.callback(self._end, started)
@@ -70,24 +70,24 @@ class LoopThread:
         self._portal = portal
 
     def close(self, error: BaseException | None = None) -> None:
-        """Leave what runs, cancel the calls that other threads still wait for, and end the thread.
+        """Exit the context of `open`, cancel the calls that other threads still wait for, and end the thread.
 
-        Calls are accepted while what runs is left, because handlers may need them to finish. In a forked process this
-        does nothing: the thread is the parent's.
+        Calls are accepted while the context exits, because handlers may need them to finish. In a forked process this
+        does nothing, because the thread is the parent's.
 
         Raises:
             RuntimeError: Called on the loop's own thread.
-            StoppedError: The loop has ended before, by itself; not if there is an error already.
+            StoppedError: The loop has ended before, by itself. Not raised if `error` is given.
         """
         if self._process and os.getpid() != self._process:
             return
         self._refuse_own_thread("leaving")
         with self._lock:
-            stack = self._stack.pop_all()  # of two threads that leave, one does
+            stack = self._stack.pop_all()  # if two threads exit, only one does it
             died = self._dying and not self._closed
             self._leaving = True
         if died:
-            stack.pop_all()  # there is nothing left to leave
+            stack.pop_all()  # there is nothing left to exit
             ended = self._ended("leaving")
             self._closed = True
             if error is None:
@@ -100,13 +100,13 @@ class LoopThread:
     @overload
     def call(self, what: str, function: Callable[[], T]) -> T: ...
     def call(self, what: str, function: Callable[[], Any]) -> Any:
-        """Call a function on the loop, await what it returns if that is a coroutine, and return the result.
+        """Call a function on the loop, await its result if that is a coroutine, and return the result.
 
-        If this thread is interrupted meanwhile, as by Ctrl-C, the coroutine is cancelled.
+        If this thread is interrupted in the meantime, such as by Ctrl-C, the coroutine is cancelled.
 
         Raises:
             RuntimeError: Not entered yet, called on the loop's own thread, or in a forked process.
-            StoppedError: Left, before or meanwhile.
+            StoppedError: The loop has ended, before or during the call.
         """
         self._refuse_own_thread(what)
         with self._lock:
@@ -136,7 +136,7 @@ class LoopThread:
 
     def _ended(self, what: str) -> StoppedError:
         if not self._closed and self._thread is not None:
-            self._thread.join(_ENDING)  # it knows the reason when it is over
+            self._thread.join(_ENDING)  # the reason is known once the thread has ended
         if self._died is None:
             return StoppedError(f"{what}: {self._owner} has been left")
         error = StoppedError(
@@ -159,7 +159,7 @@ class LoopThread:
             )
 
     def _run(self, started: Future[BlockingPortal]) -> None:
-        """Run the loop, in its thread. An exception that ends it is kept for those who call, as it has no caller."""
+        """Run the loop, in its thread. An exception that ends it is kept for later calls, because it has no caller."""
         try:
             anyio.run(self._serve, started)
         except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a function on the loop
@@ -188,25 +188,25 @@ class LoopThread:
 
 def _result(future: Future[T]) -> T:
     """Wait for a call on the loop, so that Ctrl-C and other signals end the wait at once, or within a second."""
-    # Without the GIL a lock spins before it sleeps, and what CPython 3.14 and 3.15 do then takes no note of a signal.
+    # Without the GIL, a lock spins before it sleeps, and CPython 3.14 and 3.15 do not notice signals then.
     while FREE_THREADED and not future.done():
         wait([future], timeout=1)
     return future.result()
 
 
 class _OnLoop(Protocol):
-    """Something in front of an object that belongs to the loop of a thread."""
+    """A face of an object that belongs to the loop of a thread."""
 
     @property
     def _loop_thread(self) -> LoopThread: ...
 
 
 class Awaited(Generic[P, R]):
-    """A blocking method, made of a coroutine method: same parameters, same result, same errors.
+    """A blocking method made from a coroutine method, with the same parameters, result and errors.
 
     Args:
         method: The coroutine method.
-        of: The name of the attribute that has the object to call it on.
+        of: The name of the attribute with the object to call it on.
     """
 
     def __init__(self, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], *, of: str) -> None:
@@ -219,7 +219,7 @@ class Awaited(Generic[P, R]):
     @overload
     def __get__(self, instance: _OnLoop, owner: type[object]) -> Callable[P, R]: ...
     def __get__(self, instance: _OnLoop | None, owner: type[object]) -> Self | Callable[P, R]:
-        """Bind it to an object, as a function is."""
+        """Bind it to an object, like a function."""
         if instance is None:
             return self
         name = self._method.__name__

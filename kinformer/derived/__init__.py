@@ -1,4 +1,4 @@
-"""Derived collections: live views over informers, kept right while these change.
+"""Derived collections: live views over informers, kept up to date while the informers change.
 
 ::
 
@@ -10,12 +10,12 @@
     async with derive(nodes, with_pods, name="pods by node") as by_node:
         await by_node.wait_synced()
 
-Owns the values that a program's functions return, and which objects each of them was computed from. Controllers and
-the manager know collections by the Protocol `Collection`, and by what their core says of itself.
+Owns the values that a program's functions return, and the record of the objects that each was computed from.
+Controllers and the manager access collections through the Protocol `Collection` and through their core.
 
 May import: `informer` and below.
-Reading order: short_forms, collection, metrics; propagation, engine, tap, mirror; function_engine, fetch, reads, many;
-values, entries; group_engine, union_engine.
+Reading order: short_forms, collection, metrics, then propagation, engine, tap, mirror, then function_engine, fetch,
+reads, many, then values, entries, then group_engine, union_engine.
 """
 
 from kinformer._lazy import attach_stub

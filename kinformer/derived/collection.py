@@ -1,4 +1,4 @@
-"""The derived collection: its reads, its handlers and its state, as programs see them."""
+"""The derived collection: its public reads, handlers and state."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ __all__ = ["DerivedCollection"]
 
 
 class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
-    """A collection that is computed from others, and follows them; made by `derive` and the short forms beside it.
+    """A collection that is computed from others and follows them. Created by `derive` and its short forms.
 
-    ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits until everything that it reads is
-    complete and every value has been computed. Until then readers see nothing. What it reads has to be entered by its
-    owner, before or after, and left after it; if it is left before, this changes no more.
+    ``async with`` starts and stops it. Entering returns at once, and `wait_synced` waits until all collections that it
+    reads are complete and every value has been computed. Until then, readers see nothing. The collections that it reads
+    must be entered by their owner, before or after it, and exited after it. If one exits earlier, this collection stops
+    changing.
 
-    What it promises: at rest it equals its function applied to everything that there is. A value is computed from one
-    state of everything that it reads, and no other is ever seen. The cache has a change before a handler hears of it,
-    and handlers hear only of values that differ from those before (`==`). It works in slices of 1 ms.
+    Guarantees: at rest, it equals its function applied to all existing objects. A value is computed from one state of
+    everything that it reads, and no other value is ever visible. The cache has a change before a handler is called for
+    it, and handlers are called only if the value differs from the previous one (`==`). It works in slices of 1 ms.
 
     Attributes:
-        name: For the log, errors and metrics.
+        name: The name in the log, errors and metrics.
         indexer: The cache by key and by index.
         lister: The cache by name, namespace and selector.
         by_key: The cache as a mapping.
@@ -47,23 +48,23 @@ class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The names of the collections that it reads, as far as it has."""
+        """The names of the collections that it has read so far."""
         return tuple(tap.source.name for tap in self._core.taps)
 
     def statistics(self) -> DerivedStatistics:
-        """What has gone through, and what waits."""
+        """Return counts of changes, calls and pending work."""
         return self._core.statistics()
 
     def _filter(self, only: Any) -> Any:
         return None if only is None else lambda entry: only(value_of(entry))
 
     def add_indexers(self, indexers: ValueIndexers) -> None:
-        """Add indexes over the values, before or after the start; see `SharedInformer.add_indexers`."""
+        """Add indexes over the values, before or after the start. See `SharedInformer.add_indexers`."""
         self._core.life.require_loop("add_indexers")
         self._core.values.add_indexers(indexers)
 
     async def build_indexers(self, indexers: ValueIndexers) -> None:
-        """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
+        """Add indexes like `add_indexers`, but in slices that do not block the event loop. They are ready on return."""
         self._core.life.require_loop("build_indexers")
         await self._core.values.indexer.build_indexers(over_values(indexers))
 

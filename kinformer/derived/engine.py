@@ -1,4 +1,4 @@
-"""The engine of a derived collection: takes the changes of what it reads, computes, and hands out what has changed."""
+"""The engine of a derived collection: takes changes from its sources, computes values, and delivers their changes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["Engine"]
 
 log = get_logger("kinformer.derived")
 
-_LOOK = 16  # changes between two looks at the clock: each may run an index function of the program
+_LOOK = 16  # changes between two checks of the clock, because each may run an index function of the program
 
 
 class Engine(ComputedCore):
-    """The core of a derived collection: computes it, in turns that a `Propagation` gives.
+    """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
 
     Args:
-        name: Of the collection.
-        collections: What it reads from the beginning.
+        name: The name of the collection.
+        collections: The collections that it reads from the beginning.
 
     Attributes:
         values: The collection's cache.
-        height: One more than that of the highest collection that it reads.
-        taps: One for each collection that it reads, in the order in which it began to.
-        circle: Raised when it was about to read itself, directly or not; it ends by that.
+        height: One more than the height of the highest collection that it reads.
+        taps: One tap per collection that it reads, in the order in which reading began.
+        circle: The error raised when it was about to read itself, directly or indirectly, which ends it.
     """
 
     def __init__(self, name: str, collections: tuple[Collection, ...]) -> None:
@@ -55,25 +55,25 @@ class Engine(ComputedCore):
         self.taps: list[Tap] = []
         self.circle: ConfigError | None = None
         self._numbers = 0
-        self._above: list[ComputedCore] = []  # those that read this
-        self._mirrors: dict[int, MirrorCore] = {}  # of collections of the program's own, by their id
+        self._above: list[ComputedCore] = []  # the collections that read this one
+        self._mirrors: dict[int, MirrorCore] = {}  # of the program's own collections, by their id
         self._propagation: Propagation | None = None
         self._sources = tuple(map(self.source_of, collections))
 
     # --- life -------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Begin to follow the sources, in the event loop that they run in."""
+        """Start following the sources, in the event loop that they run in."""
         self._propagation = Propagation.current()
         for source in self._sources:
-            self._tap(source, with_state=True)  # raises if it has ended: then there is no task to end
+            self._tap(source, with_state=True)  # raises if the source has ended, before any task is started
         self.wake()
         self.metrics.start()
         self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}")
         self.handlers.start()
 
     async def _finish(self, deadline: float) -> None:
-        """Compute no more, then let the handlers finish."""
+        """Stop computing, then let the handlers finish."""
         try:
             self._stop(StoppedError(f"derived collection {self.name} has been left"))
             await self.handlers.finish(deadline)
@@ -85,7 +85,7 @@ class Engine(ComputedCore):
                     await mirror.life.leave(deadline)
 
     def _stop(self, error: BaseException) -> None:
-        """Follow nothing more; `error` is raised in whatever waits for the values."""
+        """Stop following the sources, and raise `error` in everything that waits for the values."""
         if self._propagation is not None:
             self._propagation.forget(self)
         for tap in self.taps:
@@ -96,26 +96,26 @@ class Engine(ComputedCore):
         self.handlers.end_streams(self.life.crash)
 
     def _end(self, error: BaseException) -> None:
-        """End by an error, before the collection is left."""
+        """End with an error, before the collection is exited."""
         self.life.error = error
         self._stop(error)
 
     def crashed(self, task: str, error: BaseException) -> None:
-        """End by an error of its own, or of a task."""
+        """End with an error of its own, or of a task."""
         if not self.life.has_ended:
             text = "derived collection %s ended by %s"
             log.error(text, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
             self._end(error)
 
     def wake(self) -> None:
-        """Work soon."""
+        """Schedule work."""
         if self._propagation is not None and not self.life.has_ended:
             self._propagation.wake(self)
 
-    # --- what it reads ----------------------------------------------------------------------------
+    # --- sources ----------------------------------------------------------------------------------
 
     def source_of(self, collection: Collection) -> Source:
-        """Return a collection as this reads it; one of the program's own is mirrored."""
+        """Return the source for a collection. The program's own collections are mirrored."""
         core = core_of(collection)
         if core is None:
             core = self._mirrors.get(id(collection))
@@ -143,11 +143,11 @@ class Engine(ComputedCore):
         tap = Tap(source, self._numbers, wake=self.wake, ended=ended, with_state=with_state)
         self.taps.append(tap)
         tap.attach()
-        self.metrics.start()  # the first member of a union may bring the sink
+        self.metrics.start()  # the first member of a union may have the sink
         return tap
 
     def way_to(self, core: ComputedCore) -> list[str] | None:
-        """Return the names from this collection to another that it reads, directly or not; None if it does not."""
+        """Return the names on the path to a collection that it reads, directly or indirectly, or None if not read."""
         if core is self:
             return [self.name]
         for source in self._inputs():
@@ -157,16 +157,16 @@ class Engine(ComputedCore):
         return None
 
     def read_by(self, core: ComputedCore) -> None:
-        """Note that another collection reads this one, so that its height follows."""
+        """Record that another collection reads this one, so that its height follows."""
         self._above.append(core)
 
     def left_by(self, core: ComputedCore) -> None:
-        """Note that another collection reads this one no more."""
+        """Record that another collection no longer reads this one."""
         if core in self._above:
             self._above.remove(core)
 
     def rise(self, height: int) -> None:
-        """Have at least this height, and those that read this one a greater one."""
+        """Raise the height to at least `height`, and the heights of the collections that read this one above it."""
         if height > self.height:
             self.height = height
             for core in self._above:
@@ -186,15 +186,15 @@ class Engine(ComputedCore):
             self._end(error)
 
     def _inputs(self) -> Sequence[Source]:
-        """Return what it reads now; what it will read at first, before it has been entered."""
+        """Return the current sources, or the first ones before it has been entered."""
         return [tap.source for tap in self.taps] or self._sources
 
     def roots(self, member: str = "") -> list[Any]:
-        """Return the cores of the informers behind this collection; of a union by name those behind one member."""
+        """Return the cores of the informers behind this collection, or behind one member of a union by name."""
         return list(dict.fromkeys(root for source in self._inputs_in(member) for root in source.core.roots(member)))
 
     def _inputs_in(self, member: str) -> Sequence[Source]:
-        """Return the collections in which the informers behind this one are looked for."""
+        """Return the sources in which `roots` looks for informers."""
         return self._inputs()
 
     @property
@@ -205,7 +205,7 @@ class Engine(ComputedCore):
     # --- state ------------------------------------------------------------------------------------
 
     def unlisted_reason(self) -> str:
-        """Return why the values are not complete, in words; "" if they are."""
+        """Return the reason why the values are not complete, or "" if they are."""
         if not self.life.has_begun:
             return "it has not been entered; use `async with` on it"
         return "" if self.values.synced.is_open else self._missing_reason()
@@ -216,11 +216,11 @@ class Engine(ComputedCore):
         return "; ".join(reasons) or "its values are being computed"
 
     def unsynced_errors(self) -> dict[str, BaseException | None]:
-        """Return the last error of each collection that it reads and waits for, by name."""
+        """Return the last error of each source that it is waiting for, by name."""
         return {tap.source.name: tap.source.core.health().last_error for tap in self.taps if not tap.is_synced}
 
     def health(self) -> InformerHealth:
-        """Return the health of the worst of what it reads; synced if it is itself."""
+        """Return the health of the worst source, but `synced` of the collection itself."""
         parts = self._health_of_inputs()
         if not parts:  # it has not been entered, or is a union without a member
             parts = [nothing_followed(running=self.life.has_begun)]
@@ -231,7 +231,7 @@ class Engine(ComputedCore):
         return [tap.source.core.health() for tap in self.taps]
 
     def statistics(self) -> DerivedStatistics:
-        """Return what has gone through, and what waits."""
+        """Return counts of changes, calls and pending work."""
         mailboxes = self.handlers.mailboxes
         return DerivedStatistics(
             objects=len(self.values.indexer),
@@ -245,19 +245,19 @@ class Engine(ComputedCore):
         )
 
     def _figures(self) -> dict[str, int]:
-        """The figures of this kind of engine, by their names in `DerivedStatistics`."""
+        """Return the figures of this kind of engine, by their names in `DerivedStatistics`."""
         return {}
 
     # --- work -------------------------------------------------------------------------------------
 
     @property
     def is_held(self) -> bool:
-        """True while a cache that it reads, directly or not, is ahead of what its receivers have got."""
+        """True while a cache that it reads, directly or indirectly, is ahead of its receivers."""
         return any(tap.is_held for tap in self.taps)
 
     @property
     def has_work(self) -> bool:
-        """True if something of what has changed below is not in the values yet."""
+        """True if some changes of the sources are not in the values yet."""
         return (
             self._is_behind
             or any(not tap.is_empty for tap in self.taps)
@@ -265,12 +265,12 @@ class Engine(ComputedCore):
         )
 
     async def settled(self) -> None:
-        """Wait until what has changed below is in the values, or this has ended."""
+        """Wait until the changes of the sources are in the values, or the collection has ended."""
         while self._propagation is not None and not self.life.has_ended and self.has_work:
             await self._propagation.turn()
 
     def work(self, budget: YieldBudget) -> bool:
-        """Take what has changed, compute what it concerns, and hand out what comes of it; True if something is left."""
+        """Take changes, compute the values that they affect, and deliver the results. Return True if work is left."""
         for tap in self.taps:
             tap.begin_turn()
         try:
@@ -295,23 +295,23 @@ class Engine(ComputedCore):
 
     @property
     def _is_complete(self) -> bool:
-        """True if the values are those of a complete state of everything that they were made of."""
+        """True if the values reflect a complete state of all sources."""
         return not self._is_waiting and not self._is_behind and all(tap.is_synced for tap in self.taps)
 
     @property
     def _is_waiting(self) -> bool:
-        """True if something of what it reads is not complete, so that some value cannot be computed."""
+        """True if a source is not complete, so that some value cannot be computed."""
         return False
 
     @property
     @abstractmethod
     def _is_behind(self) -> bool:
-        """True if changes have been taken that are not in the values yet."""
+        """True if some of the changes taken are not in the values yet."""
 
     @abstractmethod
     def _absorb(self, tap: Tap, change: EntryChange) -> None:
-        """Note what a change concerns."""
+        """Mark the values that a change affects."""
 
     @abstractmethod
     def _compute(self, budget: YieldBudget) -> bool:
-        """Compute what was noted; return False if the budget ended it."""
+        """Compute the marked values. Return False if some are left."""

@@ -1,4 +1,4 @@
-"""The entries of a cache as a derived collection reads them: objects, or values with keys; and the reads of its own."""
+"""The entries of a cache, which are objects or values with keys, and the reads that a derived collection offers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Entry: TypeAlias = Any
 EntryChange: TypeAlias = tuple[str, Entry, Entry]
 """The key, the entry before (None: there was none), the entry now (None: there is none)."""
 
-_COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector asks objects of the type what they refer to
-_PARTS = 16  # parts of a tuple that are looked at; longer ones are few, or were looked at by the collector
+_COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector traverses objects of the type
+_PARTS = 16  # parts of a tuple that are checked: longer tuples are rare, or were checked by the collector
 
 
 class Joined(msgspec.Struct, Generic[T, R], frozen=True):
-    """An object with what belongs to it in another collection; `left, right = joined` takes it apart."""
+    """An object with its related objects in another collection. It can be unpacked by `left, right = joined`."""
 
     left: T
     right: R
@@ -54,24 +54,24 @@ class Joined(msgspec.Struct, Generic[T, R], frozen=True):
 
 
 def entry_of(key: str, value: object) -> Entry:
-    """Return the entry for a value: an object under its own key is one itself."""
+    """Return the entry for a value. An object under its own key is its own entry."""
     if isinstance(value, KubeObject) and value.key == key:
         return value
     return KeyedValue(key, value) if _is_plain(value) else TrackedValue(key, value)
 
 
 def _is_plain(value: Any) -> bool:
-    """True if the value cannot ever lead back to what holds it, so that the garbage collector need not see that.
+    """Return True if the value can never refer back to its entry, so that the garbage collector can ignore the entry.
 
-    A hundred thousand entries that it sees make a collection tens of milliseconds longer, and many of these fall into
-    the first sync.
+    A hundred thousand entries that it tracks make a garbage collection tens of milliseconds longer, and many of these
+    happen during the first sync.
     """
     kind = type(value)
     if not kind.__flags__ & _COLLECTED:
         return True
     if kind is tuple:
         return not gc.is_tracked(value) or (len(value) <= _PARTS and all(map(_is_plain, value)))
-    # A Struct is not tracked if it was made of plain parts, and has the same parts for ever if it is frozen.
+    # A Struct is not tracked if it was created from plain parts. If it is frozen, it keeps these parts.
     return isinstance(value, msgspec.Struct) and value.__struct_config__.frozen and not gc.is_tracked(value)
 
 
@@ -81,12 +81,12 @@ def value_of(entry: Entry) -> Any:
 
 
 def labels_of(entry: Entry) -> Mapping[str, str]:
-    """Return the labels of an entry; none if its value has no attribute of this name."""
+    """Return the labels of an entry, which are empty if its value has no attribute `labels`."""
     return entry._labels if isinstance(entry, KubeObject) else entry.labels
 
 
 def namespace_of(entry: Entry) -> str:
-    """Return the namespace of an entry: that of its object, else the part of its key before the last slash."""
+    """Return the namespace of an entry's object, or else the part of its key before the last slash."""
     value = value_of(entry)
     if isinstance(value, KubeObject):
         return value.namespace
@@ -94,13 +94,13 @@ def namespace_of(entry: Entry) -> str:
 
 
 def owners_of(entry: Entry) -> tuple[str, ...]:
-    """Return the uids of the owners of an entry; none if its value is no object of Kubernetes."""
+    """Return the uids of the owners of an entry, which has none if its value is not a Kubernetes object."""
     value = value_of(entry)
     return tuple(owner.uid for owner in value.owner_references) if isinstance(value, KubeObject) else ()
 
 
 class ValueView(Generic[V]):
-    """The values of a cache; every read is a snapshot and may come from any thread, as of `IndexView`."""
+    """The values of a cache. As in `IndexView`, every read is a snapshot and may come from any thread."""
 
     def __init__(self, indexer: Indexer[Entry]) -> None:
         self._indexer = indexer
@@ -117,15 +117,15 @@ class ValueView(Generic[V]):
         return value
 
     def list(self) -> Objects[V]:
-        """Return all values, in no order."""
+        """Return all values, in no particular order."""
         return _values(self._indexer.list())
 
     def items(self) -> Objects[tuple[str, V]]:
-        """Return all keys and values of one moment, in no order."""
+        """Return all keys and values of one moment, in no particular order."""
         return [(entry.key, value_of(entry)) for entry in self._indexer.list()]
 
     def by_index(self, name: str, value: str) -> Objects[V]:
-        """Return the values that have `value` in the index `name`, in no order.
+        """Return the values that have `value` in the index `name`, in no particular order.
 
         Raises:
             IndexNotFoundError: There is no such index.
@@ -133,16 +133,16 @@ class ValueView(Generic[V]):
         return _values(self._indexer.by_index(name, value))
 
     def in_namespace(self, namespace: str) -> Objects[V]:
-        """Return the values of one namespace: that of their object, else their key up to the last slash."""
+        """Return the values of one namespace, which their object or else their key up to the last slash determines."""
         return [value_of(entry) for entry in self._indexer.list() if namespace_of(entry) == namespace]
 
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[V]:
-        """Return the values for whose labels `matches` returns True, of one namespace or all."""
+        """Return the values for whose labels `matches` returns True, in one namespace or all."""
         found = self._indexer.select(matches)
         return [value_of(entry) for entry in found if namespace is None or namespace_of(entry) == namespace]
 
     def sample(self, count: int) -> Sequence[V]:
-        """Return some `count` values, or all if there are fewer."""
+        """Return any `count` values, or all if there are fewer."""
         return _values(self._indexer.sample(count))
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ def _values(entries: Sequence[Entry]) -> list[Any]:
 
 
 class ValuesByKey(KeyView[Any]):
-    """A derived collection as a mapping from key to value: see `KeyView`."""
+    """A derived collection as a mapping from key to value. See `KeyView`."""
 
     __slots__ = ("_values",)
 

@@ -1,4 +1,4 @@
-"""Fetch: the reads of a derived collection's function, each of which is remembered."""
+"""Fetch: the reads of a derived collection's function, each of which is recorded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class NotReady(BaseException):
-    """Ends a run of a function that has read a collection which is not complete yet; it runs again when that is.
+    """Ends a run of a function that has read an incomplete collection. It runs again when the collection is complete.
 
-    No `Exception`, so that a function that catches those does not catch this.
+    Not an `Exception`, so that a function that catches exceptions does not catch this.
     """
 
     def __init__(self, tap: Tap) -> None:
@@ -32,8 +32,7 @@ class NotReady(BaseException):
 class Fetch:
     """Reads other collections for one run of a derived collection's function.
 
-    What was read is remembered: when it changes, or something comes that would have been found, the function runs
-    again.
+    Reads are recorded: the function runs again when the objects found change, or when a new object would be found.
     """
 
     def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap]) -> None:
@@ -65,22 +64,22 @@ class Fetch:
         owner: str | None = None,
         namespace: str | None = None,
     ) -> Any:
-        """Return what a collection has now, and have the function run again when that changes.
+        """Return the current objects of a collection, and run the function again when they change.
 
         Args:
-            collection: An informer or a derived collection, of the same event loop. It need not be complete, nor even
-                entered: then the run ends here, and the function runs again once it is.
-            key: Return the object of this key, or None.
+            collection: An informer or a derived collection, of the same event loop. If it is not complete, or not even
+                entered, the run ends here, and the function runs again once it is complete.
+            key: Return the object with this key, or None.
             index: Return the objects that have a value in an index: `("spec.nodeName", "node-1")`.
             selector: Return the objects whose labels match.
             owner: Return the objects with an owner reference to this uid.
-            namespace: With a selector or alone: only objects of this namespace.
+            namespace: Return only objects of this namespace. Alone or with a selector.
 
         Raises:
-            TypeError: More than one of them is given.
+            TypeError: More than one of these is given, except for a selector with a namespace.
             IndexNotFoundError: The collection has no such index.
             SelectorError: The selector does not parse.
-            RuntimeError: The run of the function that this belongs to has ended.
+            RuntimeError: The run of the function that this `fetch` belongs to has ended.
         """
         if self.read is None:
             raise RuntimeError("fetch() belongs to one run of the function, which has ended")

@@ -1,4 +1,4 @@
-"""The engine of `derive`: computes what a function makes of each object of a collection, and of all that it fetches."""
+"""The engine of `derive`: calls a function for each object of a collection, and again when its reads change."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["FunctionEngine"]
 
 log = get_logger("kinformer.derived")
 
-_MARKS = 256  # keys that are marked between two looks at the clock
-_LOOK = 8  # runs of the function between two looks at the clock
+_MARKS = 256  # keys that are marked between two checks of the clock
+_LOOK = 8  # runs of the function between two checks of the clock
 
 Function = Callable[..., Any]
 
@@ -31,15 +31,15 @@ class FunctionEngine(Engine):
     """Computes the values that a function returns for the objects of the primary collection.
 
     Args:
-        name: Of the collection.
+        name: The name of the collection.
         primary: The collection whose objects the function gets.
-        function: `function(obj, fetch)`; of a mapping or filter `function(obj)`.
+        function: `function(obj, fetch)`, or `function(obj)` for a mapping or filter.
         fetches: False if the function takes no `fetch`.
-        many: The function returns a mapping, or pairs, of keys and values.
+        many: True if the function returns a mapping, or pairs, of keys and values.
 
     Attributes:
-        runs: The number of times that the function was called.
-        failures: The number of times that it raised.
+        runs: The number of calls of the function.
+        failures: The number of calls that raised.
     """
 
     def __init__(self, name: str, primary: Collection, function: Function, *, fetches: bool, many: bool) -> None:
@@ -54,21 +54,21 @@ class FunctionEngine(Engine):
         self._fetches = fetches
         self._many = ManyValues(name, self.values) if many else None
         self._dirty = KeyQueue()
-        self._marking: deque[Iterator[str]] = deque()  # keys that changes concern, if these are many
+        self._marking: deque[Iterator[str]] = deque()  # keys affected by changes, if there are many
         self._blocked: dict[Tap, dict[str, None]] = {}
-        self._tap_by_id: dict[int, Tap] = {}  # by the id of the collection that a function fetches from
-        self._kept: list[Collection] = []  # these collections, so that no other gets one of the ids
+        self._tap_by_id: dict[int, Tap] = {}  # by the id of a collection that the function fetches from
+        self._kept: list[Collection] = []  # these collections, so that their ids are not reused
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
 
-    # --- what it reads ----------------------------------------------------------------------------
+    # --- sources ----------------------------------------------------------------------------------
 
     def _tap_of(self, collection: Collection) -> Tap:
         tap = self._tap_by_id.get(id(collection))
         if tap is None:
             source = self.source_of(collection)
-            known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary
+            known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary's
             tap = next(known, None) or self._tap(source, with_state=False)
             self._tap_by_id[id(collection)] = tap
             self._kept.append(collection)
@@ -82,7 +82,7 @@ class FunctionEngine(Engine):
             "runs": self.runs,
             "failures": self.failures,
             "dependencies": len(self.reads),
-            "waiting": len(self._dirty) + sum(map(len, list(self._blocked.values()))),  # any thread may ask
+            "waiting": len(self._dirty) + sum(map(len, list(self._blocked.values()))),  # a copy, for any thread
         }
 
     # --- work -------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class FunctionEngine(Engine):
                     break
 
     def _compute(self, budget: YieldBudget) -> bool:
-        while self._marking:  # before anything is computed: then what has been read does not change meanwhile
+        while self._marking:  # before computing, so that the recorded reads do not change in the meantime
             for number, key in enumerate(self._marking[0], 1):
                 self._dirty.add(key)
                 if number % _MARKS == 0 and budget.exhausted():
@@ -117,7 +117,7 @@ class FunctionEngine(Engine):
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
         self._dirty.drain(self._run, budget, _LOOK)
-        # What it waits for, and is complete, has work itself: it comes first, and this again after it.
+        # A complete source that keys still wait for has work itself. It works first, and this engine again after it.
         return not self._is_behind
 
     def _run(self, key: str) -> None:
@@ -133,7 +133,7 @@ class FunctionEngine(Engine):
         self.runs += 1
         try:
             value = self._function(obj, fetch) if self._fetches else self._function(obj)
-            # The view holds what the function has decoded: a value keeps the object of the cache.
+            # The view holds everything that the function has decoded, so a value keeps the cached object instead.
             if value is obj:
                 value = value_of(entry)
             elif type(value) is Joined and value.left is obj:
@@ -141,7 +141,7 @@ class FunctionEngine(Engine):
             self._set(key, value)
         except NotReady as wait:
             self._blocked.setdefault(wait.tap, {})[key] = None
-        except Exception as error:  # noqa: BLE001 - counted and logged; the other values go on
+        except Exception as error:  # noqa: BLE001 - counted and logged, without affecting other values
             if self.circle is not None:
                 raise self.circle from None
             self._failed(key, error)

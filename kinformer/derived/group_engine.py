@@ -1,4 +1,4 @@
-"""Groups: the objects of a collection by a key of the program's choice."""
+"""Groups: the objects of a collection by a key that the program chooses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["GroupEngine"]
 
 log = get_logger("kinformer.derived")
 
-_LOOK = 16  # groups between two looks at the clock
+_LOOK = 16  # groups between two checks of the clock
 
 Names = str | Iterable[str] | None
 
 
 class _Group:
-    """The members of one group, in the order of their keys: so a group does not depend on the order of events."""
+    """The members of one group, ordered by key, so that a group does not depend on the order of events."""
 
     __slots__ = ("keys", "members")
 
@@ -43,10 +43,10 @@ class _Group:
 
 
 class GroupEngine(Engine):
-    """Keeps the members of each group, and gives each group the tuple of them as its value.
+    """Keeps the members of each group, whose tuple is the value of the group.
 
     Args:
-        name: Of the collection.
+        name: The name of the collection.
         source: The collection whose objects are grouped.
         function: Returns the groups of an object: one, several, or none.
     """

@@ -15,10 +15,10 @@ log = get_logger("kinformer.derived")
 
 
 class ManyValues:
-    """Files values under keys of their own, and knows which object each of them came from.
+    """Stores values under keys of their own, and records the object that each of them came from.
 
-    If several objects give a value for one key, that of the object with the lowest key counts, whichever came first:
-    the outcome must not depend on the order of events.
+    If several objects give a value for one key, the object with the lowest key wins, regardless of which came first,
+    because the result must not depend on the order of events.
     """
 
     def __init__(self, name: str, values: Values) -> None:
@@ -26,14 +26,15 @@ class ManyValues:
         self._values = values
         self._of: dict[str, tuple[str, ...]] = {}  # the keys of the values of each object
         self._owner: dict[str, str] = {}
-        self._contested: dict[str, dict[str, Any]] = {}  # all values of a key that several objects give
+        self._contested: dict[str, dict[str, Any]] = {}  # all values for a key to which several objects give one
         self._logged = LogOnce()
 
     def set(self, origin: str, returned: object) -> None:
-        """Replace the values of one object by what the function has returned for it.
+        """Replace the values of one object with the function's result for it.
 
         Raises:
-            TypeError: It is neither None, nor a mapping, nor pairs of a text and a value; the object has no values now.
+            TypeError, ValueError: The result is not None, a mapping, or pairs of a non-empty string and a value. The
+                object then has no values.
         """
         try:
             found = _pairs_of(returned)
@@ -79,10 +80,10 @@ class ManyValues:
 
 
 def _pairs_of(values: object) -> Mapping[str, Any]:
-    """Return what a function with `many=True` returned, as a mapping.
+    """Return the result of a function with `many=True` as a mapping.
 
     Raises:
-        TypeError: It is neither None, nor a mapping, nor pairs of a text and a value.
+        TypeError, ValueError: The result is not None, a mapping, or pairs of a non-empty string and a value.
     """
     if values is None:
         return {}

@@ -1,4 +1,4 @@
-"""The statistics of a derived collection, and its metrics, which are read from them when the sink exports.
+"""The statistics of a derived collection, and the metrics that are read from them when the sink exports.
 
 ``docs/metrics.md`` lists the metrics.
 """
@@ -17,20 +17,20 @@ __all__ = ["DerivedMetrics", "DerivedStatistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedStatistics:
-    """Counts since the collection was entered, but for those that are said to be of this moment.
+    """Counts since the collection was entered, except for the fields that are described as current.
 
     Attributes:
-        objects: The values, at this moment.
-        reads: The names of the collections that it reads, at this moment.
-        runs: The calls of its function.
-        failures: Those of them that raised.
-        dependencies: Pairs of a value and something that it was computed from, at this moment.
-        waiting: The objects whose values have to be computed anew, at this moment.
-        events: The changes of values, by type.
-        pending: The calls that wait, by the name of the handler, at this moment.
-        coalesced: The calls that were folded into another because a handler was too slow for its `queue_size`.
-        handler_errors: The calls of handlers and filters that raised.
-        index_errors: The values left out of an index because its function raised.
+        objects: Current number of values.
+        reads: Current names of the collections that it reads.
+        runs: Calls of its function.
+        failures: Calls of its function that raised.
+        dependencies: Current number of pairs of a value and a read that it was computed from.
+        waiting: Current number of objects whose values must be computed again.
+        events: Changes of values, by type.
+        pending: Current number of waiting calls, by the name of the handler.
+        coalesced: Calls that were folded into another because a handler was too slow for its `queue_size`.
+        handler_errors: Calls of handlers and filters that raised.
+        index_errors: Values left out of an index because its function raised.
     """
 
     objects: int = 0
@@ -50,9 +50,9 @@ class DerivedMetrics(CollectionMetrics):
     """The metrics of one derived collection.
 
     Args:
-        name: Of the collection.
-        sink: Returns the sink, that of the informers behind the collection. A union may get it while it runs.
-        health, statistics: Return those of the collection, in any thread.
+        name: The name of the collection.
+        sink: Returns the sink of the informers behind the collection. A union may get one while it is running.
+        health, statistics: Return the collection's health and statistics, in any thread.
     """
 
     def __init__(

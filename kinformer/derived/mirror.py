@@ -1,8 +1,8 @@
-"""The mirror: the objects of a collection of the program's own, as derived collections read them.
+"""The mirror: the objects of one of the program's own collections, as derived collections read them.
 
-A class of the program has the members of `Collection` alone. The engines of derived collections need more of what they
-read: its indexes, and each change in the step in which it happens. So a mirror follows the collection by these members,
-and keeps its objects, no copies of them, in a cache like that of any derived collection.
+A class of the program has only the members of `Collection`. The engines of derived collections also need indexes, and
+each change in the step in which it happens. So a mirror follows the collection through these members, and keeps its
+objects, not copies of them, in a cache like any derived collection's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MirrorCore(CollectionCore):
     """Keeps the objects of one collection, for the derived collection that reads it.
 
     Args:
-        collection: It has the members of `Collection`; entered and left by its owner.
+        collection: Has the members of `Collection`, and is entered and exited by its owner.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -50,14 +50,14 @@ class MirrorCore(CollectionCore):
         follower = KeyFollower(
             self._collection, "derived", changed=self._changed, synced=self._publish, ended=self._ended
         )
-        with unfenced():  # it may be started by a leader's body, and outlive that
+        with unfenced():  # it may be started by the body of `leading()`, and outlive that
             self.tasks.start(follower.run(), f"kinformer mirror of {self.name}")
 
     async def _finish(self, deadline: float) -> None:
         await self.tasks.cancel()
 
     def crashed(self, task: str, error: BaseException) -> None:
-        """End by the error of a task."""
+        """End with the error of a task."""
         if not self.life.has_ended:
             log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
             self._ended(error)
@@ -83,7 +83,7 @@ class MirrorCore(CollectionCore):
     # --- state ------------------------------------------------------------------------------------
 
     def unlisted_reason(self) -> str:
-        """Return that the collection has not synced; "" if it has."""
+        """Return that the collection has not synced, or "" if it has."""
         return "" if self._values.synced.is_open else "it has not synced"
 
     def unsynced_errors(self) -> Mapping[str, BaseException | None]:
@@ -96,9 +96,9 @@ class MirrorCore(CollectionCore):
 
     @property
     def sink(self) -> Metrics | None:
-        """None: the collection may have a sink of its own, but does not show it."""
+        """None, because the collection may have a sink of its own, but does not expose it."""
         return None
 
     def roots(self, member: str = "") -> list[Any]:
-        """Return no informer: it is not known what the collection is made of."""
+        """Return no informers, because the collection's sources are unknown."""
         return []

@@ -1,8 +1,8 @@
-"""The propagation: which derived collection of an event loop works next.
+"""The propagation: decides which derived collection of an event loop works next.
 
-Each collection has a height, one more than the highest of those that it reads; informers have 0. Of the collections
-that have something to do the lowest works first. So a value that two ways lead to is computed once, after both of them
-have arrived, and nobody sees the state in between.
+Each collection has a height, one more than the highest collection that it reads. Informers have height 0. Of the
+collections that have work, the lowest works first. So a value that a change reaches on two paths is computed once,
+after both have arrived, and the state in between is never visible.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ __all__ = ["Node", "Propagation"]
 
 
 class Node(Protocol):
-    """What a propagation runs."""
+    """A unit of work that a propagation runs: the engine of a derived collection."""
 
     height: int
 
     @property
     def is_held(self) -> bool:
-        """True while one of the caches that it reads, directly or not, is ahead of what it has told."""
+        """True while a cache that it reads, directly or indirectly, is ahead of its receivers."""
         ...
 
     def work(self, budget: YieldBudget) -> bool:
-        """Work until nothing is left or the budget is exhausted; return True if something is left."""
+        """Work until nothing is left or the budget is exhausted. Return True if work is left."""
         ...
 
     def crashed(self, task: str, error: BaseException) -> None:
-        """Take note that `work` has raised."""
+        """Handle an exception raised by `work`."""
         ...
 
 
 class Propagation:
-    """The nodes of one event loop that have something to do. It runs in callbacks of at most 1 ms, and owns no task."""
+    """The nodes of one event loop that have work. It runs in callbacks of at most 1 ms, and owns no task."""
 
     def __init__(self) -> None:
         self._waiting: dict[Node, None] = {}
         self._is_scheduled = False
         self._come_back: Callable[[], None] | None = None
         self._turns = WaiterQueue()
-        self._context = Context()  # the functions of a program run for no request and no task of it
+        self._context = Context()  # a program's functions run outside the context of its requests and tasks
 
     @classmethod
     def current(cls) -> Propagation:
@@ -58,13 +58,13 @@ class Propagation:
         return found
 
     def wake(self, node: Node) -> None:
-        """Have a node work soon. Called again for each reason why it may be able to."""
+        """Schedule the work of a node. Called again for each reason why it may be able to work."""
         self._waiting[node] = None
         if not self._is_scheduled:
             self._schedule()
 
     def forget(self, node: Node) -> None:
-        """Have a node work no more."""
+        """Stop scheduling a node."""
         self._waiting.pop(node, None)
 
     async def turn(self) -> None:
@@ -79,7 +79,7 @@ class Propagation:
         try:
             self._work(budget)
         finally:
-            self._is_scheduled = False  # not before: what works wakes its readers, and there is one turn at a time
+            self._is_scheduled = False  # not earlier: nodes wake their readers, and there is one turn at a time
             self._turns.wake_all()
             if self._next() is not None:
                 self._come_back = budget.leave()
@@ -89,7 +89,7 @@ class Propagation:
         while (node := self._next()) is not None:
             try:
                 is_left = node.work(budget)
-            except Exception as error:  # noqa: BLE001 - it ends this collection, which tells its readers
+            except Exception as error:  # noqa: BLE001 - ends this collection, which passes it on to its readers
                 self._waiting.pop(node, None)
                 node.crashed("its engine", error)
                 continue
@@ -103,7 +103,7 @@ class Propagation:
         asyncio.get_running_loop().call_soon(self._turn, context=self._context)
 
     def _next(self) -> Node | None:
-        """Return the lowest node that may work. One that is held is woken when it no longer is."""
+        """Return the lowest node that may work. A held node is woken when it is no longer held."""
         ready = [node for node in self._waiting if not node.is_held]
         return min(ready, key=lambda node: node.height, default=None)
 

@@ -1,7 +1,7 @@
-"""What the values of a derived collection were computed from: who read what, and whom a change concerns.
+"""The reads of a derived collection: which reads each value depends on, and which values a change affects.
 
-A read is named by what was asked for, not by what was found: an index and its value, a selector, the uid of an owner, a
-key. So an object that comes later, and would have been found, concerns its reader too.
+A read is identified by its question, not by its result: an index and its value, a selector, the uid of an owner, or a
+key. So a later object that would have been found affects the reader too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OWNER_INDEX = "kinformer.owner"
 
 
 def by_index(name: str) -> str:
-    """Return the kind of a read by the index of this name."""
+    """Return the kind of a read by the index with this name."""
     return _INDEX + name
 
 
@@ -36,14 +36,14 @@ which the garbage collector stops tracking once it has seen it: there may be one
 """
 
 
-_Readers = str | Table[str, None]  # one key, or several: most reads have one reader, and a text costs nothing
+_Readers = str | Table[str, None]  # one key, or several: most reads have one reader, and a string costs nothing
 
 
 class Reads:
     """The reads behind each value, and the values behind each read.
 
     Args:
-        values_of: Returns the values that an entry of a collection has in one of its indexes: source, index, entry.
+        values_of: Called with source, index and entry. Returns the values that the entry has in the source's index.
     """
 
     def __init__(self, values_of: Callable[[int, str, Any], Iterable[str]]) -> None:
@@ -51,26 +51,26 @@ class Reads:
         self._count = 0
         self._of: list[dict[str, Read | tuple[Read, ...]]] = new_partitions()
         self._readers: Table[Read, _Readers] = {}
-        self._kinds: dict[int, dict[str, int]] = {}  # of each source: the number of different reads of each kind
+        self._kinds: dict[int, dict[str, int]] = {}  # by source: the number of different reads of each kind
         self._selectors: dict[int, _Selectors] = {}
         self._parsed: dict[Read, LabelSelector] = {}
 
     def __len__(self) -> int:
-        """The number of dependencies: pairs of a value and a read."""
+        """Return the number of dependencies, which are pairs of a value and a read."""
         return self._count
 
     def has(self, source: int) -> bool:
-        """True if some value was computed from this collection."""
+        """Return True if some value was computed from this collection."""
         return bool(self._kinds.get(source))
 
     def selector(self, source: int, selector: LabelSelector, namespace: str) -> Read:
-        """Return the read of a collection by a selector in a namespace, `""` for all, to be recorded."""
+        """Return the read of a collection by a selector in a namespace (`""` for all), to be recorded."""
         read = (source, SELECTOR, f"{namespace}\n{selector}")
         self._parsed.setdefault(read, selector)
         return read
 
     def record(self, key: str, reads: Sequence[Read]) -> None:
-        """Note that the value of `key` was computed from these reads, and no longer from those of before."""
+        """Record that the value of `key` was computed from these reads, which replace its previous ones."""
         part = self._of[hash(key) & 255]
         before = part.get(key)
         if before is None and len(reads) == 1:  # the most frequent case, once for each object of a first sync
@@ -97,12 +97,12 @@ class Reads:
             part[key] = now
 
     def forget(self, key: str) -> None:
-        """Note that `key` has no value any more."""
+        """Record that `key` no longer has a value."""
         if key in self._of[hash(key) & 255]:
             self.record(key, ())
 
     def concerned(self, source: int, change: EntryChange) -> Iterator[str]:
-        """The keys of the values that a change in a collection concerns, some of them perhaps twice."""
+        """Yield the keys of the values that a change in a collection affects, some of them perhaps twice."""
         kinds = self._kinds.get(source)
         if not kinds:
             return
@@ -126,7 +126,7 @@ class Reads:
                     yield from self._behind((source, kind, value))
 
     def sources(self) -> set[int]:
-        """The numbers of the collections that some value was computed from."""
+        """Return the numbers of the collections that some value was computed from."""
         return {source for source, kinds in self._kinds.items() if kinds}
 
     def _behind(self, read: Read) -> Iterable[str]:
@@ -168,7 +168,7 @@ class Reads:
 
 
 class _Selectors:
-    """The selectors by which one collection is read, found by the labels of an object without trying each of them.
+    """The selectors by which one collection is read, found by an object's labels without trying each of them.
 
     A selector with a requirement `label = value` is tried only for objects with that label and value.
     """
@@ -190,7 +190,7 @@ class _Selectors:
             del self._by_label[label]
 
     def matching(self, old: object, new: object) -> Iterator[str]:
-        """The texts of the selectors that match one of two states of an object."""
+        """Yield the selectors, as recorded in reads, that match either of two states of an object."""
         states = [(labels_of(state), namespace_of(state)) for state in (old, new) if state is not None]
         if len(states) == 2 and states[0] == states[1]:
             del states[0]
@@ -208,7 +208,7 @@ class _Selectors:
 
 
 def _required(selector: LabelSelector) -> tuple[str, str] | None:
-    """Return a label that every object has that the selector matches, if one can be told."""
+    """Return a label that every object matched by the selector has, or None if that is unknown."""
     for requirement in selector.requirements:
         if requirement.operator == "=" and len(requirement.values) == 1:
             return requirement.key, requirement.values[0]

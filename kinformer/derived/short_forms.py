@@ -1,4 +1,4 @@
-"""Derive, and its short forms: filtered, mapped, group_by, join and union."""
+"""Functions that create derived collections: derive, and its short forms filtered, mapped, group_by, join and union."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def derive(
     many: bool = False,
     indexers: Mapping[str, IndexFunc[Any] | str] | None = None,
 ) -> DerivedCollection:
-    """Derive a collection: what a function makes of each object of another, and of what it fetches for it.
+    """Derive a collection: a function computes a value from each object of another one, and from objects it fetches.
 
     ::
 
@@ -64,18 +64,18 @@ def derive(
             await by_node.wait_synced()
             print(by_node.by_key.get("node-1"))
 
-    The function runs again when its object changes, or anything that it has fetched, and for no other reason. So it has
-    to be a function of these alone: not of the time, and not of state that nobody tells it of.
+    The function runs again when its object or anything that it fetched changes, and for no other reason. So it must
+    depend only on these, and not on the time or other state.
 
     Args:
         primary: The collection whose objects the function gets: an informer, or another derived collection.
-        function: Plain; returns the value of an object, of any type, or None for none. Values are compared (`==`), so
-            return new ones and do not change those that were returned. What it raises is counted and logged, and the
-            object has no value until something changes.
-        name: For the log, errors and metrics; default: that of the function, with the primary's.
-        many: The function returns a mapping from keys to values, or pairs: any number for each object. Without it the
-            key of a value is that of the object.
-        indexers: Name to index function (value -> texts) or JSON path.
+        function: A plain function that returns the value of an object, of any type, or None for no value. Values are
+            compared (`==`), so return new values and do not change returned ones. Its exceptions are counted and
+            logged, and the object has no value until something changes.
+        name: The name in the log, errors and metrics. By default, made of the names of the function and the primary.
+        many: True if the function returns a mapping from keys to values, or pairs: any number per object. Otherwise,
+            the key of a value is the object's key.
+        indexers: Index names to index functions (value -> strings) or JSON paths.
 
     Raises:
         TypeError: The function cannot be called with an object and `fetch`, or is a coroutine function.
@@ -89,7 +89,7 @@ def derive(
 def filtered(
     collection: Collection[T], predicate: Callable[[T], object], *, name: str | None = None
 ) -> DerivedCollection[T]:
-    """Derive the objects for which `predicate` is true; see `derive`."""
+    """Derive the objects for which `predicate` is true. See `derive`."""
     check_callback(predicate, "predicate", "obj", f"filter of {collection.name}", plain=True)
     name = name or f"{collection.name} filtered by {name_of(predicate)}"
     engine = FunctionEngine(name, collection, lambda obj: obj if predicate(obj) else None, fetches=False, many=False)
@@ -99,7 +99,7 @@ def filtered(
 def mapped(
     collection: Collection[T], function: Callable[[T], V | None], *, name: str | None = None
 ) -> DerivedCollection[V]:
-    """Derive what `function` returns for each object; see `derive`."""
+    """Derive the values that `function` returns for each object. See `derive`."""
     check_callback(function, "function", "obj", f"map of {collection.name}", plain=True)
     name = name or f"{collection.name} mapped by {name_of(function)}"
     return DerivedCollection(FunctionEngine(name, collection, function, fetches=False, many=False))
@@ -112,15 +112,16 @@ def group_by(
     name: str | None = None,
     indexers: Mapping[str, IndexFunc[tuple[T, ...]] | str] | None = None,
 ) -> DerivedCollection[tuple[T, ...]]:
-    """Derive the groups of a collection: from the name of a group to the tuple of its members, in the order of keys.
+    """Derive the groups of a collection: the name of each group maps to the tuple of its members, ordered by key.
 
-    A change costs what its groups cost, whatever the size of the collection.
+    The cost of a change depends on the size of its groups, not on the size of the collection.
 
     Args:
         collection: An informer, or another derived collection.
-        key: Returns the groups of an object: a text, several, or None; or a JSON path such as `"spec.nodeName"`.
-        name: Default: that of the collection, with the key's.
-        indexers: Name to index function (members -> texts) or JSON path.
+        key: A function that returns the groups of an object (a string, several, or None), or a JSON path such as
+            `"spec.nodeName"`.
+        name: By default, made of the names of the collection and the key.
+        indexers: Index names to index functions (members -> strings) or JSON paths.
 
     Raises:
         ConfigError: The path does not parse.
@@ -143,7 +144,7 @@ def join(
 def join(
     left: Collection, right: Collection, *, on: Callable[[Any], str | None] | str, name: str | None = None
 ) -> DerivedCollection:
-    """Derive each object of one collection with what belongs to it in another.
+    """Derive each object of one collection with its related objects in another.
 
     ::
 
@@ -151,15 +152,15 @@ def join(
         join(nodes, pods, on="spec.nodeName")                        # a node with its pods, by this index of pods
 
     Args:
-        left: The collection that gives the keys.
-        right: The other one.
-        on: A function that returns the key in `right` for an object of `left`, or None; or the name of an index of
-            `right`, in which objects have the key or the name of the object of `left` that they belong to.
-        name: Default: made of the names of both.
+        left: The collection whose keys the result has.
+        right: The other collection.
+        on: A function that returns the key in `right` for an object of `left`, or None. Or the name of an index of
+            `right` whose values are the key or the name of the object of `left` that an object belongs to.
+        name: By default, made of both names.
 
     Returns:
-        The collection of `Joined` pairs: an object of `right` or None for a function, a tuple in the order of keys for
-        an index.
+        The collection of `Joined` pairs. On the right is an object of `right` or None if `on` is a function, or a tuple
+        ordered by key if `on` is an index.
 
     Raises:
         TypeError: The function cannot be called with an object, or is a coroutine function.
@@ -191,7 +192,7 @@ def union(
     members: Mapping[str, Collection[T]], /, *, name: str | None = None, away_after: float = AWAY_AFTER
 ) -> UnionCollection[T]: ...
 def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER) -> DerivedCollection:
-    """Derive one collection of all objects of several.
+    """Derive one collection of all objects of several collections.
 
     ::
 
@@ -200,12 +201,12 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
 
     Args:
         members: Collections, or one mapping from names to collections.
-        name: Default: made of the names of all.
-        away_after: Seconds after which a member by name whose requests fail counts as away, and no longer holds up the
-            first sync.
+        name: By default, made of all names.
+        away_after: Seconds after which a named member whose requests fail counts as away, and no longer delays the
+            first sync. 10 by default.
 
     Raises:
-        ConfigError: There is no member; a name is empty or has a slash.
+        ConfigError: No collection was passed, or a name is empty or has a slash.
     """
     if len(members) == 1 and isinstance(members[0], Mapping):
         named: Mapping[str, Collection] = members[0]
@@ -218,14 +219,14 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
 
 
 class UnionCollection(DerivedCollection[ObjectT]):
-    """The union of collections by name, such as clusters; members come and go while it runs.
+    """The union of named collections, such as clusters. Members can be added and removed while it is running.
 
-    The key of a value is the name of its member and the key that it has there: `"east/default/web-1"`, and without a
-    namespace `"east//node-1"`. A member that is removed or left takes its values along, as deletes. One whose server is
-    away, or that has crashed, keeps its last state, is not live, and holds up no other.
+    The key of a value is the name of its member and its key there: `"east/default/web-1"`, or `"east//node-1"` without
+    a namespace. The values of a member that is removed or exited are deleted. A member whose server is away, or that
+    has crashed, keeps its last state, is not live, and does not delay the others.
 
-    It is synced when each member has synced or is away: its requests fail, and it was added `away_after` seconds ago.
-    The values of such a member come as adds when it is back. `health` is that of the worst member.
+    It is synced when each member has synced, has crashed, or is away, because its requests fail and it was added
+    `away_after` seconds ago. The values of such a member are added when it is back. `health` is the worst member's.
     """
 
     def __init__(self, engine: UnionEngine, *, indexers: ValueIndexers | None = None) -> None:
@@ -238,36 +239,36 @@ class UnionCollection(DerivedCollection[ObjectT]):
         return self._members.members
 
     def member_health(self) -> dict[str, InformerHealth]:
-        """Return the health of each member, by name; one that is away is not `live`."""
+        """Return the health of each member, by name. A member that is away is not `live`."""
         return self._members.member_health()
 
     def add(self, name: str, collection: Collection[V]) -> None:
-        """Add a member; its values come as adds when it is complete.
+        """Add a member. Its values are added when it is complete.
 
         Raises:
-            ConfigError: The name is taken, empty or has a slash; or the collection is made of this union.
+            ConfigError: The name is taken, is empty or has a slash, or the collection is derived from this union.
             RuntimeError: The union has not been entered.
         """
         self._core.life.require_running("add")
         self._members.add(name, collection)
 
     def replace(self, name: str, collection: Collection[V]) -> None:
-        """Have another collection take the place of a member, such as one that reads with new credentials.
+        """Replace a member with another collection, such as one that reads with new credentials.
 
-        The values stay until the new one is complete; then their differences are told.
+        The values stay until the new collection is complete. Then only the differences are delivered.
 
         Raises:
-            KeyError: There is no member of this name.
-            ConfigError: The collection is made of this union.
+            KeyError: There is no member with this name.
+            ConfigError: The collection is derived from this union.
         """
         self._core.life.require_running("replace")
         self._members.replace(name, collection)
 
     def remove(self, name: str) -> None:
-        """Remove a member; its values are told as deletes.
+        """Remove a member. Its values are delivered as deletes.
 
         Raises:
-            KeyError: There is no member of this name.
+            KeyError: There is no member with this name.
         """
         self._core.life.require_running("remove")
         self._members.remove(name)

@@ -1,4 +1,4 @@
-"""The tap: the input of a derived collection from one collection that it reads."""
+"""The tap: the input of a derived collection from one of its sources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ComputedCore(CollectionCore):
     """The core of a derived collection, as the engines of others see it.
 
     Attributes:
-        height: One more than that of the highest collection that it reads; that of an informer is 0.
+        height: One more than the height of the highest collection that it reads. An informer has height 0.
     """
 
     height: int
@@ -34,36 +34,36 @@ class ComputedCore(CollectionCore):
     @property
     @abstractmethod
     def is_held(self) -> bool:
-        """True while a cache that it reads, directly or not, is ahead of what its receivers have got."""
+        """True while a cache that it reads, directly or indirectly, is ahead of its receivers."""
 
     @abstractmethod
     def way_to(self, core: ComputedCore) -> list[str] | None:
-        """Return the names from this collection to another that it reads, directly or not; None if it does not."""
+        """Return the names on the path to a collection that it reads, directly or indirectly, or None if not read."""
 
     @abstractmethod
     def read_by(self, core: ComputedCore) -> None:
-        """Note that another collection reads this one, so that its height follows."""
+        """Record that another collection reads this one, so that its height follows."""
 
     @abstractmethod
     def left_by(self, core: ComputedCore) -> None:
-        """Note that another collection reads this one no more."""
+        """Record that another collection no longer reads this one."""
 
     @abstractmethod
     def rise(self, height: int) -> None:
-        """Have at least this height, and those that read this one a greater one."""
+        """Raise the height to at least `height`, and the heights of the collections that read this one above it."""
 
 
 class Source:
     """The port of derived collections: a collection, as the engine of another reads it.
 
     Args:
-        collection: The collection, with the reads that functions get, such as those with a model.
-        core: Its core; of a collection of the program's own that of its mirror.
+        collection: The collection, whose reads functions use, such as reads with a model.
+        core: Its core, or the core of its mirror for one of the program's own collections.
 
     Attributes:
-        computed: The core, if it is that of a derived collection.
-        indexer: The reads that functions get.
-        view: Makes what a function gets of an entry in the cache.
+        computed: The core of a derived collection, and otherwise None.
+        indexer: The reads that functions use.
+        view: Converts a cached entry to the object that a function gets.
     """
 
     __slots__ = ("_collection", "computed", "core", "indexer", "view")
@@ -83,7 +83,7 @@ class Source:
         return self.core.name
 
     def reads_as(self, other: Source) -> bool:
-        """True if another source is of the same collection, with the same reads."""
+        """Return True if another source has the same collection and the same reads."""
         return self.core is other.core and self.view == other.view
 
     @property
@@ -93,14 +93,14 @@ class Source:
 
 
 class Tap:
-    """Receives the changes of one collection, and keeps them until its engine works.
+    """Receives the changes of one collection, and keeps them until the engine works.
 
     Args:
         source: The collection.
-        number: Names it in the reads of the engine.
-        wake: Has the engine work soon.
-        ended: Called with the error when the collection has been left, or has crashed.
-        with_state: Begin with all that is in the cache. Else only later changes come.
+        number: Identifies it in the reads of the engine.
+        wake: Schedules the work of the engine.
+        ended: Called with the error when the collection was exited or has crashed.
+        with_state: True to begin with all cached objects. False to receive only later changes.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class Tap:
         self._calls: deque[Notification] = deque()
 
     def attach(self) -> None:
-        """Begin to receive."""
+        """Start receiving."""
         self.source.publisher.attach(self)
         self.source.publisher.on_settled.append(self._wake)
 
     def detach(self) -> None:
-        """Receive nothing more."""
+        """Stop receiving."""
         self.source.publisher.detach(self)
         if self._wake in self.source.publisher.on_settled:
             self.source.publisher.on_settled.remove(self._wake)
@@ -146,33 +146,33 @@ class Tap:
         self._wake()
 
     def replay(self, objects: ChunkedList[Entry], /) -> None:
-        """Keep the state that the collection begins with."""
+        """Keep the initial state of the collection."""
         if self._with_state and len(objects):
             self._replays.append(iter(objects))
             self._wake()
 
     def upstream_synced(self) -> None:
-        """Note that the state is complete."""
+        """Record that the state is complete."""
         self.is_synced = True
         self._wake()
 
     def fail(self, error: BaseException, /) -> None:
-        """Pass on that the collection has ended."""
+        """Report that the collection has ended."""
         self._ended(error)
 
     # --- the side of the engine -------------------------------------------------------------------
 
     @property
     def is_held(self) -> bool:
-        """True while a cache behind the collection is ahead of what its receivers have got."""
+        """True while a cache behind the collection is ahead of its receivers."""
         computed = self.source.computed
         return self.source.publisher.is_settling or (computed is not None and computed.is_held)
 
     @property
     def is_ready(self) -> bool:
-        """True if the collection is complete, and as new as everything that it was made of.
+        """True if the collection is complete, and up to date with its own sources.
 
-        Looked up once in a turn of the engine, in which nothing else runs.
+        Evaluated once in a turn of the engine, in which nothing else runs.
         """
         if self._is_ready is None:
             is_new = not self.is_held and not self.source.core.has_work
@@ -185,11 +185,11 @@ class Tap:
         return self._building is not None and not self._building.done()
 
     def begin_turn(self) -> None:
-        """Look up `is_ready` anew."""
+        """Evaluate `is_ready` again."""
         self._is_ready = None
 
     def index_owners(self) -> None:
-        """Have the collection indexed by the uids of owners: at once if it is small, else it is not ready meanwhile."""
+        """Index the collection by the uids of owners. A large collection is not ready until this is done."""
         cache = self.source.publisher.cache
         if OWNER_INDEX in cache.index_names or self._building is not None:
             return
@@ -207,11 +207,11 @@ class Tap:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing waits here."""
+        """True if nothing is waiting here."""
         return not self._calls and not self._replays
 
     def take(self, count: int) -> Iterable[EntryChange]:
-        """Take up to `count` changes: the state that there was first, then what came after it."""
+        """Take up to `count` changes: first the initial state, then the later changes."""
         while self._replays:
             taken = [(entry.key, None, entry) for entry in islice(self._replays[0], count)]
             if taken:

@@ -1,4 +1,4 @@
-"""The union of collections: of one kind, or of several clusters under the names of these."""
+"""The union of collections of one kind, or of several clusters by their names."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
 log = get_logger("kinformer.derived")
 
 AWAY_AFTER = 10.0  # seconds
-_LOOK = 32  # values between two looks at the clock
-_NEXT_LOOK = 1.0  # seconds between two looks at members that have neither synced nor failed
+_LOOK = 32  # values between two checks of the clock
+_NEXT_LOOK = 1.0  # seconds between two checks of members that have neither synced nor failed
 
 
 def check_member(name: str) -> str:
-    """Return the name of a member of a union.
+    """Check and return the name of a member of a union.
 
     Raises:
-        ConfigError: It is empty or has a slash, so that the keys of its objects would be ambiguous.
+        ConfigError: The name is empty or has a slash, so that the keys of its objects would be ambiguous.
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise ConfigError(f"union: invalid name {name!r} of a member: expected a non-empty string without '/'")
@@ -39,18 +39,18 @@ def check_member(name: str) -> str:
 
 
 def _in_three(key: str) -> str:
-    """Return a key with a namespace, an empty one if it has none: so the parts of a union's key can be told apart."""
+    """Return a key with a namespace, or with an empty one if it has none, so that a union's keys are unambiguous."""
     return key if "/" in key else f"/{key}"
 
 
 class _Member:
-    """A member of a union by name.
+    """A named member of a union.
 
     Attributes:
         tap: The input from its collection.
-        since: When it was added, on the loop's clock.
-        follows_another: True while the values are those of the collection that this one took the place of.
-        has_crashed: True once its collection has ended by an error; its values stay.
+        since: The time when it was added, on the loop's clock.
+        follows_another: True while the values still come from the collection that this one replaces.
+        has_crashed: True once its collection has ended with an error. Its values stay.
     """
 
     __slots__ = ("follows_another", "has_crashed", "prefix", "since", "tap")
@@ -71,13 +71,13 @@ class UnionEngine(Engine):
     """Puts the objects of several collections into one.
 
     Args:
-        name: Of the collection.
-        members: The collections, by the name that their keys begin with; or in the order in which they count: of two
-            objects with one key that of the earlier collection is the value.
-        away_after: Seconds after which a member by name whose requests fail no longer holds up the first sync.
+        name: The name of the collection.
+        members: The collections, by the name that their keys begin with. Or in the order of precedence: of two objects
+            with one key, the earlier collection's object is the value.
+        away_after: Seconds after which a named member whose requests fail no longer delays the first sync.
 
     Attributes:
-        expects: Returns why members are still to be added before this is complete; None if that is not so.
+        expects: Returns the reason why the union waits for more members to be added. None if it does not wait.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class UnionEngine(Engine):
         super()._stop(error)
 
     def add(self, name: str, member: Collection) -> None:
-        """Add a member while it runs; its objects come as adds when it is complete.
+        """Add a member while the union is running. Its objects are added when it is complete.
 
         Raises:
-            ConfigError: The name is taken, or the member is made of this union.
+            ConfigError: The name is taken or invalid, or the member is derived from this union.
             RuntimeError: The union has not been entered.
         """
         if not self.life.has_begun:
@@ -122,10 +122,10 @@ class UnionEngine(Engine):
         self._file(name, self._tap(self.source_of(member), with_state=True))
 
     def replace(self, name: str, member: Collection) -> None:
-        """Have another collection take the place of a member; the values change when that is complete.
+        """Replace a member with another collection. The values change when the new one is complete.
 
         Raises:
-            KeyError: There is no member of this name.
+            KeyError: There is no member with this name.
         """
         before = self._members[name]
         tap = self._tap(self.source_of(member), with_state=True)
@@ -136,10 +136,10 @@ class UnionEngine(Engine):
         self.wake()
 
     def remove(self, name: str) -> None:
-        """Remove a member and its objects, which are told as deletes.
+        """Remove a member. Its objects are delivered as deletes.
 
         Raises:
-            KeyError: There is no member of this name.
+            KeyError: There is no member with this name.
         """
         member = self._let_go(name)
         self._sweeps.append(self._sweep(member.prefix))
@@ -169,7 +169,7 @@ class UnionEngine(Engine):
         if not self.has_members:
             super()._input_ended(source, error)
             return
-        # A cluster that has left takes its objects along. One that has crashed keeps them. Neither holds up another.
+        # The objects of a cluster that was exited are removed. A crashed cluster keeps them. Neither delays another.
         for name, member in list(self._members.items()):
             if member.tap.source is not source:
                 continue
@@ -199,7 +199,7 @@ class UnionEngine(Engine):
         return [member for member in self._members.values() if not member.tap.is_synced]
 
     def _holds_up(self, member: _Member) -> bool:
-        """True if the first sync waits for a member: it has not synced, and has not been found to be away."""
+        """Return True if the first sync waits for an unsynced member, because it has not crashed and is not away."""
         if member.has_crashed:
             return False
         age = asyncio.get_running_loop().time() - member.since
@@ -209,7 +209,7 @@ class UnionEngine(Engine):
         self._next_look = asyncio.get_running_loop().call_later(delay, self._look)
 
     def _look(self) -> None:
-        # No event tells of a failed request, so until the first sync the members are looked at.
+        # A failed request causes no event, so the members are checked regularly until the first sync.
         self._next_look = None
         if not self.values.is_live:
             self.wake()
@@ -233,12 +233,12 @@ class UnionEngine(Engine):
     def _health_of_inputs(self) -> list[InformerHealth]:
         if not self.has_members:
             return super()._health_of_inputs()
-        # A member that has crashed counts as away: the union goes on.
+        # A member that has crashed counts as away, because the union continues.
         parts = list(self.member_health().values())
         return [replace(part, state="backing_off") if part.state == "stopped" else part for part in parts]
 
     def member_health(self) -> dict[str, InformerHealth]:
-        """The health of each member, by name."""
+        """Return the health of each member, by name."""
         return {name: member.health() for name, member in self._members.items()}
 
     # --- work -------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class UnionEngine(Engine):
     def _absorb(self, tap: Tap, change: EntryChange) -> None:
         if self.has_members:
             member = self._members[self._name_of[tap]]
-            if not member.follows_another:  # else all of its keys are marked once it is complete
+            if not member.follows_another:  # otherwise all of its keys are marked once it is complete
                 self._dirty.add(member.prefix + _in_three(change[0]))
         else:
             self._dirty.add(change[0])
@@ -265,7 +265,7 @@ class UnionEngine(Engine):
             yield
 
     def _take_over(self, member: _Member) -> Iterator[None]:
-        """Mark the keys of a member that takes the place of another, and those of the other, in steps."""
+        """Mark the keys of a member that replaces another one, and the keys of the other one, in steps."""
         for table in member.tap.source.publisher.cache.tables():
             for key in table:
                 self._dirty.add(member.prefix + _in_three(key))

@@ -1,4 +1,4 @@
-"""The values of a derived collection: its cache, what handlers are told of it, and its first complete state."""
+"""The values of a derived collection: its cache, the calls that its handlers get, and its first complete state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kinformer.processor.resync_schedule import ResyncSchedule
 
 __all__ = ["KeyQueue", "ValueIndexers", "Values", "over_values"]
 
-_LOOK = 64  # entries between two looks at the clock
+_LOOK = 64  # entries between two checks of the clock
 
 ValueIndexers = dict[str, IndexFunc[Any] | str]
 
 
 class KeyQueue:
-    """Keys that wait to be computed, each once, in the order in which they were added."""
+    """A queue of keys to compute, each once, in the order in which they were added."""
 
     __slots__ = ("_keys", "_order")
 
@@ -35,7 +35,7 @@ class KeyQueue:
         self._order: deque[str] = deque()  # taking the first key of a dict gets slow
 
     def add(self, key: str) -> None:
-        """Add a key, if it does not wait already."""
+        """Add a key, unless it is already waiting."""
         if key not in self._keys:
             self._keys[key] = None
             self._order.append(key)
@@ -47,12 +47,12 @@ class KeyQueue:
         return key
 
     def drain(self, compute: Callable[[str], None], budget: YieldBudget, look: int) -> bool:
-        """Call `compute` with each key, until none waits or the budget is exhausted; return True if none waits.
+        """Call `compute` with each key, until none is left or the budget is exhausted. Return True if none is left.
 
         Args:
-            compute: May add keys.
+            compute: The function to call, which may add keys.
             budget: The time that this may take.
-            look: The number of keys between two looks at the clock.
+            look: The number of keys between two checks of the clock.
         """
         while self._keys:
             for _ in range(min(look, len(self._keys))):
@@ -66,7 +66,7 @@ class KeyQueue:
 
 
 class OfValue:
-    """An index function over entries that calls one over values; equal if that is."""
+    """An index function over entries that calls one over values. Equal if the functions over values are equal."""
 
     __slots__ = ("func",)
 
@@ -89,8 +89,8 @@ class OfValue:
 class Values(Publisher):
     """The cache of a derived collection, and the calls that its changes cause.
 
-    The first values are collected beside the cache, and come into it in one step: until then readers see nothing, and
-    from then on all of it.
+    The first values are collected beside the cache, and appear in it in one step. Until then readers see nothing, and
+    from then on everything.
 
     Attributes:
         is_live: True once the first values are in the cache.
@@ -110,21 +110,21 @@ class Values(Publisher):
         self._resynced: Sequence[Receiver] = ()
 
     def add_indexers(self, indexers: ValueIndexers) -> None:
-        """Add indexes over the values; see `Indexer.add_indexers`."""
+        """Add indexes over the values. See `Indexer.add_indexers`."""
         self.indexer.add_indexers(over_values(indexers))
 
     # --- the writer's side ------------------------------------------------------------------------
 
     def get(self, key: str) -> Any:
-        """The entry of a key, be it in the cache or still beside it; None if there is none."""
+        """Return the entry of a key, in the cache or still beside it, or None."""
         return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 255].get(key)
 
     def tables(self) -> Iterable[dict[str, Entry]]:
-        """All entries by key, be they in the cache or still beside it, in tables that are read when reached."""
+        """Return all entries by key, in the cache or still beside it, in tables that are read when reached."""
         return self.indexer.tables() if self.is_live else map(dict.copy, self._first)
 
     def set(self, key: str, value: Any) -> None:
-        """Give a key its value; nothing happens if it has an equal one."""
+        """Set the value of a key. Does nothing if it has an equal one."""
         old = self.get(key)
         if old is not None and _is_same(value_of(old), value):
             return
@@ -136,13 +136,13 @@ class Values(Publisher):
         if old is None:
             self._calls.append((ADD, key, None, entry, False))
         elif type(old) is KubeObject and type(entry) is KubeObject and old.uid != entry.uid:
-            self._calls.append((DELETE, key, old, old, True))  # another object has its name, as of an informer
+            self._calls.append((DELETE, key, old, old, True))  # as in an informer: another object has its name
             self._calls.append((ADD, key, None, entry, False))
         else:
             self._calls.append((UPDATE, key, old, entry, False))
 
     def remove(self, key: str) -> None:
-        """Take the value of a key away, if it has one."""
+        """Remove the value of a key, if it has one."""
         if not self.is_live:
             self._first[hash(key) & 255].pop(key, None)
             return
@@ -151,7 +151,7 @@ class Values(Publisher):
             self._calls.append((DELETE, key, old, old, False))
 
     def hand_out(self) -> None:
-        """Tell the receivers of the changes since the last call, all of which are in the cache."""
+        """Deliver the changes since the last call to the receivers. They are all in the cache."""
         if self._calls:
             calls, self._calls = self._calls, []
             self.events.update(call[0] for call in calls)
@@ -160,11 +160,11 @@ class Values(Publisher):
 
     @property
     def is_publishing(self) -> bool:
-        """True while the first values are on their way into the cache, and may not change."""
+        """True while the first values are being moved into the cache, and may not change."""
         return self._publishing is not None and not self.is_live
 
     def publish(self, budget: YieldBudget) -> bool:
-        """Bring the first values into the cache, in slices and at last one step; return True once they are in it."""
+        """Move the first values into the cache, in slices and a final single step. Return True once they are in it."""
         if self._publishing is None:
             self._publishing = self._steps()
         return all(not budget.exhausted() for _ in self._publishing)
@@ -178,7 +178,7 @@ class Values(Publisher):
                 entries.append(entry)
                 if len(entries) % _LOOK == 0:
                     yield
-        rebuild.commit()  # nothing was in the cache before, so nothing has to be freed in steps
+        rebuild.commit()  # the cache was empty before, so nothing must be freed in steps
         self._first = []
         self.is_live = True
         self._start(tuple(self._receivers), entries)
@@ -192,9 +192,9 @@ class Values(Publisher):
         self.wake()
 
     def replay(self, budget: YieldBudget) -> bool:
-        """Hand out the cache to the handlers that are due for a resync; return True when that is done.
+        """Deliver the cached objects to the handlers that are due for a resync. Return True when this is done.
 
-        Each object is read when its turn comes, so no handler is told of an older state after a newer one.
+        Each object is read when its turn comes, so no handler gets an older state after a newer one.
         """
         calls: list[Notification] = []
         is_done = True
@@ -215,7 +215,7 @@ class Values(Publisher):
 
 
 def over_values(indexers: ValueIndexers) -> ValueIndexers:
-    """Return indexers over entries for indexers over values. A path stays a path: it reads both."""
+    """Convert indexers over values to indexers over entries. A path is kept, because it reads both."""
     return {name: func if isinstance(func, str) else OfValue(func) for name, func in indexers.items()}
 
 

@@ -1,9 +1,9 @@
 """Sharding (experimental): replicas share the objects of a resource, and no key has two owners.
 
 A *slot* is one of the 256 fixed parts of the resource. A *share* is the slots that one replica holds, and the objects
-in them. The *ledger* of a replica has the uid behind every key of the resource, also of keys outside its share.
+in them. The *ledger* of a replica has the uid of every key of the resource, including keys outside its share.
 
-No other package imports this one; the manager knows its controller as a `ManagedController`.
+No other package imports this one. The manager runs its controller as a `ManagedController`.
 
 May import: `controller`, `leaderelection`, `informer` and below.
 Reading order: sharded_controller, options, slots, membership, gate, ledger.

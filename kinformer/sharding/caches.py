@@ -1,4 +1,4 @@
-"""The caches that reconciles of a share read: informers, each on a source that is cut down to the share."""
+"""The caches that reconciles of a share read: informers, each on a source that is limited to the share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Cache(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """True if the cache holds everything in the slots of now, or will never hold anything."""
+        """True if the cache holds everything in the current slots, or its resource is optional and absent."""
         if self.informer.optional and self.informer.health().state == "absent":
             return True
         applied: bool = core_of(self.informer).parts.lists_applied
@@ -29,8 +29,8 @@ class ShardCaches:
     """The cache of a share, and the caches of the objects that it owns.
 
     Args:
-        source: Of the sharded resource.
-        informer: On that source.
+        source: The source of the sharded resource.
+        informer: The informer on that source.
     """
 
     def __init__(self, source: ShardSource, informer: SharedInformer) -> None:
@@ -42,26 +42,26 @@ class ShardCaches:
 
     @property
     def sources(self) -> tuple[ShardSource, ...]:
-        """The sources, that of the sharded resource first."""
+        """The sources, beginning with the sharded resource."""
         return tuple(cache.source for cache in self._caches)
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
-        """The informers, that of the sharded resource first."""
+        """The informers, beginning with the sharded resource."""
         return tuple(cache.informer for cache in self._caches)
 
     @property
     def settled(self) -> bool:
-        """True if all caches hold everything in the slots of now, and no list of other slots is on its way into one."""
+        """True if all caches hold everything in the current slots, and none is still receiving a list of others."""
         return all(cache.settled for cache in self._caches)
 
     def set_slots(self, slots: Iterable[int]) -> None:
-        """Cut the caches down to these slots."""
+        """Limit the caches to these slots."""
         slots = frozenset(slots)
         for cache in self._caches:
             cache.source.set_slots(slots)
 
     def cached_uid(self, key: str) -> str | None:
-        """Return the uid of the object of the sharded resource under a key; None if there is none."""
+        """Return the uid of the cached object of the sharded resource with this key, or None."""
         obj = self._caches[0].informer.indexer.get_by_key(key)
         return None if obj is None else obj.uid

@@ -1,4 +1,4 @@
-"""Feeds a ledger from a reflector: single events at once, long lists in slices that do not stall the loop."""
+"""The feed of a ledger: applies events immediately, and long lists in slices that do not stall the event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _FullList(NamedTuple):
 
 
 class _Confirmation(NamedTuple):
-    """The versions that the other replicas have seen; see `ShardLedger.confirm`."""
+    """The arguments of a call of `ShardLedger.confirm`."""
 
     seen: int | None
     asked: float
@@ -38,13 +38,13 @@ class _Confirmation(NamedTuple):
 
 
 class ShardFeed:
-    """The store between a Reflector and a `ShardLedger`; `run` reads in lists and confirmations.
+    """The store between a Reflector and a `ShardLedger`. `run` applies lists and confirmations.
 
-    Events that come while a list is read in wait behind it, so the ledger sees everything in the order of the server.
-    Until a list has been read in completely the ledger shows the state before it.
+    Events that arrive while a list is applied wait behind it, so the ledger sees everything in the server's order.
+    Until a list has been applied completely, the ledger shows the previous state.
 
     Args:
-        ledger: Fed by nothing else.
+        ledger: The ledger, which nothing else may feed.
         clock: Times the slices.
     """
 
@@ -59,7 +59,7 @@ class ShardFeed:
     # --- the methods of a reflector's store -------------------------------------------------------------------
 
     def add(self, obj: LedgerObject) -> None:
-        """Record an object that was created, or has changed."""
+        """Record an object that was created or changed."""
         if self._is_busy:
             self._waiting.append(partial(self._ledger.add, obj))
         else:
@@ -68,14 +68,14 @@ class ShardFeed:
     update = add
 
     def delete(self, obj: LedgerObject | DeletedFinalStateUnknown) -> None:
-        """Record the end of an object."""
+        """Record the deletion of an object."""
         if self._is_busy:
             self._waiting.append(partial(self._ledger.delete, obj))
         else:
             self._ledger.delete(obj)
 
     def bookmark(self, resource_version: str) -> None:
-        """Record that nothing has happened up to this version."""
+        """Record that there are no more events up to this version."""
         if self._is_busy:
             self._waiting.append(partial(self._ledger.bookmark, resource_version))
         else:
@@ -85,20 +85,20 @@ class ShardFeed:
         """Do nothing: a ledger has no handlers."""
 
     def replace(self, items: Items, resource_version: str) -> None:
-        """Replace all objects; `run` reads them in soon."""
+        """Replace all objects. `run` applies the list soon."""
         self._waiting.append(_FullList(items, resource_version))
         self._is_busy = True
         self._wake.set()
 
     def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
-        """Have the ledger confirm soon, after everything that waits; only the newest confirmation counts."""
+        """Schedule a confirmation after everything that is waiting. Only the newest confirmation counts."""
         self._confirmation = _Confirmation(seen, asked, forget_after)
         self._wake.set()
 
     # --- slices -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Read in lists, the events behind them, and confirmations, until cancelled.
+        """Apply lists, the events behind them, and confirmations, until cancelled.
 
         Raises:
             ValueError: A resourceVersion is not a number.
@@ -136,12 +136,12 @@ class ShardFeed:
 
 
 class LedgerFollower:
-    """Follows a whole resource, metadata only, into one ledger after another.
+    """Follows the metadata of a whole resource, and fills one ledger after another.
 
     Args:
-        resource: The sharded one.
-        source: Makes its source.
-        tasks: Owns the reflector's task and the feed's; is told if one of them crashes.
+        resource: The sharded resource.
+        source: Creates its source.
+        tasks: Owns the tasks of the reflector and the feed, and reports their crashes.
     """
 
     def __init__(self, resource: GroupVersionResource, source: SourceFactory, tasks: Tasks) -> None:
@@ -152,7 +152,7 @@ class LedgerFollower:
         self._feed: ShardFeed | None = None
 
     def follow_into(self, ledger: ShardLedger) -> None:
-        """Fill a new ledger by a list that is asked for from now on, and stop filling the one before."""
+        """Fill a new ledger, beginning with a list requested from now on, and stop filling the previous one."""
         for task in self._following:
             task.cancel()
         source, feed = NewestListSource(self._source(self._resource, True)), ShardFeed(ledger)
@@ -164,6 +164,6 @@ class LedgerFollower:
         ]
 
     def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
-        """Have the ledger confirm soon; see `ShardLedger.confirm`."""
+        """Schedule a confirmation. See `ShardLedger.confirm`."""
         if self._feed is not None:
             self._feed.confirm(seen, asked, forget_after)

@@ -1,4 +1,4 @@
-"""The gate: decides which reconciles of a sharded controller may start here, and stops them all when it has to."""
+"""The gate: decides which reconciles of a sharded controller may start in this replica, and stops them in time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Admission", "ShardGate", "Verdict"]
 
 T = TypeVar("T")
 
-_CLOCK_TOLERANCE = 1.25  # tombstones are kept this much longer, because the others' clocks may run slower than ours
+_CLOCK_TOLERANCE = 1.25  # tombstones are kept longer by this factor, because other replicas' clocks may run slower
 
 
 class Verdict(enum.Enum):
-    """The answer of the gate for a key."""
+    """The gate's answer for a key."""
 
     START = "it is ours"
     LATER = "it may be ours, but another replica may still work on it, or cache and ledger do not agree yet"
@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
 
 
 class Admission(NamedTuple):
-    """A verdict; for START with the slot, and the seconds that the reconcile may take (None: no limit)."""
+    """A verdict. START includes the slot, and the seconds that the reconcile may take, or None for no limit."""
 
     verdict: Verdict
     slot: int = -1
@@ -48,19 +48,19 @@ class _ActiveReconcile:
     stopped: bool = False
 
     def stop(self) -> None:
-        """Cancel it, because its slot goes, or has gone, to another replica."""
+        """Cancel the reconcile, because its key is, or may soon be, another replica's."""
         self.stopped = True
         self.task.cancel()
 
 
 class _Slots:
-    """The slots of one replica, by what its reconciles may do with them.
+    """The slots of one replica, by state.
 
     Attributes:
-        taken: The slots that are ours.
-        open: Of these, the slots whose keys are reconciled.
-        fresh: Of these, the slots whose objects the caches may not have completely yet.
-        releasing: Closed slots whose reconciles under way still read the caches.
+        taken: The slots that this replica holds.
+        open: The taken slots whose keys are reconciled.
+        fresh: The open slots whose objects the caches may not hold completely yet.
+        releasing: Closed slots whose running reconciles still read the caches.
         releases: The number of releases of each slot.
     """
 
@@ -84,7 +84,7 @@ class _Slots:
         self.taken -= slots
         self.open -= slots
         self.fresh -= slots
-        # The sources keep the objects until the reconciles that read them have ended: they would look deleted.
+        # The caches keep the objects until the reconciles that read them have ended. They would look deleted otherwise.
         self.releasing |= slots
 
     def release(self, slots: frozenset[int]) -> None:
@@ -94,22 +94,22 @@ class _Slots:
 
 
 class ShardGate:
-    """The work of one replica on its slots; a `ShardWork`.
+    """The work of one replica on its slots, as a `ShardWork`.
 
-    Slots are opened when they are ours and the ledger is complete, and closed before they are given away. A key is
-    admitted if the ledger and the cache that the reconcile will read agree on its uid, its slot is open, and no other
-    replica can be working on it. A key whose object is gone belongs for `gone_for` seconds to the replica that had its
-    slot: for so long a reconcile may clean up.
+    Slots are opened once they are taken and the ledger is complete and confirmed, and closed before they are given
+    away. A key is admitted if the ledger and the cache that the reconcile will read agree on its uid, its slot is open,
+    and no other replica can be working on it. After its object was deleted, a key belongs to the holder of its slot for
+    `gone_for` seconds, so that a reconcile can clean up.
 
     Args:
-        caches: Those that reconciles read; they are cut down to the slots.
-        follower: Fills the ledger, and passes confirmations on to it.
-        has_slot: Returns True if a slot is ours by the clock.
-        request_heartbeat: Called when there is something to tell the others soon.
-        trigger: Has a key reconciled again.
+        caches: The caches that reconciles read, which the gate limits to the slots.
+        follower: Fills the ledger, and passes confirmations to it.
+        has_slot: Returns True if this replica holds a slot, by the clock.
+        request_heartbeat: Called when the other replicas should soon get this replica's state.
+        trigger: Reconciles a key again.
         grace: Seconds that reconciles have to end before they are cancelled.
-        gone_for: Seconds.
-        clock: Its `boot` counts.
+        gone_for: Seconds for which a reconcile may clean up after a deleted object.
+        clock: Its `boot` is used.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class ShardGate:
         self._boot = clock.boot
         self._slots = _Slots()
         self._active: dict[str, _ActiveReconcile] = {}
-        self._skipped: set[str] = set()  # keys in the cache that were not ours when they were admitted
-        self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache then; maybe deleted
-        self._changed_under_way: dict[str, int] = {}  # keys with another uid, or none, since their reconcile: version
+        self._skipped: set[str] = set()  # cached keys whose slots were not ours at `admit`
+        self._missing: set[str] = set()  # our keys in the ledger that were not cached at `admit`, maybe deleted
+        self._changed_under_way: dict[str, int] = {}  # keys changed or deleted during their reconcile: version
         self.ledger = ShardLedger(self._boot, self._key_changed)
         self._is_member = False
 
@@ -155,12 +155,12 @@ class ShardGate:
             return Admission(Verdict.LATER)
         uid, cached = ledger.uid(key), self._caches.cached_uid(key)
         if cached is not None and cached != uid:
-            return Admission(Verdict.LATER)  # cache or ledger has not seen everything
+            return Admission(Verdict.LATER)  # the cache or the ledger has not seen everything
         if uid is None:
             return self._admit_gone(key)
         slot = slot_of(uid)
         if cached is None:
-            # If the object comes, the cache triggers it; its end may have reached the cache before the ledger.
+            # The cache triggers the key when the object arrives. A deletion may have reached it before the ledger.
             if slot in self.open:
                 self._missing.add(key)
             return Admission(Verdict.SKIP)
@@ -183,23 +183,23 @@ class ShardGate:
         return Admission(Verdict.FRESH if self._is_fresh(slot) else Verdict.START, slot, left)
 
     def _is_fresh(self, slot: int) -> bool:
-        # A reconcile that reads an owned resource too early does not find what exists, and creates it again. And if a
-        # slot was away for a moment, the list of that moment removes its objects once more before the next list.
+        # A reconcile that reads an owned resource too early misses existing objects, and creates them again. If a slot
+        # was away for a moment, the list from that moment removes its objects once more before the next list.
         if self._slots.fresh and self._caches.settled:
             self._slots.fresh = frozenset()
         return slot in self._slots.fresh
 
     async def reconcile(self, key: str, admission: Admission, call: Coroutine[object, object, T]) -> T:
-        """Run a reconcile that was admitted just before, without an `await` in between.
+        """Run a reconcile that was just admitted, without an `await` in between.
 
         Raises:
-            ShardLostError: It was stopped because its slot was, or was about to be, another replica's.
+            ShardLostError: It was stopped, because its key is, or may soon be, another replica's.
         """
         slot = admission.slot
         releases = self._slots.releases[slot]
 
         def check() -> None:
-            # Having the slot again gives no right to tasks that an earlier reconcile left behind.
+            # Taking the slot again gives no right to tasks that an earlier reconcile left behind.
             if self._slots.releases[slot] != releases or not self._has_slot(slot):
                 raise ShardLostError(f"slot {slot} of key {key} is no longer this replica's")
 
@@ -223,17 +223,17 @@ class ShardGate:
             self._request_heartbeat()
 
     def _key_changed(self, key: str, version: int, *, gone: bool) -> None:
-        """React to a key that has another uid in the ledger, or none."""
+        """Handle a key whose uid changes in the ledger, or is removed from it."""
         active = self._active.get(key)
         if active is not None:
-            # Until its reconcile has ended, the others must not rely on our having seen this version.
+            # Until the reconcile has ended, this version must not be reported as seen.
             self._changed_under_way[key] = min(version, self._changed_under_way.get(key, version))
             if not gone:
                 asyncio.get_running_loop().call_later(self._grace, self._stop_if_active, key, active)
         if gone and key in self._missing:
             self._missing.remove(key)
             self._trigger(key)
-        if not gone:  # others may wait for us to have seen the new object; none waits for an end
+        if not gone:  # other replicas may wait until we have seen a new object, but not a deletion
             self._request_heartbeat()
 
     def _stop_if_active(self, key: str, active: _ActiveReconcile) -> None:
@@ -243,19 +243,19 @@ class ShardGate:
     # --- the methods of a ShardWork -----------------------------------------------------------------------------
 
     def begin_membership(self) -> None:
-        """Fill a new ledger: the old one may have missed events while we were not a member."""
+        """Fill a new ledger, because the old one may have missed events between two memberships."""
         self._is_member = True
         self._missing.clear()
         self.ledger = ShardLedger(self._boot, self._key_changed)
         self._follower.follow_into(self.ledger)
 
     def take_slots(self, slots: frozenset[int]) -> None:
-        """Take over these slots; they are opened as soon as the ledger is complete."""
+        """Take over these slots. They are opened as soon as the ledger is complete and confirmed."""
         self._slots.taken |= slots
         self._open_taken_slots()
 
     def update_members(self, members: ShardMembers) -> None:
-        """Take over the versions that the others have seen."""
+        """Take over the versions that the other replicas have seen."""
         self.ledger.confirm_initial(members.seen, members.asked)
         self._follower.confirm(members.seen, members.asked, self._gone_for * _CLOCK_TOLERANCE)
         self._open_taken_slots()
@@ -264,20 +264,20 @@ class ShardGate:
         if self.ledger.applied and self.ledger.initial_doubt is None and self._slots.taken - self.open:
             self._slots.open_taken()
             self._caches.set_slots(self._slots.cached)
-            # A slot that is back before the cache was cut down causes no events.
+            # A slot that is back before the cache has dropped it causes no events.
             skipped, self._skipped = self._skipped, set()
             for key in skipped:
                 self._trigger(key)
 
     def version_seen(self) -> int | None:
-        """Return the version up to which we have seen everything, and have nothing older under way."""
+        """Return the version up to which everything was seen and no older work is running, or None if unknown."""
         applied = self.ledger.applied
         if not applied or not self._is_member:
             return None
         return min([applied, *(version - 1 for version in self._changed_under_way.values())])
 
     async def release_slots(self, slots: frozenset[int]) -> None:
-        """Admit nothing new, let reconciles end within the grace, cancel the rest; return when none runs."""
+        """Close the slots, let reconciles end within the grace, cancel the rest, and return when none is running."""
         self._slots.close(slots)
         try:
             await self._stop_reconciles(slots, self._grace)
@@ -286,7 +286,7 @@ class ShardGate:
         self._caches.set_slots(self._slots.cached)
 
     def drop_all_slots(self) -> None:
-        """Cancel all reconciles at once."""
+        """Cancel all reconciles immediately."""
         self._slots.close(ALL_SLOTS)
         self._slots.release(ALL_SLOTS)
         self._caches.set_slots(frozenset())
@@ -295,7 +295,7 @@ class ShardGate:
             active.stop()
 
     async def wait_idle(self) -> None:
-        """Wait until no reconcile runs."""
+        """Wait until no reconcile is running."""
         while self._active:
             await asyncio.wait({active.task for active in self._active.values()})
 

@@ -1,9 +1,9 @@
-"""The ledger: the uid behind every key of a sharded resource, and the keys that another replica may still work on.
+"""The ledger: the uid of every key of a sharded resource, and the keys that another replica may still be working on.
 
-A key belongs to the replica that holds the slot of its object's uid. An object that is deleted and created again under
-the same name has a new uid, which may belong to another replica; and the owner of the old uid may not know of it
-yet. So such a key is in doubt until every living replica has confirmed that it has seen the new object, and has no
-reconcile of the key under way.
+A key belongs to the replica that holds the slot of its object's uid. An object that is deleted and created again with
+the same name has a new uid, which may belong to another replica, and the owner of the old uid may not know of the new
+one yet. So the key is in doubt until every living replica has confirmed that it has seen the new object and is not
+running a reconcile of the key.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class LedgerObject(Protocol):
 
 
 class OnChange(Protocol):
-    """A function that a ledger calls."""
+    """The callback of a ledger."""
 
     def __call__(self, key: str, version: int, *, gone: bool) -> None: ...
 
 
 class Doubt(Struct, frozen=True, gc=False):
-    """A key whose object came after another one, until answers to a question asked after `since` confirm `version`."""
+    """A key whose object replaced another one, in doubt until answers requested after `since` confirm `version`."""
 
     version: int
     since: float
 
 
 class Tombstone(Struct, gc=False):
-    """A key without an object: its last uid was `uid`, deleted at `version`, which we saw at `since`.
+    """A key without an object: its last uid was `uid`, deleted at `version`, which was seen at `since`.
 
-    `uid` is "" if the end fell into a gap of the watch: then other objects may have come after the one that we knew.
-    `confirmed` is when every living replica was known to have seen the end too.
+    `uid` is "" if the deletion fell into a gap of the watch, because unseen objects may have followed the known one.
+    `confirmed` is the time when every living replica was known to have seen the deletion too.
     """
 
     uid: str
@@ -63,23 +63,23 @@ class Tombstone(Struct, gc=False):
 
 
 class ShardLedger:
-    """A store for a Reflector that follows a whole resource, metadata only; 150 bytes an object.
+    """A store for a Reflector that follows the metadata of a whole resource, at 150 bytes per object.
 
-    Events come without folding, in the order of the server, so a uid is missed only in a gap of the watch; after a gap,
-    new keys are in doubt too.
+    Events arrive one by one in the server's order, so a uid is missed only in a gap of the watch. After a gap, new keys
+    are in doubt too.
 
-    A full list is read in beside the state before it, and replaces that in one step. Until then `uid` returns the old
-    state, and `is_changing` tells which keys differ in the new one; no replica may start work on these.
+    A full list is applied next to the previous state, and replaces it in one step. Until then, `uid` returns the old
+    state, and `is_changing` is true for keys that differ in the new one. No replica may start work on these keys.
 
     Args:
-        now: The clock of `since`: the boot clock.
-        on_change: Called for each key that has another uid than before, or may have had one, or (`gone`) has none any
-            more, with the version, before the ledger shows it.
+        now: Returns the time for `since`, on the boot clock.
+        on_change: Called with the version, before the ledger shows a change, for each key that has a different uid, may
+            have had one, or (`gone`) no longer has one.
 
     Attributes:
-        applied: The resourceVersion up to which everything has been seen, as a number; 0 before the first list.
-        initial_doubt: The newest object of the first list, which the others must have seen before any work may start;
-            None once they have.
+        applied: The resourceVersion up to which everything has been seen, as a number, or 0 before the first list.
+        initial_doubt: The newest object of the first list, which the other replicas must have seen before any work may
+            start, or None once they have.
         doubts, tombstones: By key.
     """
 
@@ -92,7 +92,7 @@ class ShardLedger:
         self.initial_doubt: Doubt | None = None
         self.doubts: PartitionedDict[str, Doubt] = PartitionedDict()
         self.tombstones: PartitionedDict[str, Tombstone] = PartitionedDict()
-        # For objects that were deleted before a list and left no tombstone: meanwhile every new key is in doubt.
+        # For objects that were deleted before a list and left no tombstone. While it is set, new keys are in doubt.
         self._gap: Tombstone | None = None
 
     def __len__(self) -> int:
@@ -102,17 +102,17 @@ class ShardLedger:
         return iter(self._uids)
 
     def uid(self, key: str) -> str | None:
-        """Return the uid of the object under a key, as far as it is known here."""
+        """Return the uid of the object with this key, or None if none is known."""
         return self._uids.get(key)
 
     def is_changing(self, key: str) -> bool:
-        """Return True if a list that is being read in has another uid under this key, or none."""
+        """Return True if a list that is being applied has another uid for this key, or none."""
         return key in self._changing
 
     # --- the methods of a reflector's store -----------------------------------------------------------------
 
     def add(self, obj: LedgerObject) -> None:
-        """Record an object that was created, or has changed."""
+        """Record an object that was created or changed."""
         version = _number(obj.resource_version)
         self._set_uid(obj.key, obj.uid, version)
         self.applied = max(self.applied, version)
@@ -120,7 +120,7 @@ class ShardLedger:
     update = add
 
     def delete(self, obj: LedgerObject | DeletedFinalStateUnknown) -> None:
-        """Record the end of an object; takes a reflector's tombstones too."""
+        """Record the deletion of an object. Accepts a reflector's tombstones too."""
         last: LedgerObject = obj.object if isinstance(obj, DeletedFinalStateUnknown) else obj
         version = _number(last.resource_version)
         uid = self._uids.get(last.key)
@@ -130,15 +130,15 @@ class ShardLedger:
         self.applied = max(self.applied, version)
 
     def replace(self, items: Iterable[LedgerObject], resource_version: str) -> None:
-        """Replace all objects in one go; 3 us an object."""
+        """Replace all objects in one go, in 3 us per object."""
         for _ in self.replace_in_steps(items, resource_version):
             pass
 
     def replace_in_steps(self, items: Iterable[LedgerObject], resource_version: str) -> Iterator[None]:
         """Replace all objects in steps of at most `STEP` keys.
 
-        Call nothing else of the ledger between the steps. If the iteration is given up before its end, the ledger is as
-        before, except for keys in doubt.
+        Between the steps, the ledger may only be read. If the iteration is abandoned, the uids are as before, but
+        doubts, tombstones and changing keys are not.
         """
         version, first = _number(resource_version), not self.applied
         found: PartitionedDict[str, str] = PartitionedDict()
@@ -175,7 +175,7 @@ class ShardLedger:
         """Do nothing: a ledger has no handlers."""
 
     def bookmark(self, resource_version: str) -> None:
-        """Record that nothing has happened up to this version."""
+        """Record that there are no more events up to this version."""
         self.applied = max(self.applied, _number(resource_version))
 
     def _set_uid(self, key: str, uid: str, version: int) -> None:
@@ -193,20 +193,20 @@ class ShardLedger:
 
     def _bury(self, key: str, uid: str, version: int) -> None:
         self._on_change(key, version, gone=True)
-        if key in self.doubts:  # the holder of this uid's slot may clean up, but not before the key is its own alone
+        if key in self.doubts:  # the holder of this uid's slot may clean up, but not before it alone has the key
             self.doubts[key] = Doubt(version, self._now())
         self.tombstones[key] = Tombstone(uid, version, self._now())
 
     # --- confirmations of the other replicas ------------------------------------------------------------------
 
     def confirm(self, seen: int | None, asked: float, forget_after: float = math.inf) -> None:
-        """End the doubts about everything that all other replicas have seen.
+        """Remove the doubts about everything that all other replicas have seen.
 
         Args:
-            seen: The version that all of them have seen, as they answered; None: there are no others.
-            asked: The time when they were asked. Answers to earlier questions do not count, because a replica that has
+            seen: The version that all of them have seen, according to their answers, or None if there are no others.
+            asked: The time when the answers were requested. They end only earlier doubts, because a replica that has
                 joined since may have seen less.
-            forget_after: Seconds after their confirmation after which tombstones are forgotten.
+            forget_after: Seconds from the confirmation of a tombstone to its removal.
         """
         self.confirm_initial(seen, asked)
         for _ in self.confirm_in_steps(seen, asked, forget_after):
@@ -219,7 +219,7 @@ class ShardLedger:
             self.initial_doubt = None
 
     def confirm_in_steps(self, seen: int | None, asked: float, forget_after: float = math.inf) -> Iterator[None]:
-        """Do the rest of `confirm` in steps; call nothing else of the ledger between them."""
+        """Do the rest of `confirm` in steps. Between them, the ledger may only be read."""
         now = self._now()
         number = 0
         for part in self.doubts.partitions:
@@ -241,7 +241,7 @@ class ShardLedger:
 
 
 def _confirm_tombstone(stone: Tombstone, seen: int | None, asked: float, now: float, forget_after: float) -> bool:
-    """Note a confirmation of a tombstone; return True if it may be forgotten."""
+    """Record a confirmation of a tombstone. Return True if the tombstone may be removed."""
     if stone.confirmed is None:
         if _covers(stone.version, stone.since, seen, asked):
             stone.confirmed = now

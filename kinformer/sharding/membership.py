@@ -1,4 +1,4 @@
-"""Membership: a replica's Lease is its heartbeat and shows its slots, and no slot is ever held twice."""
+"""The membership of a replica: its Lease is its heartbeat and shows its slots, and no slot is ever held twice."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ __all__ = ["ShardMembership", "ShardMembershipHealth", "ShardWork"]
 T = TypeVar("T")
 log = get_logger("kinformer.sharding")
 
-_SWEEP_AFTER = 4  # lease durations after whose end a dead replica's Lease is deleted
-_GRACE = 1.0  # seconds for work that is cancelled at the end
-_SHORTEST_PERIOD = 8  # two heartbeats are at least this part of a retry_period apart
+_SWEEP_AFTER = 4  # lease durations from the end of a replica's Lease to its deletion
+_GRACE = 1.0  # seconds for cancelled work to end when the replica leaves
+_SHORTEST_PERIOD = 8  # two heartbeats are at least one eighth of a retry_period apart
 
 
 class ShardWork(Protocol):
-    """The work on the slots of a replica. None of these methods raises."""
+    """The work on a replica's slots. None of these methods raises."""
 
     def begin_membership(self) -> None:
-        """Start anew: our Lease exists, without slots, so everything read from now on is newer than our membership."""
+        """Start anew: the Lease was written without slots, so everything read from now on is newer than that."""
 
     def take_slots(self, slots: frozenset[int]) -> None:
-        """Take over these slots; they are ours now."""
+        """Take over these slots, which this replica holds from now on."""
 
     async def release_slots(self, slots: frozenset[int]) -> None:
-        """Stop all work on these slots, and return when none runs any more. They are ours until then."""
+        """Stop all work on these slots, and return when none is running. Until then, this replica holds them."""
 
     def drop_all_slots(self) -> None:
-        """Cancel all work at once: the right to all slots has lapsed."""
+        """Cancel all work immediately, because the right to all slots has lapsed."""
 
     async def wait_idle(self) -> None:
-        """Return when no work runs any more, after `drop_all_slots`."""
+        """Wait until no work is running, after `drop_all_slots`."""
 
     def update_members(self, members: ShardMembers) -> None:
-        """Take over the state of the others, as of `members.asked`."""
+        """Take over the state of the other replicas at `members.asked`."""
 
     def version_seen(self) -> int | None:
-        """Return the resourceVersion to tell the others; see `ShardMember.seen`."""
+        """Return the resourceVersion that the other replicas read as `ShardMember.seen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardMembershipHealth:
-    """The state of a membership at one moment. Experimental, as `ShardedController` is.
+    """The state of a membership at one moment. Experimental, like `ShardedController`.
 
     Attributes:
-        live: For a readiness probe: True if the replica is a member, and its right to its slots has not lapsed.
+        live: True if the replica is a member, and its right to its slots has not lapsed. For a readiness probe.
         state: `"joining"`, `"member"`, `"lost"` or `"stopped"`.
         slots: Slots that it holds.
         pending: Slots that it should hold, but that are still with another replica, or being claimed.
-        members: Replicas that live, this one included.
-        epoch: The number of the membership; it grows with each change of the living replicas.
+        members: Living replicas, including this one.
+        epoch: The number of the membership, which grows with each change of the living replicas.
         balanced: True if all replicas know the same replicas, and every slot is held.
-        last_error: The last failure, None after a success.
+        last_error: The last failure, or None after a success.
     """
 
     live: bool
@@ -80,28 +80,28 @@ class ShardMembershipHealth:
 
 
 class ShardMembership:
-    """One replica among those that share a resource.
+    """The membership of one replica in the group that shares a resource.
 
     Every replica has a Lease, which it renews every `retry_period`, and which shows in an annotation the slots that it
-    holds; after each renewal it lists the Leases of the group. Slots go to living replicas by rendezvous hashing, so
-    all come to the same assignment. Three rules ensure that no slot is held twice:
+    holds. After each renewal, it lists the Leases of the group. Slots are assigned to living replicas by rendezvous
+    hashing, so all replicas compute the same assignment. Three rules ensure that no slot is held twice:
 
     1. A slot is claimed only when no other living Lease shows it. The claim is written into the replica's own Lease
-       first, and is good only if a list that was asked for after that write shows the slot nowhere else. Of two that
-       claim at the same time at least one sees the other, and the one that the slot is not assigned to withdraws.
+       first, and is valid only if a list requested after that write shows the slot nowhere else. If two replicas claim
+       it at the same time, at least one sees the other, and the one that the slot is not assigned to withdraws.
     2. A slot is given away by stopping the work on it, and only then writing a Lease without it.
-    3. The right to all slots ends `renew_deadline` after the sending of the last renewal, and others take them
-       `lease_duration` after they saw it, each by its own boot clock. A right that lapsed is not renewed: work stops,
-       and the replica joins again, without slots.
+    3. The right to all slots ends `renew_deadline` after the last renewal was sent, and others take them
+       `lease_duration` after they saw it, each by its own boot clock. A lapsed right is not renewed: work stops, and
+       the replica joins again, without slots.
 
     Args:
         client: Makes the requests.
-        namespace: Of the Leases.
-        group: The label of the Leases, and the beginning of their names.
-        identity: Of this replica; no two living ones may have the same.
+        namespace: The namespace of the Leases.
+        group: The label of the Leases, and the prefix of their names.
+        identity: The name of this replica, unique among the living ones.
         work: Does the work on the slots.
         options: The durations of the Leases.
-        clock: Its `boot` counts, its `wall` is written.
+        clock: Its `boot` is used for durations, and its `wall` is written into the Lease.
     """
 
     def __init__(
@@ -135,21 +135,21 @@ class ShardMembership:
 
     @property
     def slots(self) -> frozenset[int]:
-        """The slots that are ours now, by the clock."""
+        """The slots that this replica holds now, by the clock."""
         return self._claims.held if self.holds else frozenset()
 
     @property
     def holds(self) -> bool:
-        """True if our right to the slots that we hold has not lapsed; read from the clock."""
+        """True if the right to this replica's slots has not lapsed, by the clock."""
         return self._validity is not None and self._validity.holds
 
     def has(self, slot: int) -> bool:
-        """Return True if a slot is ours now, by the clock."""
+        """Return True if this replica holds a slot now, by the clock."""
         return slot in self._claims.held and self.holds
 
     @property
     def members(self) -> tuple[ShardMember, ...]:
-        """The others that live, as of the last list."""
+        """The other living replicas, according to the last list."""
         return self._members.living
 
     def health(self) -> ShardMembershipHealth:
@@ -169,13 +169,13 @@ class ShardMembership:
         )
 
     def request_heartbeat(self) -> None:
-        """Have the next heartbeat soon: there is something to tell, or to ask."""
+        """Request the next heartbeat soon, because this replica has news for the others or needs theirs."""
         self._heartbeat_requested.set()
 
     # --- running --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take part until cancelled; then stop the work, give the slots back and leave, within `renew_deadline`."""
+        """Take part until cancelled. Then stop the work, give the slots back and leave, within `renew_deadline`."""
         try:
             while True:
                 self._state = "joining"
@@ -191,7 +191,7 @@ class ShardMembership:
                 self._state = "stopped"
 
     async def _join(self) -> None:
-        """Write a Lease without slots, which begins a new right."""
+        """Write the Lease without slots, which begins a new right."""
         self._lease.forget()
         while True:
             written = await self._attempt(self._write_first_lease)
@@ -203,7 +203,7 @@ class ShardMembership:
         self._work.begin_membership()
 
     async def _write_first_lease(self) -> float | None:
-        """Take our Lease over; return when that was sent, or None if another of our name may still rely on it."""
+        """Take over the Lease. Return the time of sending, or None if a namesake may still rely on it."""
         timeout = self._options.request_timeout
         return await self._write_lease(timeout) if await self._lease.take_over(timeout) else None
 
@@ -222,7 +222,7 @@ class ShardMembership:
             left = await self._heartbeat(validity) - pause
             await asyncio.sleep(pause)
             if left > 0 and validity.check():
-                # The rest of the period passes, unless a heartbeat is requested.
+                # Wait for the rest of the period, unless a heartbeat is requested.
                 waiting = asyncio.ensure_future(self._heartbeat_requested.wait())
                 try:
                     await asyncio.wait({waiting}, timeout=left)
@@ -231,12 +231,12 @@ class ShardMembership:
             self._heartbeat_requested.clear()
 
     async def _heartbeat(self, validity: LeaseValidity) -> float:
-        """Renew, list, decide; return the seconds after which the next heartbeat should come."""
+        """Renew the Lease, list the others, and decide. Return the seconds until the next heartbeat."""
         period = self._options.retry_period
         written = await self._attempt(lambda: self._renew(validity))
         if written is None and isinstance(self._error, LEASE_CHANGED):
-            # Possibly changed by a write of ours whose answer was lost. Read it at once: after the wait for that answer
-            # the next heartbeat may come too late.
+            # Possibly changed by a write of ours whose response was lost. Read it immediately, because after the wait
+            # for that response, the next heartbeat may come too late.
             written = await self._attempt(lambda: self._renew(validity))
         if written is None:
             return period / 2
@@ -258,7 +258,7 @@ class ShardMembership:
         return assigned_slots(self.identity, (member.identity for member in self._members.living))
 
     def _decide(self, asked: float) -> bool:
-        """Take, claim and release slots by the list that was asked for then; True if our Lease has to change."""
+        """Take, claim and release slots by the list requested at `asked`. Return True if the Lease must change."""
         wanted, claims = self._wanted_slots(), self._claims
         taken = claims.decide(wanted, self._members.held, asked)
         if taken:
@@ -289,14 +289,14 @@ class ShardMembership:
         task.add_done_callback(ended)
 
     def _count_epoch(self) -> None:
-        """Update the number of this membership: it grows with each change of the living, and all reach the same one."""
+        """Update the epoch: it grows with each change of the living replicas, and becomes the same in all of them."""
         known = frozenset(member.identity for member in self._members.living)
         highest = max((member.epoch for member in self._members.living), default=0)
         self._epoch = max(self._epoch, highest) + (known != self._known)
         self._known = known
 
     async def _drop_all_slots(self) -> None:
-        """Give up all slots after the right has lapsed, and wait until no work runs any more."""
+        """Give up all slots after the right has lapsed, and wait until no work is running."""
         for task in list(self._releasing.values()):
             task.cancel()
         if self._releasing:
@@ -305,10 +305,10 @@ class ShardMembership:
         self._claims = SlotClaims()
 
     async def _leave(self) -> None:
-        """Leave for good: stop the work, then give the slots back if they are still ours.
+        """Leave for good: stop the work, then give the slots back if this replica still holds them.
 
-        Work that goes on although it was cancelled is waited for only as long as our right lasts: after that it can
-        send nothing, and others take the slots when our Lease has expired. A second cancellation skips the waiting, and
+        Work that continues although it was cancelled is awaited only while the right lasts. After that, it cannot send
+        anything, and others take the slots when the Lease has expired. A second cancellation skips the waiting, and
         then the slots are not given back.
         """
         validity = self._validity
@@ -333,14 +333,14 @@ class ShardMembership:
     # --- the Lease ------------------------------------------------------------------------------------------------
 
     async def _renew(self, validity: LeaseValidity) -> float | None:
-        """Write our Lease with the slots of now; return when that was sent, None if the Lease is lost."""
+        """Write the Lease with the current slots. Return the time of sending, or None if the Lease is lost."""
         if (holder := await self._lease.read_if_unknown(validity.request_timeout)) is not None:
             validity.lapse(f"{holder or 'another client'} wrote its Lease")
             return None
         return await self._write_lease(validity.request_timeout)
 
     async def _write_lease(self, timeout: float) -> float:
-        """Create our Lease, or update it; return when that was sent."""
+        """Create or update the Lease, and return the time of sending."""
         shown = self._claims.shown
         sent = await self._lease.write(shown, self._epoch, self._work.version_seen(), timeout)
         self._claims.note_written(shown, self._clock.boot())
@@ -351,7 +351,7 @@ class ShardMembership:
             await self._attempt(partial(self._lease.delete_dead, lease, self._options.request_timeout))
 
     async def _attempt(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """Await a call, and return its result; an error of the server or the network is logged, and gives None."""
+        """Await a call, and return its result, or log an error of the server or the network and return None."""
         try:
             result = await call()
         except KinformerError as error:
@@ -364,7 +364,7 @@ class ShardMembership:
 
 
 async def _ends_within(seconds: float, awaitable: Awaitable[None]) -> bool:
-    """Await it for at most so many seconds; return True if it has ended by itself."""
+    """Await this for at most so many seconds, and then cancel it. Return True if it ended by itself."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await awaitable

@@ -15,10 +15,10 @@ class ShardFigures(NamedTuple):
     """The figures of a replica at one moment.
 
     Attributes:
-        health: Of its membership.
-        dropped: Objects and events that came and were not in its share.
+        health: The state of its membership.
+        dropped: Objects and events that it received, but that are not in its share.
         ledger: Objects of the whole resource that it knows.
-        doubts: Keys that another replica may still work on.
+        doubts: Keys that another replica may still be working on.
     """
 
     health: ShardMembershipHealth
@@ -31,9 +31,9 @@ class ShardMetrics:
     """Exports the figures of a replica, from `open` to `close`. Without a sink it does nothing.
 
     Args:
-        sink: Receives them.
-        name: Of the controller.
-        figures: Returns the figures of the moment.
+        sink: Receives the figures.
+        name: The name of the controller.
+        figures: Returns the current figures.
     """
 
     def __init__(self, sink: Metrics | None, name: str, figures: Callable[[], ShardFigures]) -> None:
@@ -48,7 +48,7 @@ class ShardMetrics:
             self._close_collector = self._sink.collector(self._name, self._readings)
 
     def close(self) -> None:
-        """Stop exporting them."""
+        """Stop exporting the figures."""
         if self._close_collector is not None:
             self._close_collector()
             self._close_collector = None

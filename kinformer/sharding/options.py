@@ -1,4 +1,4 @@
-"""The options of a sharded controller: those of a controller, those of a Lease, and its own."""
+"""The options of a sharded controller, including the options of a controller and of a Lease."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SourceFactory = Callable[[GroupVersionResource, bool], ListerWatcher]
 
 
 class ShareInformerKeywords(InformerKeywords, total=False):
-    """The options of an informer that a sharded controller makes: those of a `SharedInformer`, without its name."""
+    """The options of an informer that a sharded controller creates: the options of a `SharedInformer` except `name`."""
 
     indexers: Indexers
 
 
 class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
-    """The fields of `ShardingOptions`, for the constructor that also takes them one by one."""
+    """The fields of `ShardingOptions`, for constructors that accept them as keyword arguments."""
 
     namespace: str | None
     label_selector: str | None
@@ -42,12 +42,12 @@ class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingOptions(ControllerOptions, LeaseOptions):
-    """The options of a `ShardedController`, which documents them: its own, those of a controller, and those of a Lease.
+    """The options of a `ShardedController`, which documents them, including the options of a controller and a Lease.
 
     `shutdown_timeout` must be below `renew_deadline`, or a share would lapse while it is being given away.
 
     Raises:
-        ConfigError: A value that cannot work; the text names the option.
+        ConfigError: A value is invalid. The message names the option.
     """
 
     namespace: str | None = None

@@ -1,4 +1,4 @@
-"""A replica's own Lease: its heartbeat, which shows the others its slots."""
+"""The Lease of a replica itself: its heartbeat, which shows its slots to the others."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LEASE_CHANGED = (ConflictError, AlreadyExistsError, NotFoundError)
 class OwnLease:
     """The Lease that one replica writes, and no other process should.
 
-    Its methods raise as `Client.request` does.
+    Its methods raise the same errors as `Client.request`.
 
     Args:
         client: Makes the requests.
         namespace: The namespace of the Lease.
-        group: The label of the Leases, and the beginning of their names.
-        identity: The replica's name, from which the rest of the Lease's name is made.
+        group: The label of the Leases, and the prefix of their names.
+        identity: The replica's name, whose hash completes the Lease's name.
         options: The durations.
-        clock: Its `boot` counts, its `wall` is written.
+        clock: Its `boot` is used for durations, and its `wall` is written into the Lease.
 
     Attributes:
         name: The name of the Lease.
@@ -45,16 +45,16 @@ class OwnLease:
         self._identity = identity
         self._options = options
         self._clock = clock
-        self._lease: Lease | None = None  # as it was written last; None: to be read first
+        self._lease: Lease | None = None  # as last written, or None if it must be read first
         self._renewals = OwnRenewals(identity)
         self._former = LeaseObservation(options.lease_duration)  # as a former process of the same name wrote it
 
     def forget(self) -> None:
-        """Have the Lease read again before the next write."""
+        """Forget the state of the Lease, so that it is read again before the next write."""
         self._lease = None
 
     async def take_over(self, timeout: float) -> bool:
-        """Read the Lease; return False if another process of this name may still rely on it."""
+        """Read the Lease. Return False if another process with this name may still rely on it."""
         asked = self._clock.boot()
         lease = await self._leases.get(self.name, timeout)
         if lease is not None and not self._renewals.wrote(lease):
@@ -65,9 +65,9 @@ class OwnLease:
         return True
 
     async def read_if_unknown(self, timeout: float) -> str | None:
-        """Read the Lease if its state is not known; return the holder if another client has written it.
+        """Read the Lease if its state is unknown. Return its holder if another client wrote it, and otherwise None.
 
-        It is unknown if it was changed or deleted by another client, or after a write whose answer was lost.
+        The state is unknown if another client changed or deleted it, or after a write whose response was lost.
         """
         if self._lease is None:
             lease = await self._leases.get(self.name, timeout)
@@ -77,7 +77,7 @@ class OwnLease:
         return None
 
     async def write(self, slots: Iterable[int], epoch: int, seen: int | None, timeout: float) -> float:
-        """Create the Lease, or renew it, with these slots, epoch and version seen; return when that was sent."""
+        """Create or renew the Lease with these slots, epoch and version seen, and return the time of sending."""
         duration, wall = self._options.lease_duration, self._clock.wall()
         if self._lease is None:
             document = new_lease(self._namespace, self.name, self._identity, duration, wall)
@@ -96,9 +96,9 @@ class OwnLease:
         return sent
 
     async def give_back(self, epoch: int, timeout: float) -> None:
-        """Write the Lease without slots and holder, so that the others need not wait until it expires."""
+        """Write the Lease without slots and holder, so that other replicas need not wait until it expires."""
         lease = self._lease
-        if lease is None:  # a renewal whose answer did not come, or another client's write
+        if lease is None:  # a renewal without a response, or another client's write
             lease = await self._leases.get(self.name, timeout)
             if lease is None or not self._renewals.wrote(lease):
                 return
@@ -113,5 +113,5 @@ class OwnLease:
         return await self._leases.list(f"{GROUP}={self._group}", timeout)
 
     async def delete_dead(self, lease: Lease, timeout: float) -> None:
-        """Delete the Lease of a replica that is dead."""
+        """Delete the Lease of a dead replica."""
         await self._leases.delete(lease, timeout)

@@ -1,4 +1,4 @@
-"""A controller whose work is shared by several replicas: each one alone holds a part of the resource.
+"""A controller whose work is shared by several replicas, each of which alone holds a part of the resource.
 
 Experimental: its names, options and figures may change in any release.
 """
@@ -39,9 +39,9 @@ __all__ = ["ShardedController"]
 
 log = get_logger("kinformer.sharding")
 
-_RETRY_PER_OBJECT = 50e-6  # seconds for each object of a share that waits: a retry takes less than half of that
-_GONE_FOR = 60.0  # seconds for which a reconcile may clean up after an object that is gone
-_READABLE = 52  # characters of a default group: with a hash of ten and a dash 63, the most that a label can have
+_RETRY_PER_OBJECT = 50e-6  # seconds of delay per object of a waiting share: a retry takes less than half of it
+_GONE_FOR = 60.0  # seconds for which a reconcile may clean up after a deleted object
+_READABLE = 52  # characters of a default group: with a dash and a hash of ten, it has 63, the maximum of a label
 
 
 class ShardedController:
@@ -53,43 +53,44 @@ class ShardedController:
         deployments = controller.owns("apps/v1/deployments", "Widget")
         await controller.run()                  # in each replica
 
-    Objects are assigned to 256 slots by the hash of their uid; a replica's Lease shows which slots it holds. Each
-    replica keeps its own share of the resource in `informer` (requested from the server if that can filter, and checked
-    here in any case), the objects that its objects own in the informers that `owns` returned, and of everything else
-    the name and uid alone.
+    Objects are assigned to 256 slots by the hash of their uid. A replica's Lease shows which slots it holds. Each
+    replica caches its own share of the resource in `informer` (filtered by the server if possible, and checked here in
+    any case), and the objects that its objects own in the informers returned by `owns`. Of everything else, it keeps
+    only the name and uid.
 
-    The promises, in addition to a Controller's: a key never has two owners at once, whatever replica joins, leaves,
-    crashes, or is stopped and goes on; also when an object is deleted and created again under its name. Reconciles of
-    slots that go to another replica have `shutdown_timeout` seconds to end, then they are cancelled, and only then the
-    slots are given away. If the right to the slots lapses, the reconciles are cancelled at once, and their
-    requests are not sent (ShardLostError). docs/sharding.md lists what no client can exclude.
+    The guarantees, in addition to a Controller's: a key never has two owners at once, even if replicas join, leave,
+    crash, or are suspended and resumed, and even if an object is deleted and created again with the same name.
+    Reconciles of slots that go to another replica have `shutdown_timeout` seconds to end. Then they are cancelled, and
+    only after that are the slots given away. If the right to the slots lapses, the reconciles are cancelled
+    immediately, and their requests are not sent (ShardLostError). docs/sharding.md lists the cases that no client can
+    exclude.
 
     Args:
-        reconcile: As for a `Controller`. The object of a request may be gone; a reconcile may clean up after it for at
+        reconcile: As for a `Controller`. The object of a request may be gone. A reconcile may clean up after it for at
             most 60 s, so use a finalizer if something must be cleaned up.
         client: Entered by the caller, and not closed here.
-        resource: The one to share.
-        namespace: Of the objects; None: all.
-        label_selector, field_selector: Of the objects, on the server; None: all.
-        lease_namespace: Of the replicas' Leases; None: `namespace`, or else the client's.
-        group: The beginning of the names of the replicas' Leases: the same in all replicas, and used for nothing else
-            in that namespace. None: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas
-            that differ in one of these ignore each other, also during a rolling update.
-        identity: Of this replica; no two may have the same. None: host name and a random part.
-        informer: Options of the share's informer, as a `SharedInformer` takes them (`indexers`, `transform`).
-        source: Makes a `ListerWatcher` of a resource and `metadata_only`; None: a `ListWatch` on the client.
-        clock: Its `boot` measures the Lease, its `wall` is written into it.
-        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `Controller`; `shutdown_timeout`
+        resource: The resource to share.
+        namespace: The namespace of the objects, or None for all.
+        label_selector, field_selector: Select the objects, on the server. None selects all.
+        lease_namespace: The namespace of the replicas' Leases. By default `namespace`, or else the client's.
+        group: The prefix of the names of the replicas' Leases: the same in all replicas, and used for nothing else in
+            that namespace. By default the resource, and a hash of it with `namespace`, the selectors and `name`.
+            Replicas that differ in one of these ignore each other, also during a rolling update.
+        identity: The unique name of this replica. By default the host name and a random part.
+        informer: Options of the share's `SharedInformer`, such as `indexers` and `transform`.
+        source: Creates a `ListerWatcher` from a resource and `metadata_only`. By default a `ListWatch` on the client.
+        clock: Its `boot` measures the Lease, and its `wall` is written into it.
+        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `Controller`. `shutdown_timeout`
             must be below `renew_deadline`, or a share would lapse while it is being given away. `metrics` receives the
-            figures of the controller, of its informers, and of the share (`kinformer_shard_*`).
+            figures of the controller, its informers, and the share (`kinformer_shard_*`).
         lease_duration, renew_deadline, retry_period: See `LeaderElector`.
 
     Raises:
-        ConfigError: An option that cannot work; the text names it.
+        ConfigError: An option is invalid. The message names it.
 
     Attributes:
-        informer: The share: its lister and indexes hold this replica's objects alone.
-        membership: The replicas that take part, and the slots that are ours.
+        informer: The informer of the share. Its lister and indexes hold only this replica's objects.
+        membership: The living replicas, and the slots that this replica holds.
     """
 
     runs_in_every_replica = True
@@ -145,17 +146,17 @@ class ShardedController:
         """Reconcile the owner when an object that it owns changes.
 
         Args:
-            resource: The owned one. No server can filter it by its owner, so all of it comes over the wire, and objects
-                of other replicas are dropped here.
+            resource: The owned resource. No server can filter it by owner, so all of it is sent over the wire, and
+                objects of other replicas are dropped here.
             owner_kind: `"Widget"`, or `"example.com/Widget"`.
-            **options: Of a `SharedInformer`.
+            **options: Options of the `SharedInformer`.
 
         Returns:
-            The informer of the objects that this replica's objects own: those whose controlling owner's uid is in a
-            slot of ours. `run` enters and leaves it.
+            The informer of the objects that this replica's objects own: the controlling owner's uid is in one of its
+            slots. `run` enters and exits it.
 
         Raises:
-            ConfigError: This resource is owned already.
+            ConfigError: `owns` was already called for this resource.
         """
         gvr = GroupVersionResource.parse(resource)
         if gvr in self._owned:
@@ -171,7 +172,7 @@ class ShardedController:
     # --- reconciles -------------------------------------------------------------------------------------------
 
     def trigger(self, request: str | Request) -> None:
-        """Reconcile a key for a reason of the program's own, if it is ours; see `Controller.trigger`."""
+        """Reconcile a key, if it is this replica's, for a reason other than an event. See `Controller.trigger`."""
         self._controller.trigger(request)
 
     def _trigger_if_running(self, key: str) -> None:
@@ -190,15 +191,15 @@ class ShardedController:
             return await self._gate.reconcile(request.key, admission, _called(self._user_reconcile, request))
         except ShardLostError as error:
             log.info("%s", error, reason=error)
-            return Result(requeue_after=self._poll)  # by then its owner is known; possibly this replica again
+            return Result(requeue_after=self._poll)  # by then its owner is known, possibly this replica again
 
     # --- running ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take part until cancelled; then reconciles end as a Controller's do, and the slots are given back.
+        """Take part until cancelled. Then reconciles end as in a Controller, and the slots are given back.
 
         Raises:
-            RuntimeError: It ran before; make a new one.
+            RuntimeError: It ran before. Create a new one.
             Exception: The error with which an informer, the ledger or the membership crashed.
         """
         if self._end is not None:
@@ -209,10 +210,10 @@ class ShardedController:
             stack.callback(self._metrics.close)
             for informer in self.informers:
                 await stack.enter_async_context(informer)
-            # Left in the opposite order: reconciles end, the slots are given back, the informers stop.
+            # Exited in reverse order: reconciles end, the slots are given back, the informers stop.
             stack.push_async_callback(self._tasks.cancel)
             membership = self._tasks.start(self.membership.run(), f"kinformer sharding {self.membership.group}")
-            # Cancelled once, and waited for: its requests have timeouts of their own.
+            # Cancelled once, and then awaited, because its requests have timeouts of their own.
             stack.push_async_callback(_cancel_and_wait, membership)
             controller = self._tasks.start(self._controller.run(), f"kinformer sharded {self._controller.name}")
             stack.push_async_callback(_cancel_and_wait, controller)
@@ -226,7 +227,7 @@ class ShardedController:
     # --- figures ----------------------------------------------------------------------------------------------
 
     def health(self) -> ShardMembershipHealth:
-        """Return the state of the membership; for the caches see the informers' own `health`."""
+        """Return the state of the membership. For the caches, see the informers' own `health`."""
         return self.membership.health()
 
     @property
@@ -236,12 +237,12 @@ class ShardedController:
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
-        """The informer of the share, and those of the objects that it owns."""
+        """The informer of the share, and the informers of the objects that it owns."""
         return self._caches.informers
 
     @property
     def own_informers(self) -> tuple[SharedInformer, ...]:
-        """All `informers`: `run` enters and leaves them. See `ManagedController`."""
+        """All `informers`, because `run` enters and exits them. See `ManagedController`."""
         return self.informers
 
     @property
@@ -251,7 +252,7 @@ class ShardedController:
 
     @property
     def dropped(self) -> int:
-        """Objects and events of the resource that came and were in no slot of ours: 0 if the server filters."""
+        """Objects and events of the resource received that are in none of the slots, so 0 if the server filters."""
         return self._caches.sources[0].dropped
 
     def _figures(self) -> ShardFigures:
@@ -259,11 +260,11 @@ class ShardedController:
         return ShardFigures(self.health(), self.dropped, len(ledger), len(ledger.doubts))
 
     def statistics(self) -> ControllerStatistics:
-        """Return the controller's figures; a key that is not ours counts as a success."""
+        """Return the controller's figures. A key of another replica counts as a success."""
         return self._controller.statistics()
 
     def not_ready_reason(self) -> str | None:
-        """Return why the replica does not take part; None if it does. See `ManagedController`."""
+        """Return the reason why the replica does not take part, or None if it does. See `ManagedController`."""
         health = self.health()
         if not self.statistics().running:
             return "it has not been started"
@@ -282,7 +283,7 @@ class ShardedController:
 
 
 def _default_group(resource: GroupVersionResource, options: ShardingOptions) -> str:
-    """Return a group that differs for every other controller, fits into a label, and can begin a Lease's name.
+    """Return a group that is unique to the controller, fits into a label, and can be the prefix of a Lease's name.
 
     It leaves out the version, because the objects are the same in all versions.
     """
@@ -293,7 +294,7 @@ def _default_group(resource: GroupVersionResource, options: ShardingOptions) -> 
 
 
 def _list_watches(client: Client, shared: GroupVersionResource, options: ShardingOptions) -> SourceFactory:
-    """Return a maker of sources on the client; the selectors are for the shared resource."""
+    """Return a factory of sources on the client. The selectors apply only to the shared resource."""
 
     def source(resource: GroupVersionResource, metadata_only: bool) -> ListerWatcher:
         return ListWatch(

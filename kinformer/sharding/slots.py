@@ -1,8 +1,8 @@
 """Slots: the 256 fixed parts of a sharded resource, and their assignment to replicas.
 
-An object's slot is the first byte of the 64-bit FNV-1a hash of its uid, which is the hash of the API server's
-`shardSelector` (apimachinery, pkg/sharding/hash.go; KEP-5866). So a set of slots is a few ranges of that hash, and a
-server that can filter by it sends an informer its share alone.
+An object's slot is the first byte of the 64-bit FNV-1a hash of its uid, which is also the hash of the API server's
+`shardSelector` (KEP-5866, apimachinery's pkg/sharding/hash.go). So a set of slots is a few ranges of that hash, and a
+server that can filter by it sends an informer only its share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
 def shard_hash(text: str) -> int:
-    """Return the 64-bit FNV-1a hash, which the API server takes of a uid; 2 us."""
+    """Return the 64-bit FNV-1a hash, which the API server computes of a uid, in 2 us."""
     value = _OFFSET
     for byte in text.encode():
         value = (value ^ byte) * _PRIME & _MASK
@@ -46,10 +46,10 @@ def slot_of(uid: str) -> int:
 
 
 def shard_selector(slots: Iterable[int]) -> str | None:
-    """Return the `shardSelector` for some slots; None for all of them, which need none.
+    """Return the `shardSelector` for some slots, or None for all slots, which need none.
 
     Raises:
-        ValueError: There are no slots, and no selector matches nothing.
+        ValueError: There are no slots. A selector cannot match nothing.
     """
     chosen = sorted(set(slots))
     if not chosen:
@@ -70,13 +70,13 @@ def _bound(slot: int) -> str:
 
 
 def slots_text(slots: Iterable[int]) -> str:
-    """Return the text of slots for an annotation: 64 hexadecimal digits, a bit for each slot, slot 0 the last."""
+    """Format slots for an annotation: 64 hexadecimal digits with one bit per slot, and slot 0 as the last bit."""
     return f"{sum(1 << slot for slot in set(slots)):064x}"
 
 
 @lru_cache(maxsize=256)
 def slots_of_text(text: str) -> frozenset[int]:
-    """Read the text of `slots_text`; an unreadable text means all slots, because its replica might hold any."""
+    """Parse the result of `slots_text`. An invalid string means all slots, because its replica might hold any."""
     if _SLOTS_TEXT.fullmatch(text) is None:
         return ALL_SLOTS
     bits = int(text, 16)
@@ -84,10 +84,10 @@ def slots_of_text(text: str) -> frozenset[int]:
 
 
 def assigned_slots(replica: str, replicas: Iterable[str]) -> frozenset[int]:
-    """Return the slots of a replica among others: rendezvous hashing gives each slot to the one of highest weight.
+    """Return the slots of one replica. Rendezvous hashing assigns each slot to the replica with the highest weight.
 
-    A replica that leaves or joins moves only the slots that were, or become, its own. All that know the same replicas
-    come to the same assignment, without asking each other.
+    A replica that leaves or joins moves only the slots that were, or become, its own. All replicas that know the same
+    replicas compute the same assignment, without asking each other.
     """
     return _assigned(replica, frozenset(replicas) - {replica})
 
@@ -101,16 +101,17 @@ def _assigned(replica: str, rivals: frozenset[str]) -> frozenset[int]:
 
 @lru_cache(maxsize=1024)
 def _weights(replica: str) -> tuple[tuple[bytes, str], ...]:
-    # With the name, so that equal hashes do not tie. Not FNV: names that differ in one digit must differ in all slots.
+    # With the name, so that equal hashes do not tie. Not FNV, because names that differ in one digit must differ in all
+    # slots.
     return tuple((blake2b(f"{slot}/{replica}".encode(), digest_size=8).digest(), replica) for slot in range(SLOTS))
 
 
 class SlotClaims:
-    """The slots of one replica, on their way from a claim in its Lease to work.
+    """The slots that one replica claims in its Lease and then holds.
 
     Attributes:
-        held: The slots that are the replica's.
-        claimed: Slots in its Lease that are not yet its own: a later list has to show them nowhere else.
+        held: The slots that the replica holds.
+        claimed: Slots that it claims, but does not hold until a later list shows them nowhere else.
         written: The slots that its Lease shows.
     """
 
@@ -122,29 +123,29 @@ class SlotClaims:
 
     @property
     def shown(self) -> frozenset[int]:
-        """The slots that the Lease has to show."""
+        """The slots that the Lease must show."""
         return self.held | self.claimed
 
     def note_written(self, slots: frozenset[int], now: float) -> None:
-        """Record that the Lease shows these slots, on the boot clock."""
+        """Record that the Lease shows these slots, since `now` on the boot clock."""
         if slots - self.written:
             self._claimed_at = now
         self.written = slots
 
     def decide(self, wanted: frozenset[int], elsewhere: frozenset[int], asked: float) -> frozenset[int]:
-        """Claim slots, and take those whose claim is good; return the slots taken.
+        """Claim slots, take the slots whose claim is valid, and return the slots taken.
 
         Args:
             wanted: The slots that are assigned to the replica.
             elsewhere: The slots that the Leases of others show.
-            asked: When the list of those Leases was asked for, on the boot clock.
+            asked: The time when the list of these Leases was requested, on the boot clock.
         """
         good = frozenset[int]()
         if asked > self._claimed_at:
             good = (self.claimed & self.written & wanted) - elsewhere
         claims = wanted - self.held - elsewhere
         self.held |= good
-        # A claim that is seen elsewhere too is kept only by the replica that the slot is assigned to.
+        # If another Lease shows a slot too, only the replica that it is assigned to keeps its claim.
         kept = self.claimed & self.written & wanted & elsewhere
         self.claimed = (claims | kept) - self.held
         return good

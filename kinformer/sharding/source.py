@@ -1,4 +1,4 @@
-"""A source of objects that is cut down to some slots, which may change while an informer follows it."""
+"""A source of objects that is limited to some slots, which may change while an informer follows it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ UidOf = Callable[[KubeObject], str | None]
 
 
 def controller_uid(obj: KubeObject) -> str | None:
-    """Return the uid of an object's controlling owner; None if it has none."""
+    """Return the uid of an object's controlling owner, or None if it has none."""
     return next((owner.uid for owner in obj.owner_references if owner.controller), None)
 
 
 class ShardSource(ListerWatcherWrapper):
-    """A `ListerWatcher` around another, for the objects of some slots.
+    """A `ListerWatcher` around another one, limited to the objects of some slots.
 
-    The server is asked for them alone, and every object is checked in any case: servers without the feature gate
-    ShardedListAndWatch send everything, and lists of custom resources never tell which it is. A change of the slots
-    ends the watch as if its history were gone, so that the informer lists again: objects of slots that were taken come
-    as adds, those of slots that were given away go as deletes, and nothing in between is lost. Such a list, or initial
-    stream, is the newest state of the server whatever version is asked for, because the replica that had the slots
-    before may have written just now.
+    The server is asked for these objects only, and every object is checked in any case, because servers without the
+    feature gate ShardedListAndWatch send everything, and lists of custom resources do not show which it is. A change of
+    the slots ends the watch as if its history had expired, so that the informer lists again. Objects of added slots are
+    then added, objects of removed slots are deleted, and nothing in between is lost. Such a list or initial stream has
+    the newest state of the server regardless of the requested version, because the replica that had the slots before
+    may have just written.
 
     Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too.
 
     Args:
         inner: The source, without a shard selector of its own.
-        uid_of: Returns the uid whose slot counts; None leaves an object out. The object's own by default; for owned
-            resources `controller_uid`, by which no server filters.
+        uid_of: Returns the uid whose slot counts, or None to leave an object out. By default the object's own uid. For
+            owned resources `controller_uid`, by which no server can filter.
 
     Attributes:
-        slots: The slots of now.
-        dropped: Objects and events that came and were in no slot of ours.
+        slots: The current slots.
+        dropped: Objects and events received that are in none of the slots.
     """
 
     def __init__(self, inner: ListerWatcher, *, uid_of: UidOf | None = None) -> None:
@@ -54,13 +54,13 @@ class ShardSource(ListerWatcherWrapper):
         self._uid_of = uid_of
         self._changes = 0  # the number of changes of the slots
         self._listed = -1  # the number of changes at the last list
-        self._passed_on = -1  # ... and at the last list that the reflector has passed on
+        self._passed_on = -1  # the number of changes at the last list that the reflector has passed on
         self._waiting: asyncio.Timeout | None = None
         self._changed = asyncio.Event()
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the inner source, and to tell that an object is in none of the slots."""
+        """The inner source's capabilities, and the ability to recognize objects that are in none of the slots."""
         return replace(super().capabilities, selecting=self, selects_all=False)
 
     def selects(self, obj: KubeObject) -> bool:
@@ -74,11 +74,11 @@ class ShardSource(ListerWatcherWrapper):
 
     @property
     def settled(self) -> bool:
-        """True if everything in the slots of now has been listed, and passed on by the reflector."""
+        """True if everything in the current slots has been listed, and passed on by the reflector."""
         return self._passed_on == self._changes
 
     def set_slots(self, slots: Iterable[int]) -> None:
-        """Change the slots; a running watch ends, so that its informer lists again."""
+        """Change the slots. A running watch ends, so that its informer lists again."""
         slots = frozenset(slots)
         if slots == self.slots:
             return
@@ -90,12 +90,12 @@ class ShardSource(ListerWatcherWrapper):
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def list(self, options: ListOptions) -> ListPage:
-        """List one page of the objects in the slots; `items` is an async iterable of lists."""
+        """List one page of the objects in the slots. `items` is an async iterable of lists."""
         if not options.continue_token and options.limit != 1:
-            # A list of one object only asks how far the server is; the watch does not continue from such a list.
+            # A list of one object only asks for the server's newest version, and is not continued by a watch.
             self._listed = self._changes
         if not self.slots:
-            # Nothing is ours, but the watch must continue from some version: ask for one object, and drop it.
+            # There are no slots, but the watch must continue from some version, so request one object and drop it.
             page = await self._inner.list(options.replace(limit=1))
             return ListPage(self._items_in(page, frozenset(), is_only_page=True), header=page.header)
         if not options.continue_token and options.limit != 1 and not self.settled:
@@ -104,7 +104,7 @@ class ShardSource(ListerWatcherWrapper):
         return ListPage(self._items_in(page, self.slots), header=page.header)
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
-        """Open a stream of lists of events, until the slots change; then it raises ExpiredError."""
+        """Open a stream of lists of events, which raises ExpiredError when the slots change."""
         return self._watch(options)
 
     @asynccontextmanager
@@ -139,14 +139,14 @@ class ShardSource(ListerWatcherWrapper):
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                if listed == self._changes:  # not ours
+                if listed == self._changes:  # not the timeout of `set_slots`
                     raise
                 continue
             finally:
                 self._waiting = None
             yield [event for event in events if self._is_relevant(event, slots)]
             if initial and any(event.type == "BOOKMARK" and ends_initial_events(event.object) for event in events):
-                initial, self._passed_on = False, listed  # a reader that asks for more has passed these on
+                initial, self._passed_on = False, listed  # a reader that asks for more has passed these events on
 
     async def _items_in(
         self, page: ListPage, slots: frozenset[int], *, is_only_page: bool = False
@@ -161,10 +161,10 @@ class ShardSource(ListerWatcherWrapper):
         else:
             yield [item for item in page.items if self._is_in(item, slots)]
         if is_only_page:
-            page.continue_token = ""  # the server has more objects, and none of them is in the slots
+            page.continue_token = ""  # the server has more objects, but none is in the slots
 
     def _is_relevant(self, event: WatchEvent, slots: frozenset[int]) -> bool:
-        # The slot of an undecodable object is unknown: a cache that holds the object must let go of it.
+        # The slot of an undecodable object is unknown, and a cache that holds the object must remove it.
         return event.type == "BOOKMARK" or type(event.object) is UndecodableObject or self._is_in(event.object, slots)
 
     def _is_in(self, obj: KubeObject, slots: frozenset[int]) -> bool:
@@ -181,7 +181,7 @@ class ShardSource(ListerWatcherWrapper):
 
 
 class _NoEvents:
-    """The events of no slots: none, until there are some."""
+    """The stream for no slots: it has no events, and expires when the slots change."""
 
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
@@ -195,15 +195,15 @@ class _NoEvents:
 
 
 def _slots_changed() -> ExpiredError:
-    # With a delay of its own, because this is not a failure that needs a growing one.
+    # With a delay of its own, because this is not a failure that needs backoff.
     return ExpiredError(410, "Expired", "the slots have changed; everything is listed again", retry_after=0.1)
 
 
 class NewestListSource(ListerWatcherWrapper):
-    """A source whose lists are the newest: a cache of the server may hold a state from before our membership."""
+    """A source whose lists have the newest state, because the server's cache may be older than the membership."""
 
     async def list(self, options: ListOptions) -> ListPage:
-        """List one page of the state of now."""
+        """List one page of the newest state."""
         if options.resource_version == "0":
             options = options.replace(resource_version=None)
         return await self._inner.list(options)

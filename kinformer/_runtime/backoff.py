@@ -12,7 +12,7 @@ from kinformer.exceptions import ConfigError
 
 __all__ = ["RETRY_AFTER_CAP", "Backoff", "BackoffState"]
 
-RETRY_AFTER_CAP = 60.0  # seconds; a server that requests more is mistaken, or has been taken over
+RETRY_AFTER_CAP = 60.0  # seconds. A server that requests more is misconfigured or compromised.
 
 
 _LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0}
@@ -20,17 +20,17 @@ _LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential backoff with jitter; the defaults are those of client-go's reflector (tools/cache/reflector.go).
+    """Exponential backoff with jitter. The defaults are from client-go's reflector (tools/cache/reflector.go).
 
     Args:
-        initial: Seconds of the first delay, before jitter. 0.8: a server that restarts is tried soon, but not at once.
+        initial: Seconds of the first delay, before jitter. 0.8 retries a restarting server soon, but not at once.
         factor: The factor by which each further delay grows.
-        maximum: Seconds that no delay exceeds, before jitter. 30: with jitter at most a minute after an outage.
-        jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not come back together.
-        reset_after: Seconds of quiet, from the end of the last delay, after which the next delay is `initial` again.
+        maximum: Seconds of the longest delay, before jitter. 30 means at most a minute with jitter, after an outage.
+        jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not return at once.
+        reset_after: Seconds without a use, from the end of the last delay, after which the next delay is `initial`.
 
     Raises:
-        ConfigError: A value that cannot work; the text names it.
+        ConfigError: A value is out of range. The message names it.
     """
 
     initial: float = 0.8
@@ -57,14 +57,14 @@ class Backoff:
         """Start a sequence of delays.
 
         Args:
-            now: The clock that measures quiet; default: that of the running event loop.
+            now: The clock that measures `reset_after`. Default: the running event loop's clock.
             uniform: Returns a number in [0, 1) for the jitter.
         """
         return BackoffState(self, now, uniform)
 
 
 class BackoffState:
-    """One sequence of delays, made by `Backoff.start`.
+    """A sequence of delays, created by `Backoff.start`.
 
     It remembers its last *use*. client-go at HEAD remembers the last *reset* (`wait.Backoff.DelayWithReset`), and so
     falls back to the first delay every 2 minutes in the middle of an outage.
@@ -85,7 +85,7 @@ class BackoffState:
         if self._quiet_from is not None and now - self._quiet_from >= config.reset_after:
             self._delay = config.initial
         delay = self._delay * (1.0 + config.jitter * self._uniform())
-        # Waiting is not quiet: otherwise a maximum above reset_after could never be kept up.
+        # The delay itself does not count towards reset_after. Otherwise a delay above reset_after would always reset.
         self._quiet_from = now + delay
         self._delay = min(self._delay * config.factor, config.maximum)
         return delay

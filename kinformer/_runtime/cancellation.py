@@ -1,4 +1,4 @@
-"""Cancellation of the body of an `async with`, told apart from that by others, and shutdown that is not interrupted."""
+"""Cancellation of the body of an `async with`, distinct from other cancellations, and shutdown without interruption."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ F = TypeVar("F", bound=Callable[..., Coro[object]])
 def shielded_from_scopes(function: F) -> F:
     """Shield a shutdown function from anyio's cancel scopes, which cancel at every await.
 
-    Otherwise a scope that was cancelled around an informer would interrupt its shutdown, and its tasks would stay. With
-    the shield a task group of anyio means the same as one of asyncio: cancelled once, the informer shuts down in order,
-    within its own time; a second `cancel` of asyncio still hurries it, and leads back to the first (see
-    `first_kept`). The type of the function does not change, because `AsyncExitStack.enter_async_context` requires an
-    async def.
+    Otherwise a cancelled scope around an informer would interrupt its shutdown, and leave its tasks running. With the
+    shield, anyio's task groups behave like asyncio's: cancelled once, the informer shuts down in order, within its own
+    timeout. A second asyncio `cancel` still interrupts the shutdown, and is chained to the first (see `first_kept`).
+    The type of the function does not change, because `AsyncExitStack.enter_async_context` requires an async def.
     """
 
     @wraps(function)
@@ -40,13 +39,13 @@ def shielded_from_scopes(function: F) -> F:
 
 @contextmanager
 def first_kept() -> Iterator[None]:
-    """Have a CancelledError of the body lead back to the one that is being handled as the body begins.
+    """Chain a CancelledError of the body to the one that is being handled when the body begins.
 
-    It is for what is awaited while a task ends because of a cancellation: another one, such as that of
-    `asyncio.timeout`, takes the place of the first. A scope of anyio knows its own cancellation by the text of the
-    CancelledError that arrives, or of those in its `__context__`. Python sets that to the first one, but not if a
-    `finally` further inside awaits before the error leaves it: then the scope would take the error for that of another,
-    and pass it on, which ends the task around it.
+    Use it around awaits in a task that is ending because of a cancellation: a second one, such as from
+    `asyncio.timeout`, replaces the first. An anyio scope recognizes its own cancellation by the message of the
+    CancelledError, or of one in its `__context__` chain. Python sets `__context__` to the first one, except if a
+    `finally` further inside awaits before the error leaves it. Then the scope would mistake the error for another
+    scope's and re-raise it, which ends the surrounding task.
     """
     first = sys.exc_info()[1]
     try:
@@ -58,7 +57,7 @@ def first_kept() -> Iterator[None]:
 
 
 def _lead_back(error: asyncio.CancelledError, first: asyncio.CancelledError) -> None:
-    """Append `first` to the cancellations in the context of `error`, unless one of the two has the other already."""
+    """Append `first` to the cancellations in the context of `error`, unless one is in the other's context already."""
     last: BaseException = error
     while last is not first and isinstance(last.__context__, asyncio.CancelledError):
         last = last.__context__
@@ -66,7 +65,7 @@ def _lead_back(error: asyncio.CancelledError, first: asyncio.CancelledError) -> 
         return
     before: BaseException | None = first
     while before is not None:
-        if before is last:  # it would be a circle
+        if before is last:  # it would be a cycle
             return
         before = before.__context__
     last.__context__ = first
@@ -83,10 +82,10 @@ class ShieldedExitStack(AsyncExitStack):
 
 
 class BodyCancellation:
-    """Cancels the body of an `async with` at most once; to be made by the task that enters it.
+    """Cancels the body of an `async with` at most once. Create it in the task that enters the body.
 
-    The bookkeeping is that of `asyncio.timeout`. The body may be left in another task than the one that entered it
-    (fixtures do that); then there is nothing to cancel once the entering task has ended.
+    The bookkeeping is as in `asyncio.timeout`. Another task than the one that entered may leave the body (as fixtures
+    do). Then there is nothing to cancel once the entering task has ended.
     """
 
     __slots__ = ("_called", "_cancelling", "_left", "_task")
@@ -101,18 +100,18 @@ class BodyCancellation:
         self._left = False
 
     def cancel(self) -> None:
-        """Cancel the body, unless it has been left or cancelled already."""
+        """Cancel the body, unless it has already been left or cancelled."""
         if not self._called and not self._left:
             self._called = True
             self._task.cancel()
 
     async def leave(self, error: BaseException | None) -> bool:
-        """Note that the body has been left by `error`; True if that is our cancellation alone, to be suppressed.
+        """Record that the body was left by `error`. Return True if `cancel` is its only cause: then suppress it.
 
-        A cancellation that came too late to reach the body is taken back here.
+        A cancellation that came too late to reach the body is undone here.
 
         Raises:
-            CancelledError: The task was cancelled by others too.
+            CancelledError: Other code cancelled the task too.
         """
         self._left = True
         if not self._called or self._task is not asyncio.current_task():
@@ -121,7 +120,7 @@ class BodyCancellation:
         if isinstance(error, asyncio.CancelledError):
             return not others
         try:
-            await asyncio.sleep(0)  # raises if the cancellation came too late; not if the body swallowed it
+            await asyncio.sleep(0)  # raises if the cancellation came too late, but not if the body caught it
         except asyncio.CancelledError:
             if others:
                 raise

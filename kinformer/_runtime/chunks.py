@@ -1,8 +1,7 @@
-"""A sequence in small chunks: the garbage collector does not scan them, and each is freed once its last reader passed.
+"""A list in small chunks that the garbage collector does not scan, each freed once its last reader has passed.
 
-A plain list of 100,000 objects is scanned by each collection while it is young, which takes 4 to 10 ms, and freeing it
-takes as long. The collector looks only once at a tuple of objects that it does not track, and a linked list of such
-tuples is freed chunk by chunk.
+While a plain list of 100,000 objects is young, each collection scans it, which takes 4 to 10 ms. Freeing it takes as
+long. A tuple of untracked objects is scanned only once, and a linked list of such tuples is freed chunk by chunk.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SIZE = 256
 
 
 class _HasValues(Protocol[T_co]):
-    """A dict, whatever its keys are."""
+    """A dict with any type of keys."""
 
     def __len__(self) -> int: ...
 
@@ -42,10 +41,10 @@ def _each(chunk: _Chunk[T] | None) -> Iterator[Collection[T]]:
 
 
 class ChunkedList(Generic[T]):
-    """Objects in the order in which they were added. Iterate over it once the last one is in.
+    """Objects in the order in which they were added. Iterate over it after adding the last one.
 
     Args:
-        tables: Dicts whose values it starts with. They belong to it from then on.
+        tables: Dicts whose values are the first objects. They must not be changed afterwards.
     """
 
     __slots__ = ("_count", "_first", "_last", "_tail")
@@ -58,7 +57,7 @@ class ChunkedList(Generic[T]):
             self.add_table(table)
 
     def add_table(self, table: _HasValues[T]) -> None:
-        """Append the values of a dict, which becomes a chunk: leave it alone afterwards."""
+        """Append the values of a dict, which becomes a chunk and must not be changed afterwards."""
         self._seal_tail()
         self._seal(table.values())
 
@@ -78,12 +77,12 @@ class ChunkedList(Generic[T]):
         return self._count + len(self._tail)
 
     def __iter__(self) -> Iterator[T]:
-        """Iterate over all objects; the iterator keeps only the chunks that it has not passed."""
+        """Iterate over all objects. The iterator keeps only the chunks that it has not passed."""
         self._seal_tail()
         return chain.from_iterable(_each(self._first))
 
     def drain(self) -> Iterator[T]:
-        """Empty the list, and iterate over the objects that it had."""
+        """Empty the list, and return an iterator over the removed objects."""
         objects = iter(self)
         self._first = self._last = _Chunk()
         self._count = 0

@@ -1,9 +1,9 @@
-"""All clocks that kinformer reads, in one place, so that tests can replace them, and the budget of a slice of work.
+"""Clocks: all that kinformer reads, in one place, so that tests can replace them. And the budget of a slice of work.
 
 | clock | for | reason |
 |---|---|---|
-| `loop` | timers, ages, timeouts | the clock of `asyncio.sleep` and `call_at`; a virtual loop moves it |
-| `wall` | timestamps that people and servers read | the only one that means a date; it may jump, so it times nothing |
+| `loop` | timers, ages, timeouts | the clock of `asyncio.sleep` and `call_at`, which a virtual loop controls |
+| `wall` | timestamps that people and servers read | the only one with dates. It may jump, so it measures no durations |
 | `boot` | leases, and noticing that the machine slept | runs on while the machine is suspended (CLOCK_BOOTTIME) |
 | `perf` | the budget of a slice of work | the finest one |
 """
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 __all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "YieldBudget"]
 
-# Seconds of work after which the event loop runs other tasks. Its own read of a socket comes on top, up to a
-# millisecond for 256 KB: together a stall is shorter than the jitter of a network response. A pause takes about 10 us;
-# with 2 ms instead of 1 a list of 100,000 pods cost no less.
+# Seconds of work after which the event loop runs other tasks. The loop's own socket read adds up to a millisecond, for
+# 256 KB. Together, a stall is shorter than the jitter of a network response. A pause takes about 10 us. With 2 ms
+# instead of 1, listing 100,000 pods was no cheaper.
 YIELD_SECONDS = 0.001
 
 
@@ -29,10 +29,10 @@ def _loop_time() -> float:
 
 
 class ClockedLoop:
-    """The base of an event loop with clocks of its own, which are read while it runs: the seam for simulations.
+    """The base class of an event loop with its own clocks, which are used while it runs: the seam for simulations.
 
     Attributes:
-        clock: Its clocks.
+        clock: The clocks.
     """
 
     clock: Clock
@@ -55,13 +55,13 @@ def _boot_time() -> float:
     simulated = _simulated()
     if simulated is not None:
         return simulated.boot()
-    clock = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; elsewhere the monotonic clock is the best there is
+    clock = getattr(time, "CLOCK_BOOTTIME", None)  # only on Linux. Elsewhere the monotonic clock is the best.
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A set of clocks, each a callable that returns seconds; except for `wall` only differences are meaningful."""
+    """A set of clocks, each a callable that returns seconds. Except for `wall`, only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time
     wall: Callable[[], float] = _wall_time
@@ -73,7 +73,7 @@ SYSTEM = Clock()
 
 
 class _Turn:
-    """The turn of work that all budgets of one thread share: until when they may go on."""
+    """The turn of work that all budgets of one thread share, with the time at which it ends."""
 
     __slots__ = ("begun", "looked", "perf", "until")
 
@@ -97,17 +97,17 @@ class _Turns(threading.local):
 _turns = _Turns()
 
 # If no task has checked the clock for this many seconds, a task that resumes assumes that the event loop has completed
-# an iteration, and starts a new turn. Smaller would be wrong while others work between two checks; larger causes
-# needless pauses.
+# an iteration, and starts a new turn. A smaller value would be wrong while others work between two checks. A larger
+# one causes needless pauses.
 _AWAY = 0.0005
 
 
 class YieldBudget:
-    """Limits how long work may hold the event loop before others get a turn: 1 ms, for all budgets together.
+    """Limits the time for which work holds the event loop: 1 ms, for all budgets together.
 
-    The limit is shared by all budgets of a thread: a reader, a processor and sixteen handlers that each worked for 1 ms
-    in a row would hold the loop for 18 ms. So the first of them has the rest of the turn, the others do the least that
-    they can between two checks, and the first that resumes after its pause begins the next turn.
+    All budgets of a thread share the limit. Otherwise a reader, a processor and sixteen handlers that work for 1 ms
+    each in a row would hold the loop for 18 ms. So the first uses up the turn, the others work only until their first
+    check, and the first to resume after its pause begins the next turn.
 
     ::
 
@@ -118,8 +118,8 @@ class YieldBudget:
                 await budget.pause()
 
     Args:
-        seconds: The work between two pauses; default: 0.001.
-        clock: For tests: a clock that is not the system's shares its turns with no other budget.
+        seconds: Seconds of work between two pauses. Default: 0.001.
+        clock: For tests. A budget with a clock other than the system's shares its turns with no other budget.
     """
 
     __slots__ = ("_perf", "_seconds", "_turn", "rested")
@@ -144,7 +144,7 @@ class YieldBudget:
         return now >= turn.until
 
     def restart(self) -> None:
-        """Count from now, after the work has waited for something, unless others work in this turn of the loop."""
+        """Begin a new turn, after the work has waited for something, unless others work in this loop iteration."""
         turn = self._turn
         self.rested = False
         if self._perf() - turn.looked > _AWAY:
@@ -153,20 +153,20 @@ class YieldBudget:
     async def pause(self) -> None:
         """Let everything else that is ready run once, and begin a new turn.
 
-        The time that the loop takes for itself, mostly to read the socket that brings the work, counts too, up to half
-        of the budget: others have to wait for it just the same.
+        The loop's own time, mostly for reading the socket that brings the work, counts against the new turn, up to half
+        of the budget, because other tasks wait for it too.
         """
         come_back = self.leave()
         await asyncio.sleep(0)
         come_back()
 
     def leave(self) -> Callable[[], None]:
-        """Pause in a callback: return to the loop, and call the function that this returns when called again."""
+        """Pause in a callback: return to the loop, and when it calls again, call the function that this returns."""
         turn, seconds, perf = self._turn, self._seconds, self._perf
         begun, left = turn.begun, perf()
 
         def come_back() -> None:
-            if turn.begun == begun:  # it is the first to return
+            if turn.begun == begun:  # this is the first to resume
                 turn.begin(max(seconds - (perf() - left), seconds / 2))
 
         return come_back

@@ -1,4 +1,4 @@
-"""Deprecates a public name: it works for one more minor version, and each call of it warns."""
+"""Deprecation of a public name: it works for one more minor version, and each call warns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def deprecated(*, use: str, until: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function, method or class that a later version will not have.
+    """Return a decorator for a function, method or class that a later version removes.
 
     ::
 
@@ -22,12 +22,12 @@ def deprecated(*, use: str, until: str) -> Callable[[Callable[P, R]], Callable[P
         def list_keys(informer: SharedInformer) -> list[str]:
             return keys_of(informer)
 
-    Each call gives a DeprecationWarning at the line of the caller. Python shows it once for a line, and only in
-    `__main__` and under pytest, unless it is told otherwise (`-W`). For a class, decorate its `__init__`.
+    Each call emits a DeprecationWarning at the caller's line. By default (see `-W`), Python shows it once per line, and
+    only in `__main__` and under pytest. For a class, decorate its `__init__`.
 
     Args:
         use: The name to use instead.
-        until: The version without the deprecated name: at least the minor version after the one that deprecates it.
+        until: The version that removes the name: at least the minor version after the one that deprecates it.
     """
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,9 +1,9 @@
 """Methods that run one at a time, on a Python without the GIL.
 
-With the GIL one call into C runs alone, and that is what makes a read of a cache one moment. Without it a call locks
-one dict or list at a time, so a read of 256 dicts may have a change in the midst of it. There, and only there, the
-methods that write to a cache, or read several of its dicts, hold a lock. That is a wait no longer than the one for the
-GIL, and less often: reads of a key need no lock, and neither does what is done with the objects.
+With the GIL, a call into C runs alone, so a read of a cache is consistent. Without it, a call locks one dict or list at
+a time, so the cache may change in the middle of a read of 256 dicts. Only there, methods that write to a cache, or read
+several of its dicts, hold a lock. Waiting for it takes no longer than waiting for the GIL, and happens less often:
+reads of one key need no lock, and neither does working with the objects.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def exclusion() -> RLock | None:
-    """Make the lock of an object with exclusive methods, to be kept as `_exclusion`; None with the GIL.
+    """Return a lock for the `_exclusion` attribute of an object with exclusive methods, or None with the GIL.
 
-    It is reentrant, since a function of the program, such as that of an index, may read the cache that calls it.
+    It is reentrant, because a function of the program, such as an index function, may read the cache that calls it.
     """
     return RLock() if FREE_THREADED else None
 
 
 def exclusive(method: MethodT) -> MethodT:
-    """Return a method that runs alone among the exclusive methods of its object; with the GIL, the method itself."""
+    """Make a method run alone among the exclusive methods of its object. With the GIL, return it unchanged."""
     if not FREE_THREADED:
         return method
 

@@ -1,7 +1,7 @@
 """Fences: permissions to act that may lapse while the code that relies on them is running.
 
-A leader, or the owner of a shard, may act only while its lease is valid. A task with such a permission carries a fence
-in its context, the tasks that it starts inherit it, and an action that needs the permission calls `check_fences` first:
+A leader, or the owner of a shard, may act only while its lease is valid. A task with such a permission has a fence in
+its context. The tasks that it starts inherit the fence. An action that needs the permission calls `check_fences` first:
 a client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
 stopped in between (SIGSTOP, suspend, a blocked event loop) notices at its first action after it continues.
 """
@@ -19,14 +19,14 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=
 
 
 class Fence:
-    """One permission: within `with fence:` it is checked in this task, and in the tasks that are started there.
+    """A permission, which is checked within `with fence:` in this task, and in the tasks that are started there.
 
-    They keep the fence for all their life. A task that outlives the `with` was left behind by the code that had the
-    permission, and loses it at the same time.
+    Those tasks keep the fence until they end. So a task that outlives the `with` loses the permission together with the
+    code that started it.
 
     Args:
-        check: Raises, in the code behind the fence, if the permission has lapsed or was given back; otherwise returns.
-            It is called often, and never blocks.
+        check: Raises, in the fenced code, if the permission has lapsed or was given back. It is called often, and must
+            not block.
     """
 
     __slots__ = ("check",)
@@ -39,20 +39,20 @@ class Fence:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Not by a token: a fixture may be left in another task than the one that entered it, with another context.
+        # Without a token, because a fixture may exit in another task, with another context, than it was entered in.
         if self in (fences := _fences.get()):
             _fences.set(tuple(fence for fence in fences if fence is not self))
 
 
 def check_fences() -> None:
-    """Raise if a permission under which this task runs has lapsed; return if all hold, or if there are none.
+    """Raise if a permission of this task has lapsed. Return if all are valid, or if there are none.
 
-    Call it in the body of `LeaderElector.leading()`, or in a reconcile of a `ShardedController`, before anything that
-    must not happen without the lead or the shard, and that does not go through a `Client` (which checks by itself).
+    Call it in the body of `LeaderElector.leading()`, or in a reconcile of a `ShardedController`, before any action that
+    must not happen without the lead or the shard. A `Client` calls it by itself.
 
     Raises:
         LeadershipLostError: The lead has lapsed, or was given back.
-        ShardLostError: The slot of the object has gone to another replica.
+        ShardLostError: The slot of the object now belongs to another replica.
     """
     for fence in _fences.get():
         fence.check()

@@ -1,8 +1,8 @@
-"""The limit of how deeply the JSON may be nested that a decoder is given.
+"""A limit on the nesting depth of JSON that is passed to a decoder.
 
-A decoder calls itself at each level, and Python up to 3.13 counts these calls: 1,000 on 3.11, 1,500 on 3.12, 10,000 on
-3.13. From 3.14 on only the size of the stack bounds them, so that a quarter of a million levels pass, more or
-fewer by the thread and the platform. There a limit of our own holds, that of 3.13, which is the API server's too.
+A decoder calls itself at each level, and Python up to 3.13 limits these calls: to 1,000 on 3.11, 1,500 on 3.12, 10,000
+on 3.13. From 3.14 on only the size of the stack limits them. It allows about a quarter of a million levels, depending
+on the thread and the platform. There kinformer applies the limit of 3.13, which is also the API server's.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 
 
 def refuse_deep(data: bytes | bytearray | memoryview) -> None:
-    """Raise the error of a decoder that goes too deep, if JSON has `LEVELS` or more.
+    """Raise RecursionError, as a decoder does, if JSON has `LEVELS` levels or more.
 
-    Nearly every text has fewer brackets than that, and counting them takes a third of a nanosecond a byte, as skipping
-    over it does. Text that is not JSON may pass: the decoder rejects it.
+    Nearly all JSON has fewer brackets than that. Counting them takes a third of a nanosecond per byte, the same as
+    skipping it. Invalid JSON may pass, because the decoder rejects it.
 
     Raises:
-        RecursionError: It has.
+        RecursionError: The JSON is nested too deeply.
     """
     if len(data) < SHORTEST:
         return
@@ -54,7 +54,7 @@ def refuse_deep(data: bytes | bytearray | memoryview) -> None:
 
 
 def bounded(decode: DecodeT) -> DecodeT:
-    """Return a decoder of one argument, JSON, that raises RecursionError for JSON that is nested too deeply."""
+    """Return a decoder with one argument, the JSON, that raises RecursionError if it is nested too deeply."""
 
     def decode_bounded(data: Any) -> Any:
         if len(data) >= SHORTEST:

@@ -1,4 +1,4 @@
-"""The life of an informer, derived collection, fleet or factory: entered once, on one event loop, synced, left once."""
+"""The lifecycle of an informer, derived collection, fleet or factory: entered once, on one loop, synced, left once."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ SHUTDOWN_TIMEOUT = 5.0
 """Seconds that leaving may take before tasks are cancelled, by default."""
 
 _DENIED = (401, 403, 404)
-_NAMED = 10  # resources that a warning names
-_ENOUGH = 2  # the first may be a token that is being renewed, or a role that is on its way
+_NAMED = 10  # the number of resources that a warning names
+_ENOUGH = 2  # the first refusal may come from a token that is being renewed, or a role that is just being created
 
 
 class Life:
-    """Keeps whether its owner has been entered and left, on which loop, and by which error it ended.
+    """The state of an owner's lifecycle: entered or left, the event loop, and the error that ended it.
 
     Args:
-        owner: The owner in words, for errors: `"informer v1/pods"`.
+        owner: A description of the owner for errors: `"informer v1/pods"`.
         start: Starts the owner's tasks. It is called on entering, and raises if there is nothing to follow.
-        finish: Ends the tasks within a deadline on the loop's clock, and lets what has come be handled before.
-        refuse_inside: Called with the refusal in words; raises RuntimeError if the caller is a handler that leaving
-            would wait for.
-        shutdown_timeout: Seconds that leaving may take, if nobody else sets a deadline.
+        finish: Handles the events that have arrived, then ends the tasks, by a deadline on the loop's clock.
+        refuse_inside: Called with the start of an error message. Raises RuntimeError if the caller is a handler that
+            leaving would wait for.
+        shutdown_timeout: Seconds that leaving may take, unless a deadline is passed.
 
     Attributes:
         owner, shutdown_timeout: See above.
-        loop: The event loop that it was entered on.
+        loop: The event loop that the owner was entered on.
         is_left: True from the moment when leaving begins.
-        error: The error that ended it, before it was left.
+        error: The error that ended the owner before it was left, or None.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class Life:
 
     @property
     def has_begun(self) -> bool:
-        """True once it has been entered."""
+        """True once the owner has been entered."""
         return self.loop is not None
 
     @property
     def has_ended(self) -> bool:
-        """True once it has been left, or ended by an error, or its event loop has been closed."""
+        """True once the owner was left, was ended by an error, or its event loop was closed."""
         return self.is_left or self.error is not None or (self.loop is not None and self.loop.is_closed())
 
     @property
     def crash(self) -> BaseException | None:
-        """The error that ended it, unless that only says that what it followed was left."""
+        """The error that ended the owner, except for a StoppedError, which only means that its source was left."""
         return None if isinstance(self.error, StoppedError) else self.error
 
     def begin(self) -> None:
         """Start the owner, on the running event loop.
 
         Raises:
-            RuntimeError: It was entered before.
+            RuntimeError: It has been entered before.
         """
         if self.loop is not None:
             raise RuntimeError(f"{self.owner} was entered before; make a new one")
@@ -87,7 +87,7 @@ class Life:
 
     @shielded_from_scopes
     async def leave(self, deadline: float) -> None:
-        """End the owner within `deadline` on the loop's clock.
+        """End the owner by `deadline`, in seconds of the loop's clock.
 
         Raises:
             RuntimeError: Called on another event loop, or from inside a handler that this would wait for.
@@ -106,11 +106,11 @@ class Life:
         self._refuse_inside(f"{self.owner} cannot be left")
 
     def require_loop(self, method: str) -> None:
-        """Raise RuntimeError if it was entered on an event loop that does not run in this thread."""
+        """Raise RuntimeError if the owner was entered on an event loop that does not run in this thread."""
         require_loop(self.loop, method, self.owner)
 
     def require_running(self, method: str) -> None:
-        """Raise what `require_loop` raises, the error that ended the owner, or StoppedError if it has been left."""
+        """Raise as `require_loop`, or the error that ended the owner, or StoppedError if it has been left."""
         self.require_loop(method)
         if self.error is not None:
             raise self.error
@@ -119,7 +119,7 @@ class Life:
 
 
 class Refusals:
-    """Counts the 401, 403 and 404 of one informer, and ends the waits that are to fail fast."""
+    """Counts the 401, 403 and 404 responses of one informer, and ends the waits that should fail fast."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -127,7 +127,7 @@ class Refusals:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def note(self, error: BaseException) -> None:
-        """Record an error that ended a request or a stream; another error takes the last refusal back."""
+        """Record an error that ended a request or a stream. An error that is no refusal clears the last refusal."""
         if not isinstance(error, APIError) or error.status not in _DENIED:
             self._answer = None
             return
@@ -140,7 +140,7 @@ class Refusals:
                 waiter.set_exception(error)
 
     async def end(self, waiting: Coro[None]) -> None:
-        """Wait for `waiting`; raise the second refusal of a kind if that comes first."""
+        """Wait for `waiting`. If the second refusal with the same status comes first, raise it."""
         refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._answer is not None:
             refused.set_exception(self._answer)
@@ -152,7 +152,7 @@ class Refusals:
         finally:
             self._waiters.remove(refused)
             if not refused.cancel():
-                refused.exception()  # if both were done, the sync counts
+                refused.exception()  # if both are done, the sync counts
             done.cancel()
 
 
@@ -160,13 +160,13 @@ class FirstSync:
     """The wait for the first sync of one owner, or of several together.
 
     Args:
-        name: Of the owner, in words.
-        first: A coroutine function that returns once the owner has synced; called with True if a second 401, 403 or 404
-            shall end it.
+        name: A description of the owner.
+        first: A coroutine function that returns once the owner has synced. Called with True if a second 401, 403 or 404
+            should end the wait.
         is_done: Returns True once the owner has synced.
-        reason: Returns why it has not, in words.
-        errors: Returns the last error of each resource that it waits for, or None.
-        log: The logger of the warnings.
+        reason: Returns a description of why it has not synced.
+        errors: Returns the last error, or None, of each resource that it waits for.
+        log: The logger for warnings.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class FirstSync:
         self._warned: float | None = None
 
     async def wait(self, timeout: float | None, *, fail_fast: bool = False) -> None:
-        """Wait for the first sync. After 5 s, and every 10 s from then on, log a warning with the reason.
+        """Wait for the first sync. Log a warning with the reason after 5 s, and every 10 s from then on.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed.
@@ -207,7 +207,7 @@ class FirstSync:
             raise NotSyncedError(text, self.errors()) from None
 
     def _warn(self) -> None:
-        """Log why it has not synced; of many tasks that wait at once, one does."""
+        """Log why the owner has not synced. If many tasks wait at once, only one logs it."""
         now = asyncio.get_running_loop().time()
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now

@@ -1,7 +1,7 @@
 """Loggers whose records all have the same fields, and the deduplication of messages.
 
-A record has `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one word of few) as attributes, each ""
-if there is none; ``docs/logging.md`` lists them. No text and no field quotes the contents of an object.
+A record has the attributes `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one of a few words), each
+"" if there is none. ``docs/logging.md`` lists them. No message or field quotes the contents of an object.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["FIELDS", "LogOnce", "StructuredLogger", "get_logger"]
 FIELDS = ("resource", "key", "reason")
 
 # The package's logger has no handler, not even a NullHandler: in a program that has not set up logging, Python writes
-# warnings and errors to stderr, and none of them is to be missed.
+# warnings and errors to stderr, and users should not miss them.
 
 
 class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose calls take `resource=`, `key=` and `reason=`; an exception as the reason becomes one word."""
+    """A logger whose methods take `resource=`, `key=` and `reason=`. An exception as reason is reduced to one word."""
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Turn the fields into attributes of the record; `logging` calls this for each one."""
+        """Turn the fields into attributes of the record. `logging` calls this for each record."""
         extra = dict(kwargs.get("extra") or {})
         for field in FIELDS:
             value = kwargs.pop(field, "") or (self.extra or {}).get(field, "")
@@ -36,13 +36,13 @@ class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def get_logger(name: str, *, resource: str = "") -> StructuredLogger:
-    """Return a logger whose records have the fields of kinformer's own: `resource`, `key` and `reason`.
+    """Return a logger whose records have the same fields as kinformer's own: `resource`, `key` and `reason`.
 
-    Its methods take them as keywords: ``log.warning("it failed: %s", error, key=pod.key, reason=error)``; an exception
-    becomes one word, such as `forbidden`. Each is "" if it is not given.
+    Its methods take them as keywords: ``log.warning("it failed: %s", error, key=pod.key, reason=error)``. An exception
+    as reason is reduced to one word, such as `forbidden`. Missing fields are "".
 
     Args:
-        name: As of `logging.getLogger`.
+        name: The name, as in `logging.getLogger`.
         resource: The `resource` of records that are logged without one.
     """
     return StructuredLogger(logging.getLogger(name), {"resource": resource})
@@ -51,14 +51,14 @@ def get_logger(name: str, *, resource: str = "") -> StructuredLogger:
 class LogOnce:
     """Deduplicates log messages by subject, and limits bursts of them.
 
-    A suppressed message is logged at DEBUG, or not at all: an outage that fails ten thousand objects gives ten lines
-    instead of ten thousand tracebacks, and the metrics count the rest.
+    A suppressed message is logged at DEBUG, or not at all. So an outage that affects ten thousand objects causes ten
+    lines, not ten thousand tracebacks, and the metrics count the rest.
 
     Args:
-        limit: Subjects to remember; a thousand take some 100 KB. Beyond it all are forgotten, and logged again.
+        limit: Subjects to remember. A thousand take about 100 KB. Beyond the limit all are forgotten, and logged again.
         burst: Messages that may be logged at once.
         every: Seconds after which one more may be logged.
-        clock: Returns seconds, from any start.
+        clock: Returns seconds since any fixed time.
     """
 
     __slots__ = ("_burst", "_clock", "_every", "_last", "_limit", "_room", "_seen")
@@ -75,7 +75,7 @@ class LogOnce:
         self._seen = clock()
 
     def is_news(self, subject: Hashable, message: Hashable = None) -> bool:
-        """True if `message` is to be logged now: it differs from the last one of `subject`, and the limit allows it."""
+        """True if `message` should be logged: it differs from the last one of `subject`, and the limit allows it."""
         if subject in self._last and self._last[subject] == message:
             return False
         now = self._clock()
@@ -91,7 +91,7 @@ class LogOnce:
 
     @property
     def notice(self) -> str:
-        """The end of a message after which others may be suppressed, to say so; "" while there is room for more."""
+        """A suffix for a message, which warns that further messages are suppressed. "" while the limit allows more."""
         if self._room >= 1.0:
             return ""
         return f" (further failures are counted, and one every {self._every:g} s is logged)"

@@ -1,8 +1,8 @@
-"""A dict in 64 partitions: it holds many keys, and no single operation on it blocks the event loop for long.
+"""A dict in 64 partitions, which holds many keys without an operation that blocks the event loop for long.
 
-A dict that grows past 87,000 keys moves all of them at once, which takes 4 ms, and so does copying it. In 64 partitions
-one is moved or copied at a time. Most buckets of an index are small, however, and a plain dict costs half: so a table
-starts as a dict, and `stored` partitions it when it has grown too large.
+A dict that grows past 87,000 keys moves all of them at once, which takes 4 ms. Copying it takes as long. With 64
+partitions, only one is moved or copied at a time. But most buckets of an index are small, and a plain dict costs half.
+So a table starts as a dict, and `stored` partitions it once it is too large.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PARTITION_AT = 4096
 """Keys at which a dict is partitioned: below this, moving or copying it takes at most a tenth of a millisecond."""
 
 _PARTITIONS = 64
-_SHIFT = 8  # the lower bits of the hash have chosen the partition of the store already
+_SHIFT = 8  # the lower bits of the hash have already chosen the partition of the store
 
 
 class PartitionedDict(Generic[K, V]):
     """The part of a dict's interface that an index needs, over 64 dicts. Other threads read its `partitions`.
 
     A copy shares the partitions, and copies each before its first change. So the original must not change until the
-    copy has been dropped, or has replaced it and was told so by `settle`.
+    copy has been dropped, or has replaced the original and `settle` was called.
     """
 
     __slots__ = ("_origin", "partitions")
@@ -55,7 +55,7 @@ class PartitionedDict(Generic[K, V]):
         del self._own(hash(key) >> _SHIFT & 63)[key]
 
     def pop(self, key: K) -> V | None:
-        """Remove and return the value of a key, or None if it has none."""
+        """Remove and return the value of a key, or None if there is none."""
         return self._own(hash(key) >> _SHIFT & 63).pop(key, None)
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class PartitionedDict(Generic[K, V]):
         return copy
 
     def settle(self) -> list[dict[K, V]]:
-        """Note that this copy has replaced its original; returns the partitions of the original that it lacks."""
+        """End the copying, after this copy has replaced its original. Return the original's replaced partitions."""
         origin, self._origin = self._origin or [], None
         return [before for before, now in zip(origin, self.partitions, strict=False) if before is not now]
 
@@ -95,7 +95,7 @@ Table = dict[K, V] | PartitionedDict[K, V]
 
 
 def stored(table: Table[K, V], key: K, value: V) -> Table[K, V]:
-    """Store a value, and return the table to keep from now on: a partitioned one if the dict has grown too large."""
+    """Store a value, and return the table to keep: a new, partitioned one if the dict has grown too large."""
     if type(table) is dict and len(table) >= PARTITION_AT:
         table = PartitionedDict(table.items())
     table[key] = value
@@ -103,7 +103,7 @@ def stored(table: Table[K, V], key: K, value: V) -> Table[K, V]:
 
 
 def tables_of(tables: Iterable[Table[K, V]]) -> list[dict[K, V]]:
-    """Return the plain dicts behind tables, so that one call into C can read them all at one moment."""
+    """Return the plain dicts of all tables, so that one call into C can read them at one moment."""
     found: list[dict[K, V]] = []
     for table in tables:
         if isinstance(table, PartitionedDict):
@@ -114,13 +114,13 @@ def tables_of(tables: Iterable[Table[K, V]]) -> list[dict[K, V]]:
 
 
 class _Settling(Protocol):
-    """A copy of a `PartitionedDict`, whatever is in it."""
+    """A copy of a `PartitionedDict` with any type of contents."""
 
     def settle(self) -> Sequence[object]: ...
 
 
 class TableCopies:
-    """Copies the tables of a state that is about to be replaced, the outer ones first, and then drops the originals."""
+    """Copies the tables of a state that is being replaced, outer tables first, and later drops the originals."""
 
     __slots__ = ("_partitioned", "_replaced")
 
@@ -142,10 +142,10 @@ class TableCopies:
         return table.copy()
 
     def release(self) -> Iterator[None]:
-        """Note that the copies have replaced the originals, and drop those, in small steps.
+        """Drop the originals in small steps, after the copies have replaced them.
 
-        A table is dropped before the tables in it, which are held here until their turn: so no step frees much. None is
-        changed, since a reader in another thread may still be in it.
+        A table is dropped before the tables in it. These are kept alive until their turn, so no step frees much. No
+        table is changed, because a reader in another thread may still be using it.
         """
         while self._partitioned:
             self._replaced.extend(self._partitioned.pop().settle())

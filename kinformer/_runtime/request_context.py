@@ -1,9 +1,9 @@
-"""The context of requests: a log of the writes that the running code makes, and the mark of urgent requests.
+"""The context of requests: a log of the writes of the running code, and the mark of urgent requests.
 
-A controller keeps a log around each reconcile, so that it knows which changes its cache has yet to see. A client sends
-an urgent request once, and lets it wait for no turn: it comes from code that has deadlines and retries of its own, such
-as the renewal of a lease. Both are kept in the context, so that tasks that are started inside inherit them, and code
-that makes requests through any object with a method `request` can use them.
+A controller keeps a log around each reconcile, so that it knows which changes its cache has not received yet. A client
+sends an urgent request once, and without waiting for its turn, because the caller has its own deadlines and retries, as
+for the renewal of a lease. Both are context variables, so tasks that are started inside inherit them, and any object
+with a method `request` can use them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Write(NamedTuple):
     """A write that the server has answered.
 
     Attributes:
-        method: Of the request, in capitals.
-        path: From `/api` or `/apis` on.
-        answer: The decoded answer.
-        client: The one that sent it.
+        method: The HTTP method, in upper case.
+        path: The path, beginning with `/api` or `/apis`.
+        answer: The decoded response.
+        client: The client that sent it.
     """
 
     method: str
@@ -38,7 +38,7 @@ class Write(NamedTuple):
 
 @contextmanager
 def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
-    """Call `log` for each write of this task, and of the tasks that it starts, until the end of the `with`."""
+    """Call `log` for each write of this task and of the tasks that it starts, within the `with`."""
     before = _log.get()
     _log.set(log)
     try:
@@ -48,14 +48,14 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
 
 
 def is_logged(method: str) -> bool:
-    """True if a request with this method would be logged now."""
+    """True if a request with this method would be logged."""
     return _log.get() is not None and method not in _READS
 
 
 def note_write(
     method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object, client: object
 ) -> None:
-    """Log a request that has been answered, unless it only reads or is a dry run."""
+    """Log a request that has been answered, unless it is a read or a dry run."""
     log = _log.get()
     if log is not None and is_logged(method) and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer, client))
@@ -71,7 +71,7 @@ _urgent: ContextVar[bool] = ContextVar("kinformer_urgent", default=False)
 
 @contextmanager
 def urgent() -> Iterator[None]:
-    """Mark the requests of this task as urgent until the end of the `with`."""
+    """Mark the requests of this task as urgent, within the `with`."""
     before = _urgent.get()
     _urgent.set(True)
     try:

@@ -1,7 +1,7 @@
-"""The checks of what a program passes: that a callback can be called with what it will get, and that options exist.
+"""Checks of arguments: that a callback can be called with the arguments it will receive, and that options exist.
 
-A wrong callback or keyword fails here, in the line that passes it, instead of at each event, in a log. Options are kept
-as one frozen value: a dataclass, beside a `TypedDict` of its fields for the keywords of public functions.
+A wrong callback or keyword fails in the line that passes it, instead of at each event, in a log. Options are kept as
+one frozen dataclass, with a `TypedDict` of its fields for the keywords of public functions.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ K = TypeVar("K")
 def check_callback(
     callback: object, option: str, arguments: str, owner: str, *, keywords: str = "", plain: bool = False
 ) -> None:
-    """Raise TypeError unless `callback` can be called with these arguments; one without a known signature is accepted.
+    """Raise TypeError unless `callback` can be called with these arguments. An unknown signature is accepted.
 
     Args:
         callback: The function, or another callable.
-        option: The parameter that it was passed as, for the text.
-        arguments: The names of the positional arguments that it will be called with, such as `"old, new"`.
-        owner: The thing that it is passed to, such as `"informer v1/pods"`.
-        keywords: The names of keyword arguments that it will be called with, too.
-        plain: Its result is used at once, so it must not be a coroutine function.
+        option: The name of the parameter that it was passed as, for the message.
+        arguments: The names of the positional arguments that it will receive, such as `"old, new"`.
+        owner: The object that it is passed to, such as `"informer v1/pods"`.
+        keywords: The names of the keyword arguments that it will receive.
+        plain: True if its result is used at once, so it must not be a coroutine function.
 
     Raises:
-        TypeError: The text names the owner, the option, the callback and its arguments.
+        TypeError: It cannot. The message names the owner, the option, the callback and its arguments.
     """
     named = _split(keywords)
     call = f"({', '.join(filter(None, (arguments, *(f'{name}=...' for name in named))))})"
@@ -42,7 +42,7 @@ def check_callback(
     if plain and is_coroutine_function(inspect.unwrap(callback)):
         raise TypeError(f"{owner}: {name} is a coroutine function, whose result would be lost; pass a plain function")
     try:
-        # That of the callable itself: a decorator may pass on other arguments than it takes.
+        # The callable's own signature, because a decorator may pass on other arguments than it takes.
         signature = inspect.signature(callback, follow_wrapped=False)
     except (TypeError, ValueError):  # a callable in C without a signature
         return
@@ -57,12 +57,12 @@ def _split(names: str) -> list[str]:
 
 
 def is_coroutine_function(callback: object) -> bool:
-    """True if calling it gives a coroutine: a coroutine function, a partial of one, or an object with such a call."""
+    """True if calling it returns a coroutine: a coroutine function, a partial of one, or an async `__call__`."""
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
 
 
 def takes(callback: object, name: str) -> bool:
-    """True if a callback takes a keyword argument of this name, and so does the function that it decorates.
+    """True if a callback, and the function that it decorates, accept a keyword argument of this name.
 
     False if its signature is not known.
     """
@@ -70,7 +70,7 @@ def takes(callback: object, name: str) -> bool:
 
 
 def takes_by_name(callback: object, name: str) -> bool:
-    """True if a callback has a parameter of this name that is passed by name alone: no other meaning was intended."""
+    """True if a callback has a keyword-only parameter of this name, which cannot have been meant for anything else."""
     try:
         parameters = inspect.signature(callback).parameters if callable(callback) else {}
     except (TypeError, ValueError):
@@ -90,7 +90,7 @@ def _takes(callback: Callable[..., object], name: str, *, follow_wrapped: bool) 
 
 
 def name_of(callback: object) -> str:
-    """Return the name of a callback: of a function its qualified name, of another object that of its class."""
+    """Return the qualified name of a function, or of the class of any other callable."""
     callback = inspect.unwrap(callback) if callable(callback) else callback
     if isinstance(callback, partial):
         return name_of(callback.func)
@@ -99,21 +99,21 @@ def name_of(callback: object) -> str:
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """Return the parameters without their annotations, which would make the line long."""
+    """Return the signature without annotations, which would make the line long."""
     plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
 
 
 def options_of(kind: type[T], owner: str, keywords: Mapping[str, Any]) -> T:
-    """Return the options that keywords make.
+    """Return a dataclass of options with values from keywords.
 
     Args:
         kind: The dataclass.
-        owner: What was called, for the error.
-        keywords: Its fields, or some of them.
+        owner: The function that was called, for the error.
+        keywords: Values for some or all fields.
 
     Raises:
-        TypeError: A keyword is no option.
+        TypeError: A keyword is not an option.
     """
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     for keyword in keywords:
@@ -123,5 +123,5 @@ def options_of(kind: type[T], owner: str, keywords: Mapping[str, Any]) -> T:
 
 
 def keywords_of(options: object, kind: type[K]) -> K:
-    """Return the fields of options as keywords: those that a `TypedDict` has."""
+    """Return the options that `kind`, a `TypedDict`, has, as keywords."""
     return cast("K", {name: getattr(options, name) for name in kind.__annotations__})

@@ -1,7 +1,7 @@
-"""The tasks of one owner, on one loop: started with a name, watched for crashes, and ended within a deadline.
+"""The tasks of one owner, on one loop: started with a name, watched for crashes, and ended by a deadline.
 
-No task group stays open between entering and leaving an informer, because fixtures and frameworks enter in one task and
-leave in another; these are plain tasks that their owner keeps.
+These are plain tasks that their owner keeps. A task group could not stay open between entering and leaving an informer,
+because fixtures and frameworks enter in one task and leave in another.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ log = get_logger("kinformer.tasks")
 
 
 async def wait_for_end(futures: Collection[asyncio.Future[Any]]) -> None:
-    """Wait until all of these have ended; their errors are not raised, and count as seen.
+    """Wait until all futures have ended. Their errors are not raised, and are marked as retrieved.
 
-    Unlike `asyncio.gather`, it raises the very cancellation that ends it: gather raises that of one of the futures,
-    without the text by which a scope of anyio knows its own.
+    If it is cancelled, it raises that same CancelledError. `asyncio.gather` raises the one of a future instead, without
+    the message by which an anyio scope recognizes its own cancellation.
     """
     for future in futures:
         future.add_done_callback(_see)
@@ -49,8 +49,8 @@ class Tasks:
     """Named tasks with one owner.
 
     Args:
-        on_crash: Called with the name and the exception of a task that ended by one. A CancelledError counts as a
-            RuntimeError if the task itself was not cancelled: it awaited something that was.
+        on_crash: Called with the name and the exception of a task that failed. If a task ends by a CancelledError
+            without being cancelled (because it awaited a cancelled future), the exception is a RuntimeError.
     """
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
@@ -81,15 +81,15 @@ class Tasks:
             self._on_crash(task.get_name(), error)
 
     async def finish(self, tasks: Iterable[asyncio.Task[object]], deadline: float) -> None:
-        """Wait for tasks to end by themselves, until `deadline` on the loop's clock; raises none of their errors."""
+        """Wait for tasks to end by themselves, until `deadline` on the loop's clock. Raises none of their errors."""
         waiting = {task for task in tasks if not task.done()}
         if waiting:
             await asyncio.wait(waiting, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
 
     async def cancel(self, tasks: Iterable[asyncio.Task[object]] | None = None) -> None:
-        """Cancel tasks (default: all) once, as asyncio does; those that still run after 1 s are logged and abandoned.
+        """Cancel tasks (default: all), as asyncio does. Tasks that still run after 1 s are logged and abandoned.
 
-        They are cancelled once and not repeatedly, so that a `finally` that awaits can do its work.
+        They are cancelled once, not repeatedly, so that a `finally` that awaits can do its work.
         """
         pending = {task for task in (self._tasks if tasks is None else tasks) if not task.done()}
         for task in pending:
@@ -104,15 +104,15 @@ class Tasks:
 
 
 class OneByOne(Generic[T]):
-    """Does something for each item, in order: for the first at once, and for one more in each turn of the loop.
+    """Calls a function for each item, in order: for the first at once, then for one in each iteration of the loop.
 
-    Starting what talks to a server costs a tenth of a millisecond or more, most of it in the first step of a task,
-    which is part of the next turn. So no clock is looked at.
+    It is for starting objects that talk to a server. Each start takes a tenth of a millisecond or more, most of it in
+    the first step of a task, which is part of the next iteration. So it does not check a clock.
 
     Args:
         do: Called with each item.
-        tasks: Own the background task, and are notified if it fails.
-        name: Of that task.
+        tasks: Owns the background task, and is notified if it fails.
+        name: The name of the background task.
     """
 
     def __init__(self, do: Callable[[T], None], tasks: Tasks, name: str) -> None:
@@ -126,18 +126,18 @@ class OneByOne(Generic[T]):
         return len(self._waiting)
 
     def add(self, items: Iterable[T]) -> None:
-        """Do it for these, after those that wait."""
+        """Add items after the ones that wait."""
         self._waiting.extend(items)
         if self._is_busy or not self._waiting:
             return
         self._do(self._waiting.popleft())
         if self._waiting:
             self._is_busy = True
-            with unfenced():  # it may be started by a leader's body, and outlive that
+            with unfenced():  # a leader's body may start it, and end before it
                 self._tasks.start(self._rest(), self._name)
 
     def clear(self) -> None:
-        """Do it for none of those that wait."""
+        """Drop all items that wait."""
         self._waiting.clear()
 
     async def _rest(self) -> None:
@@ -151,7 +151,7 @@ class OneByOne(Generic[T]):
 
 
 def require_loop(loop: asyncio.AbstractEventLoop | None, method: str, owner: str) -> None:
-    """Raise RuntimeError unless `loop` runs in this thread; None means that the object has not been entered yet.
+    """Raise RuntimeError unless `loop` runs in this thread, or is None because the owner has not been entered yet.
 
     Args:
         loop: The loop that the owner was entered on.

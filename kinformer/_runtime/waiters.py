@@ -1,4 +1,4 @@
-"""Waiting tasks: a FIFO from which they are woken one at a time or all at once, a latch that opens once, warnings."""
+"""Ways for tasks to wait: a FIFO that wakes one task at a time or all at once, a latch that opens once, warnings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 __all__ = ["NEXT_WARNING", "Latch", "WaiterQueue", "warnings_while"]
 
-FIRST_WARNING = 5.0  # seconds of a wait
-NEXT_WARNING = 10.0
+FIRST_WARNING = 5.0  # seconds from the start of a wait
+NEXT_WARNING = 10.0  # seconds between warnings
 
 
 class WaiterQueue:
@@ -18,14 +18,14 @@ class WaiterQueue:
 
     A task that is woken checks its condition itself, and waits again if it does not hold.
 
-    Cancelling a task that waits loses nothing: if `wake` reached it in the same iteration of the event loop, the next
+    Cancelling a waiting task loses no wake-up: if `wake` reached it in the same iteration of the event loop, the next
     task is woken instead.
     """
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        # The result of each is True if the task was woken alone, so that its wake-up must not be lost.
+        # The result is True if only this task was woken, so that its wake-up must not be lost.
         self._waiters: deque[asyncio.Future[bool]] = deque()
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class WaiterQueue:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
             elif waiter.exception() is None and waiter.result():
-                self.wake()  # woken and cancelled at once
+                self.wake()  # this task was woken and cancelled at once
             raise
 
     def wake(self) -> None:
@@ -70,13 +70,13 @@ class WaiterQueue:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_exception(error)
-                waiter.exception()  # marks it as retrieved, in case the task is cancelled before it is
+                waiter.exception()  # marks it as retrieved, in case the task is cancelled first
 
 
 class Latch:
-    """A condition that comes true once: any number of tasks wait until it is opened, or until it fails.
+    """A condition that becomes true once. Any number of tasks can wait until it opens or fails.
 
-    The first call of `open` or `fail` decides for the tasks that wait. `open` after `fail` lets later tasks pass;
+    The first call of `open` or `fail` decides for the tasks that wait. `open` after `fail` lets later tasks pass.
     `fail` after `open` does nothing.
     """
 
@@ -93,7 +93,7 @@ class Latch:
         return self._opened
 
     async def wait(self) -> None:
-        """Wait until the latch is open; return at once if it is. Cancelling a task that waits affects no other.
+        """Wait until the latch is open. Return at once if it is. Cancelling a waiting task affects no other task.
 
         Raises:
             BaseException: The exception that was passed to `fail`.
@@ -105,13 +105,13 @@ class Latch:
         await self._waiters.wait()
 
     def open(self) -> None:
-        """Let all tasks go on; calling it again does nothing."""
+        """Let all tasks pass. Calling it again does nothing."""
         if not self._opened:
             self._opened = True
             self._waiters.wake_all()
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` in all tasks that wait, and in those that come later; does nothing if the latch is open."""
+        """Raise `error` in all waiting tasks, and in tasks that wait later. Does nothing if the latch is open."""
         if not self._opened:
             self._error = error
             self._waiters.fail(error)

@@ -1,7 +1,7 @@
-"""The objects of an informer by key and by index, and the views that read them.
+"""Caches of objects by key and by index, and read-only views of them.
 
-`Store` and `Indexer` can be used on their own. `Lister` reads an informer's cache. Containers only: nothing here starts
-a task. docs/internals/cache.md has the invariants: who may write what, and which reads are safe on which thread.
+`Store` and `Indexer` can be used on their own. `Lister` reads an informer's cache. Nothing here starts a task.
+docs/internals/cache.md has the invariants: which writes are allowed, and which reads are safe on which thread.
 
 May import: `objects` and below.
 Reading order: store, indexer, index, label_groups, rebuild, lister, key_view.

@@ -1,10 +1,10 @@
-"""One index: which objects have which value.
+"""An index of a cache: a bucket of objects for each value.
 
-A bucket is a dict of key -> object, never a set or a list per object, because those would make every object visible to
-the garbage collector; it also makes `by_index` a copy made in one call. Beside the buckets an index records under which
-values it filed each key. So an update calls the index function with the new object only (a JSON path over a Pod costs
-20 us), and removes the old object from its buckets even if the function would return something else now. Upstream
-(client-go, tools/cache/thread_safe_store.go) calls the function with the old object, and panics if it fails.
+A bucket is a dict of key -> object. A set or a list per object would be tracked by the garbage collector. A dict also
+makes `by_index` a copy in one call. Beside the buckets, an index records the values under which it filed each key. So
+an update calls the index function with the new object only (a JSON path over a Pod costs 20 us), and removes the old
+object from its buckets even if the function would return different values now. Upstream (client-go,
+tools/cache/thread_safe_store.go) calls the function with the old object, and panics if it fails.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ log = get_logger("kinformer.indexer")
 
 IndexFunc: TypeAlias = Callable[[ObjectT], Iterable[str]]
 
-Filed = str | tuple[str, ...] | None  # one value, several, none; most have one, and a str is cheaper than a tuple
+Filed = str | tuple[str, ...] | None  # one value, several, or none. Most have one, and a str is cheaper than a tuple.
 
 
 def check_indexers(indexers: Mapping[str, IndexFunc[Any] | str], owner: str) -> None:
-    """Raise TypeError unless each of these is a path, or a function that can be called with an object."""
+    """Raise TypeError unless each value is a path, or a function that can be called with an object."""
     for name, func in indexers.items():
         if isinstance(func, str):
             continue
@@ -44,16 +44,15 @@ def check_indexers(indexers: Mapping[str, IndexFunc[Any] | str], owner: str) -> 
 
 
 class IndexFunction(Generic[ObjectT]):
-    """The function of an index. An exception in it is counted, and keeps the object out of this index only.
+    """The function of an index. If it raises, the error is counted, and the object is left out of this index only.
 
     Args:
         name: The name of the index.
-        func: Returns the values of an object; or a JSON path such as `"spec.nodeName"`.
+        func: Returns the values of an object. Or a JSON path such as `"spec.nodeName"`.
 
     Attributes:
-        files_objects: False if it files only objects that are no `KubeObject`, as that of the index by namespace does.
-        segments: Those of the path, under which an object has the value that its decoder has read; None if there is no
-            path.
+        files_objects: False for the namespace index, which files only objects that are not a `KubeObject`.
+        segments: The segments of the path, the key of the value that an object's decoder has read. None without a path.
 
     Raises:
         ConfigError: The path does not parse.
@@ -73,10 +72,10 @@ class IndexFunction(Generic[ObjectT]):
         self.segments = func.path.segments if isinstance(func, PathIndex) else None
         self.errors = 0
         self._told = LogOnce()
-        self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
+        self._failing: dict[str, None] = {}  # the keys of the stored objects that are left out
 
     def __call__(self, key: str, obj: ObjectT) -> Filed:
-        """Return the values of an object, each once; None if there are none or the function failed."""
+        """Return the distinct values of an object, or None if there are none or the function failed."""
         if self.segments is not None and isinstance(obj, KubeObject):
             known = obj._path_values  # the values that the decoder has read already
             if known is not None and self.segments in known:
@@ -101,7 +100,7 @@ class IndexFunction(Generic[ObjectT]):
         return tuple(values) or None
 
     def values(self, obj: ObjectT) -> tuple[str, ...]:
-        """Return the values of an object, whether it is filed or not; none if the function fails, without a count."""
+        """Return the values of an object, filed or not. If the function fails, return none and do not count it."""
         if self.segments is not None and isinstance(obj, KubeObject):
             known = obj._path_values
             if known is not None and self.segments in known:
@@ -113,7 +112,7 @@ class IndexFunction(Generic[ObjectT]):
 
     @property
     def path(self) -> str | None:
-        """The JSON path that is the function, if it is one."""
+        """The JSON path, or None if the index has a function."""
         return self.func.path.text if isinstance(self.func, PathIndex) else None
 
     def forget(self, key: str) -> None:
@@ -125,13 +124,13 @@ class IndexFunction(Generic[ObjectT]):
 
 def _texts(values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
-        # It would be taken apart into its letters.
+        # Iterating over it would yield its letters.
         raise TypeError(f"an index function returned the text {values!r}, expected an iterable of texts: [{values!r}]")
     texts: list[str] = []
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"an index function returned the value {value!r}, expected a text")
-        # The same text comes with thousands of objects: keep it once.
+        # Thousands of objects have the same value: keep it once.
         texts.append(sys.intern(value) if type(value) is str else str(value))
     return texts
 
@@ -156,10 +155,10 @@ class Index(Generic[ObjectT]):
         self._filed: list[dict[str, str | tuple[str, ...]]] = new_partitions()
 
     def put(self, number: int, key: str, obj: ObjectT) -> None:
-        """File an object, in place of the one that is filed under its key."""
+        """File an object, replacing the one that is filed under its key."""
         segments = self.function.segments
         if segments is not None and isinstance(obj, KubeObject) and (known := obj._path_values) is not None:
-            # Nearly always the value has not changed. An object has one at most, so none but this bucket has its key.
+            # Nearly always the value has not changed. A path has at most one value, so only this bucket has the key.
             value = known.get(segments)
             bucket = None if value is None else self.buckets.get(value)
             if bucket is not None and key in bucket:
@@ -194,11 +193,11 @@ class Index(Generic[ObjectT]):
         return [] if bucket is None else list(chain.from_iterable(tables_of([bucket])))
 
     def values(self) -> Keys:
-        """Return all values that an object has."""
+        """Return all values that have an object."""
         return list(self.buckets)
 
     def _move(self, filed: dict[str, str | tuple[str, ...]], key: str, obj: ObjectT, old: Filed, values: Filed) -> None:
-        # In before out: a reader in another thread never misses an object that has the value before and after.
+        # Add before removing, so that a reader in another thread never misses an object whose value does not change.
         for value in _each(values):
             bucket = self.buckets.get(value)
             if bucket is None:
@@ -219,13 +218,13 @@ class Index(Generic[ObjectT]):
         bucket = self.buckets[value]
         del bucket[key]
         if not bucket:
-            del self.buckets[value]  # values come and go, as node names do: an empty bucket would stay for ever
+            del self.buckets[value]  # values such as node names come and go, so empty buckets would pile up
 
 
 class IndexFork(Index[ObjectT]):
-    """A copy-on-write copy of an index: it shares the dicts of its origin, and copies each before it changes it.
+    """A copy-on-write copy of an index: it shares the dicts of its origin, and copies each before changing it.
 
-    While it grows, readers of the origin see none of it; `settled` makes an index of it that takes the origin's place.
+    Readers of the origin see no change. `settled` returns the index that replaces the origin.
     """
 
     __slots__ = ("_copies", "origin")
@@ -238,11 +237,11 @@ class IndexFork(Index[ObjectT]):
         self._copies = TableCopies()
 
     def put(self, number: int, key: str, obj: ObjectT) -> None:
-        """File an object, in place of the one that is filed under its key."""
+        """File an object, replacing the one that is filed under its key."""
         values = self.function(key, obj)
         old = self._filed[number].get(key)
         if values == old:
-            # Most changes leave an object in its bucket: the bucket changes, the record of the bucket does not.
+            # Most changes leave an object in its bucket, so only the bucket changes, not the record of its values.
             for value in _each(values):
                 self._own_bucket(value)
                 self.buckets[value][key] = obj
@@ -263,13 +262,13 @@ class IndexFork(Index[ObjectT]):
             self._unlink(value, key)
 
     def settled(self) -> Index[ObjectT]:
-        """Return the index that takes the place of the origin; the fork must not be changed any more."""
+        """Return the index that replaces the origin. The fork must not be changed after this."""
         index: Index[ObjectT] = Index(self.function)
         index.buckets, index._filed = self.buckets, self._filed
         return index
 
     def release(self) -> Iterator[None]:
-        """Drop what the new index does not share with the origin, in small steps."""
+        """Free the origin's dicts that the new index does not share, in small steps."""
         return self._copies.release()
 
     def _own_filed(self, number: int) -> dict[str, str | tuple[str, ...]]:

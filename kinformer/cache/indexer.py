@@ -37,17 +37,17 @@ Indexers: TypeAlias = Mapping[str, IndexFunc[ObjectT] | str]
 class Indexer(Store[ObjectT]):
     """A store that also finds objects by the values of index functions, and by their labels.
 
-    An index function may return any number of values for an object; an object without values is not in that index, and
-    the empty text is a value like any other. If the function raises, or returns something other than texts, the object
-    is stored but left out of that index; this is counted in `index_errors` and logged once per index and key.
+    An index function may return any number of values for an object. An object without values is not in that index. The
+    empty string is a value like any other. If the function raises, or returns anything but strings, the object is
+    stored but left out of that index. This is counted in `index_errors`, and logged once per index and key.
 
-    Reads and writes are as those of `Store`: reads are snapshots, from any thread; writes come from one. A change is in
-    the store and in all indexes before the write returns. The cost of an update depends on the index functions; the
-    rest is about half a microsecond, and as much again for each index. (client-go, tools/cache/index.go)
+    As in `Store`, reads are snapshots and may come from any thread, and writes come from one thread. A change is in the
+    store and in all indexes before the write returns. An update costs about half a microsecond, as much again for each
+    index, and the time of the index functions. (client-go, tools/cache/index.go)
 
     Args:
-        key_func: Returns the key of an object; default `meta_namespace_key`.
-        indexers: Name -> function (object -> values), or a JSON path such as `"spec.nodeName"`. There are no others:
+        key_func: Returns the key of an object. Default: `meta_namespace_key`.
+        indexers: Name -> function (object -> values), or a JSON path such as `"spec.nodeName"`. No index is built in:
             for the index by namespace pass `{NAMESPACE_INDEX: meta_namespace_index_func}`.
 
     Raises:
@@ -62,21 +62,21 @@ class Indexer(Store[ObjectT]):
         super().__init__(key_func)
         self._state = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
-        # All indexes, and those of them that file a KubeObject: the index by namespace leaves these to the groups.
+        # All indexes, and the ones that file a KubeObject: the index by namespace leaves these to the label groups.
         self._all: tuple[Index[ObjectT], ...] = ()
         self._written: tuple[Index[ObjectT], ...] = ()
         self._rebuild: IndexerRebuild[ObjectT] | None = None
-        self._settled = asyncio.Event()  # no rebuild is open
+        self._settled = asyncio.Event()  # set while no rebuild is open
         self._settled.set()
         self._build_lock = asyncio.Lock()
-        self._past_errors = 0  # of builds that were cancelled
+        self._past_errors = 0  # errors of cancelled builds
         self.add_indexers(indexers or {})
 
     # --- writes ------------------------------------------------------------------------------
 
     @exclusive
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
-        """Store an object under a key that the caller knows already; returns the one it replaces, or None.
+        """Store an object under a known key, and return the object that it replaces, or None.
 
         Raises:
             RuntimeError: A rebuild is open.
@@ -96,9 +96,9 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def advance(self: Indexer[KubeObject], key: str, obj: KubeObject) -> KubeObject | None:
-        """`put`, unless `obj` is not newer than the stored object (`is_newer`): then do nothing, and return `obj`.
+        """Store `obj` if it is newer than the stored object (`is_newer`). Otherwise do nothing, and return `obj`.
 
-        Otherwise returns the object that was replaced, or None. This is the hot path of a watch: one lookup.
+        If it was stored, return the object that it replaced, or None. This is the hot path of a watch: one lookup.
 
         Raises:
             RuntimeError: A rebuild is open.
@@ -110,16 +110,17 @@ class Indexer(Store[ObjectT]):
         if type(old) is not KubeObject or type(obj) is not KubeObject or self._rebuild is not None:
             return obj if old is not None and not is_newer(obj, old) else self.put(key, obj)
         version, before = obj.resource_version, old.resource_version
-        if not (len(version) == len(before) and version > before) and not is_newer(obj, old):  # its first test, inlined
+        # The first test of `is_newer`, inlined.
+        if not (len(version) == len(before) and version > before) and not is_newer(obj, old):
             return obj
-        if obj.key == old.key:  # the key of the dicts: a text of its own would be a twentieth of a small object
+        if obj.key == old.key:  # share the key string, which is a twentieth of a small object
             force_setattr(obj, "key", key := old.key)
         partition[key] = obj
         for index in self._written:
             index.put(number, key, obj)
         labels = obj._labels
         if labels is old._labels and obj.namespace is old.namespace:
-            # Nearly always: as in `LabelGroups.put`, whose call would be a tenth of this method.
+            # The usual case of `LabelGroups.put`, inlined: the call would take a tenth of this method's time.
             state.groups.spaces[obj.namespace][id(labels) if labels else NO_LABELS][1][key] = obj
         else:
             state.groups.put(key, old, obj)
@@ -127,7 +128,7 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def pop(self, key: str) -> ObjectT | None:
-        """Remove and return the object of a key, or None if it has none.
+        """Remove and return the object of a key, or None if there is none.
 
         Raises:
             RuntimeError: A rebuild is open.
@@ -144,12 +145,12 @@ class Indexer(Store[ObjectT]):
         return old
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
-        """Replace all objects by `items`, in one step; see `rebuild` for doing it in slices.
+        """Replace all objects with `items`, in one step. `rebuild` does it in slices.
 
-        A `KubeObject` that equals the stored one (same uid and resourceVersion) leaves that one in place.
+        A `KubeObject` that equals the stored one (same uid and resourceVersion) does not replace it.
 
         Raises:
-            KeyFuncError: An item has no key; nothing has changed.
+            KeyFuncError: An item has no key. Nothing has changed.
             RuntimeError: A rebuild is open.
         """
         rebuild = self.rebuild()
@@ -162,10 +163,10 @@ class Indexer(Store[ObjectT]):
         self._resource_version = resource_version
 
     def rebuild(self, namespace: str | None = None) -> IndexerRebuild[ObjectT]:
-        """Start the next state of the whole cache, or of one namespace in it; the others are carried over.
+        """Start the next state of the whole cache, or of one namespace. Other namespaces are carried over.
 
-        For a namespace the keys must be `"namespace/name"`. One rebuild may be open at a time; until it has ended,
-        any other write raises.
+        For a namespace the keys must be `"namespace/name"`. One rebuild may be open at a time. Until it ends, any other
+        write raises RuntimeError.
 
         Raises:
             RuntimeError: Another rebuild is open.
@@ -199,9 +200,9 @@ class Indexer(Store[ObjectT]):
         return tuple(path for index in indexes if (path := index.function.path) is not None)
 
     def add_indexers(self, indexers: Indexers[ObjectT]) -> None:
-        """Add indexes, all or none; a name that has the same function or path already is left as it is.
+        """Add indexes, all or none. An index that exists with the same function or path is left as it is.
 
-        The stored objects are indexed at once. A JSON path over 100,000 Pods takes 2 s: use `build_indexers` for those.
+        The stored objects are indexed at once. A JSON path over 100,000 Pods takes 2 s: then use `build_indexers`.
 
         Raises:
             ValueError: A name is used by another function. Nothing has been added.
@@ -218,10 +219,9 @@ class Indexer(Store[ObjectT]):
         self._publish(fresh)
 
     async def build_indexers(self, indexers: Indexers[ObjectT]) -> None:
-        """`add_indexers` in slices of 1 ms, while changes keep coming.
+        """Add indexes as `add_indexers` does, but in slices of 1 ms, while changes keep coming.
 
-        The indexes appear when they are complete, all at once. If it is cancelled, none appears and nothing is left
-        behind.
+        The indexes appear all at once, when they are complete. If this is cancelled, none appears and nothing is left.
 
         Raises:
             ValueError: A name is used by another function. Nothing has been added.
@@ -242,24 +242,24 @@ class Indexer(Store[ObjectT]):
             finally:
                 self._building = {}
                 self._refresh_written()
-            # One of them may have been added at once meanwhile.
+            # `add_indexers` may have added one of them in the meantime.
             self._publish({name: index for name, index in fresh.items() if name not in self._state.indexes})
 
     async def _fill(self) -> None:
         budget = YieldBudget()
         for number in range(PARTITIONS):
-            # Changes file themselves; a key of the snapshot that had one is filed once more, as it is now.
+            # A change files its object itself. If the key is in the snapshot, the object is filed again, as it is now.
             for key in list(self._state.partitions[number]):
                 obj = self._state.partitions[number].get(key)
                 if obj is not None:
-                    for index in self._building.values():  # a relist puts others in their place
+                    for index in self._building.values():  # read again: a relist replaces them
                         index.put(number, key, obj)
                 if budget.exhausted():
                     await budget.pause()
                     await self._no_rebuild()
 
     async def _no_rebuild(self) -> None:
-        while self._rebuild is not None:  # the step that closed one may have opened the next
+        while self._rebuild is not None:  # the step that closed a rebuild may have opened the next
             await self._settled.wait()
 
     def _fresh_indexes(self, indexers: Indexers[ObjectT]) -> dict[str, Index[ObjectT]]:
@@ -284,7 +284,7 @@ class Indexer(Store[ObjectT]):
     def _set_state(
         self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
     ) -> None:
-        # One assignment: a reader in another thread sees all of the state before, or all of this one.
+        # One assignment: a reader in another thread sees all of the old state, or all of the new one.
         # Only this class sets it, so the narrower type is safe.
         self._state = IndexerState(partitions, indexes, groups)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._refresh_written()
@@ -297,7 +297,7 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def by_index(self, name: str, value: str) -> Objects[ObjectT]:
-        """Return the objects that have `value` in the index `name`, in no order; often none.
+        """Return the objects that have `value` in the index `name`, in no order.
 
         Raises:
             IndexNotFoundError: There is no such index.
@@ -308,11 +308,11 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def index(self, name: str, obj: ObjectT) -> Objects[ObjectT]:
-        """Return the objects that share a value with `obj` in the index `name`, each once; `obj` need not be stored.
+        """Return the distinct objects that share a value with `obj` in the index `name`. `obj` need not be stored.
 
         Raises:
             IndexNotFoundError: There is no such index.
-            Exception: Any exception of the index function for `obj`.
+            Exception: Any exception that the index function raises for `obj`.
         """
         values = list(_index(self._state, name).function.func(obj))
         if len(values) == 1:
@@ -330,7 +330,7 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def index_values(self, name: str) -> Keys:
-        """Return all values in the index `name` that an object has, in no order.
+        """Return all values in the index `name` that have an object, in no order.
 
         Raises:
             IndexNotFoundError: There is no such index.
@@ -339,25 +339,25 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT]:
-        """Return the objects for whose labels `matches` returns True, of one namespace or all.
+        """Return the objects of one namespace, or of all, for whose labels `matches` returns True.
 
-        It is called once per label set: among 100,000 Pods about a thousand times. (For objects that are no
-        `KubeObject` it is called once each.)
+        `matches` is called once per label set, about a thousand times for 100,000 Pods. For objects that are not a
+        `KubeObject` it is called once each.
         """
         state = self._state
         found = _select(state, matches, namespace)
-        # A relist has replaced the state meanwhile, and the dicts that were read may belong to different moments.
+        # If a relist replaced the state in the meantime, the dicts may have been read at different moments.
         return found if self._state is state else self.select(matches, namespace)
 
     @exclusive
     def in_namespace(self, namespace: str) -> Objects[ObjectT]:
-        """Return the objects of one namespace: by the index of that name, else by label groups, at worst by keys."""
+        """Return the objects of one namespace, from the namespace index, else the label groups, else a scan of keys."""
         state = self._state
         found = _in_namespace(state, namespace)
         return found if self._state is state else self.in_namespace(namespace)
 
     def values_of(self, name: str, obj: ObjectT) -> tuple[str, ...]:
-        """Return the values of an object in an index; none if it does not exist, or its function fails."""
+        """Return the values of an object in an index, or none if there is no such index or its function fails."""
         return self._state.indexes[name].function.values(obj) if name in self._state.indexes else ()
 
     @property
@@ -375,7 +375,7 @@ def _select(state: IndexerState[ObjectT], matches: Matches, namespace: str | Non
     found = state.groups.select(matches, namespace)
     if found is not None:
         return found
-    # Other objects are stored too, or a writer in another thread was just moving one.
+    # There are objects that are not a KubeObject, or a writer in another thread is moving an object.
     objects = objects_of(state.partitions) if namespace is None else _in_namespace(state, namespace)
     return filter_by_labels(objects, matches)
 
@@ -407,12 +407,12 @@ def _open_rebuild() -> RuntimeError:
 def is_newer(obj: KubeObject, old: KubeObject) -> bool:
     """Return True if an event is newer than the cached state: a replayed event must not take the cache back in time.
 
-    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504); if one of them is
-    not a number, any state that differs is newer.
+    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504). If one of them is
+    not a number, any different state is newer.
     """
     new_version, old_version = obj.resource_version, old.resource_version
     if len(new_version) == len(old_version) and new_version > old_version:
-        return True  # newer, or not numbers: nearly always so
+        return True  # newer, or not numbers: the usual case
     if obj.uid != old.uid:
         return True
     if new_version == old_version:

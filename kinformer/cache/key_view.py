@@ -1,4 +1,4 @@
-"""The cache as a mapping from key to object."""
+"""A view of the cache as a mapping from key to object."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class _Keyed(Protocol[Obj]):
 
 
 class KeyView(Mapping[str, Obj]):
-    """The objects of a cache by key, `"namespace/name"` or `"name"`: a read-only mapping that follows the cache.
+    """A read-only mapping from key (`"namespace/name"` or `"name"`) to object, which follows the cache.
 
-    Looking up, `in` and `len` read the cache as it is. Iterating, `keys()`, `values()` and `items()` are snapshots of
-    one moment, whatever happens meanwhile. All may come from any thread.
+    Lookups, `in` and `len` read the current cache. Iteration, `keys()`, `values()` and `items()` use a snapshot of one
+    moment. All may be used from any thread.
     """
 
     __slots__ = ("_cache",)
@@ -61,15 +61,15 @@ class KeyView(Mapping[str, Obj]):
         return len(self._cache)
 
     def keys(self) -> KeysView[str]:
-        """Return the keys of this moment."""
+        """Return a snapshot of the keys."""
         return dict.fromkeys(self._cache.list_keys()).keys()
 
     def values(self) -> ValuesView[Obj]:
-        """Return the objects of this moment."""
+        """Return a snapshot of the objects."""
         return self._snapshot().values()
 
     def items(self) -> ItemsView[str, Obj]:
-        """Return the keys and objects of this moment."""
+        """Return a snapshot of the keys and objects."""
         return self._snapshot().items()
 
     def _snapshot(self) -> dict[str, Obj]:

@@ -1,8 +1,8 @@
-"""Objects by namespace and label set, so that a selector is evaluated once per set and not once per object.
+"""Groups of objects by namespace and label set, so that a selector is evaluated once per set, not once per object.
 
-A hundred thousand Pods carry about a thousand different label sets, and decoding gives equal sets one shared dict. So
-the identity of that dict is the group, and finding it takes no comparison. The groups of a namespace together hold all
-of its objects, so the index by namespace costs nothing more.
+A hundred thousand Pods have about a thousand different label sets, and decoding gives equal sets one shared dict. So
+the identity of that dict identifies the group, and finding a group takes no comparison. The groups of a namespace
+together hold all its objects, so the index by namespace needs no memory of its own.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ __all__ = ["NO_LABELS", "LabelGroups", "LabelGroupsFork", "Matches", "filter_by_
 Matches = Callable[[Mapping[str, str]], bool]
 
 _Members: TypeAlias = Table[str, ObjectT]
-_Group: TypeAlias = tuple[dict[str, str], _Members[ObjectT]]  # the labels, which keeps their id taken; objects by key
+# The labels (kept, so that their id stays unique), and the objects by key.
+_Group: TypeAlias = tuple[dict[str, str], _Members[ObjectT]]
 _Space: TypeAlias = Table[int, _Group[ObjectT]]  # the groups of one namespace, by the id of their labels
 
-NO_LABELS = 0  # the group of all objects without labels, whatever empty dict they hold
-_TRIES = 3  # reads that a writer in another thread may spoil before the caller has to scan all objects
+NO_LABELS = 0  # the group of all objects without labels, whichever empty dict they have
+_TRIES = 3  # reads that a writer in another thread may invalidate before the caller scans all objects
 
 
 def _labels(obj: object) -> Mapping[str, str]:
-    """Return the labels of an object of any kind that has them in a usual place."""
+    """Return the labels of an object of any type, or an empty mapping if they are not in a usual place."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else getattr(obj, "metadata", None)
     if isinstance(metadata, Mapping):
         labels = metadata.get("labels")
@@ -39,7 +40,7 @@ def _labels(obj: object) -> Mapping[str, str]:
 
 
 def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[ObjectT]:
-    """Return the objects whose labels match; `matches` is called once per shared label dict."""
+    """Return the objects whose labels match. `matches` is called once per shared label dict."""
     found: Objects[ObjectT] = []
     verdicts: dict[int, bool] = {}
     for obj in objects:
@@ -58,8 +59,8 @@ def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[Ob
 class LabelGroups(Generic[ObjectT]):
     """The groups of one cache, maintained by its writer.
 
-    An object that is no `KubeObject` is in no group: the program may change its labels after it was stored. Such
-    objects are only counted, and a selector is evaluated for each object of a cache that has any.
+    An object that is not a `KubeObject` is in no group, because the program may change its labels after storing it.
+    Such objects are only counted. If a cache has any, a selector is evaluated once per object.
     """
 
     __slots__ = ("_changes", "_others", "spaces")
@@ -67,22 +68,22 @@ class LabelGroups(Generic[ObjectT]):
     def __init__(self) -> None:
         self.spaces: Table[str, _Space[ObjectT]] = {}
         self._others = 0
-        # Odd while an object moves between groups. Any change of it tells a reader in another thread that there are
-        # other groups now, or other objects in them, than when it began, so that it reads again. (Without the GIL
-        # readers and the writer exclude each other, by the `exclusive` methods of the indexer.)
+        # A sequence number, odd while an object moves between groups. If it changes during a read in another thread,
+        # the groups or their members have changed, so the reader reads again. (Without the GIL, the indexer's
+        # `exclusive` methods keep readers and the writer apart.)
         self._changes = 0
 
     def put(self, key: str, old: ObjectT | None, new: ObjectT) -> None:
-        """Note that `new` has been stored, in place of `old` if there was one."""
+        """Record that `new` has been stored, replacing `old` if that is not None."""
         if isinstance(new, KubeObject) and isinstance(old, KubeObject):
             labels, namespace = new._labels, new.namespace
-            # Nearly always: the next state of the same object. Namespaces are shared text.
+            # The usual case: the next state of the same object. Namespace strings are shared.
             if labels is old._labels and (namespace is old.namespace or namespace == old.namespace):
                 self.spaces[namespace][id(labels) if labels else NO_LABELS][1][key] = new
                 return
         self._changes += 1
         if old is not None:
-            # No reader uses what it sees while the number is odd, so the object may be nowhere for a moment.
+            # Readers discard results while the number is odd, so the object may be in no group for a moment.
             self.remove(key, old)
         if isinstance(new, KubeObject):
             self._link(key, new, new.namespace, new._labels)
@@ -91,7 +92,7 @@ class LabelGroups(Generic[ObjectT]):
         self._changes += 1
 
     def remove(self, key: str, old: ObjectT) -> None:
-        """Note that `old` is no longer stored."""
+        """Record that `old` is no longer stored."""
         if not isinstance(old, KubeObject):
             self._others -= 1
             return
@@ -105,9 +106,10 @@ class LabelGroups(Generic[ObjectT]):
                 del self.spaces[old.namespace]
 
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT] | None:
-        """Return the objects whose labels match, of one namespace or all.
+        """Return the objects of one namespace, or of all, whose labels match.
 
-        None if the groups cannot tell: other objects are stored too, or a writer in another thread interferes.
+        None if the groups are incomplete (objects that are not a `KubeObject` are stored), or if a writer in another
+        thread interferes.
         """
         if self._others:
             return None
@@ -121,10 +123,10 @@ class LabelGroups(Generic[ObjectT]):
             return verdict
 
         found = self._read(wanted, namespace)
-        return None if self._others else found  # one may have been stored meanwhile
+        return None if self._others else found  # one may have been stored in the meantime
 
     def in_namespace(self, namespace: str) -> Objects[ObjectT] | None:
-        """Return the `KubeObject`s of one namespace; None if a writer in another thread interferes."""
+        """Return the `KubeObject`s of one namespace, or None if a writer in another thread interferes."""
         return self._read(None, namespace)
 
     def keys_in(self, namespace: str) -> Keys:
@@ -154,7 +156,7 @@ class LabelGroups(Generic[ObjectT]):
             members = [
                 group[1] for space in spaces for group in list(space.values()) if wanted is None or wanted(group)
             ]
-            # The result is of one moment, if nothing changed in between.
+            # If the number has not changed, the result is consistent.
             found = objects_of(tables_of(members))
             if self._changes == changes:
                 return found
@@ -178,13 +180,13 @@ class LabelGroups(Generic[ObjectT]):
 
 
 class LabelGroupsFork(LabelGroups[ObjectT]):
-    """A copy-on-write copy of groups; see `IndexFork`."""
+    """A copy-on-write copy of label groups, like `IndexFork`."""
 
     __slots__ = ("_copies", "_own_members", "origin")
 
     def __init__(self, origin: LabelGroups[ObjectT]) -> None:
         self.origin = origin
-        # By namespace and id of the labels: the members of groups that are this fork's own already.
+        # By namespace and id of the labels: the members of groups that this fork has copied or created.
         self._own_members: dict[str, dict[int, dict[str, ObjectT]]] = {}
         self.spaces = origin.spaces
         self._others = origin._others
@@ -192,7 +194,7 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
         self._copies = TableCopies()
 
     def put(self, key: str, old: ObjectT | None, new: ObjectT) -> None:
-        """Note that `new` will be stored, in place of `old` if there is one."""
+        """Record that `new` will be stored, replacing `old` if that is not None."""
         if old is None and isinstance(new, KubeObject):
             own = self._own_members.get(new.namespace)
             if own is not None:
@@ -214,24 +216,24 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
                 self._own_members.setdefault(new.namespace, {})[number] = grown
 
     def remove(self, key: str, old: ObjectT) -> None:
-        """Note that `old` will no longer be stored."""
+        """Record that `old` will no longer be stored."""
         if isinstance(old, KubeObject):
             self._own(old)
-            self._own_members.pop(old.namespace, None)  # a group without members goes
+            self._own_members.pop(old.namespace, None)  # a group without members is removed
         super().remove(key, old)
 
     def settled(self) -> LabelGroups[ObjectT]:
-        """Return the groups that take the place of the origin; the fork must not be changed any more."""
+        """Return the groups that replace the origin. The fork must not be changed after this."""
         groups: LabelGroups[ObjectT] = LabelGroups()
         groups.spaces, groups._others = self.spaces, self._others
         return groups
 
     def release(self) -> Iterator[None]:
-        """Drop what the new groups do not share with the origin, in small steps."""
+        """Free the origin's dicts that the new groups do not share, in small steps."""
         return self._copies.release()
 
     def _own(self, obj: KubeObject) -> None:
-        """Copy the group of an object, and all that leads to it, unless that has been done."""
+        """Copy the group of an object and the dicts that lead to it, unless they have been copied."""
         origin = self.origin.spaces
         if self.spaces is origin:
             self.spaces = self._copies.of(origin)

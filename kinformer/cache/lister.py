@@ -1,6 +1,6 @@
-"""Read views of the cache: by name, namespace and selector, and by key and index.
+"""Read-only views of the cache: by name, namespace and selector, and by key and index.
 
-All reads are plain functions over snapshots; none sends a request (client-go, tools/cache/listers.go).
+All reads are plain functions that return snapshots. None sends a request (client-go, tools/cache/listers.go).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
 
 
 class ReadableIndexer(Protocol[ObjectT]):
-    """The reads that a lister needs: an `Indexer` has them, and a view of one."""
+    """The reads that a lister needs. `Indexer` and its views have them."""
 
     @property
     def get_by_key(self) -> Callable[[str], ObjectT | None]: ...
@@ -76,16 +76,16 @@ def _refuse_text(obj: object) -> None:
 
 @lru_cache(maxsize=512)
 def _parse(selector: str) -> LabelSelector:
-    # Programs use the same few selectors over and over; a parsed one costs a dict entry.
+    # Programs use the same few selectors over and over, and a parsed one costs only a dict entry.
     return LabelSelector.parse(selector)
 
 
 class Lister(Generic[ObjectT]):
-    """The reads of one cache. They return snapshots, which may be kept across awaits, and may come from any thread.
+    """The reads of one cache, for any thread. They return snapshots, which may be kept across awaits.
 
     Args:
         indexer: An `Indexer`, or the `indexer` of an informer.
-        default_namespace: The namespace of names that come without one, for the cache of a single namespace.
+        default_namespace: The namespace if a call passes none, for the cache of a single namespace.
     """
 
     def __init__(self, indexer: ReadableIndexer[ObjectT], *, default_namespace: str = "") -> None:
@@ -97,7 +97,8 @@ class Lister(Generic[ObjectT]):
         """Return the object of this name, or None if there is none.
 
         Raises:
-            ValueError: No namespace was given, and the objects here have one; or one was given, and the name is a key.
+            ValueError: There is no such object, and the call is wrong: the objects have namespaces and none was passed,
+                or one was passed and `name` is a key.
         """
         namespace = namespace or self.default_namespace
         if namespace:
@@ -112,18 +113,18 @@ class Lister(Generic[ObjectT]):
         return found
 
     def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
-        """Return the reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
+        """Return the reads of one namespace, or of all for `""`, as in client-go (`NamespaceAll`)."""
         _require_text("by_namespace", namespace)
         return NamespaceLister(self, namespace)
 
     def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[ObjectT]:
         """Return the objects that match, in no order.
 
-        Without a selector all objects match; without a namespace, or with `""`, those of all namespaces.
+        Without a selector, all objects match. Without a namespace, or with `""`, all namespaces are included.
 
         Raises:
-            SelectorError: The selector does not parse; `position` says where.
-            TypeError: `namespace` is not text.
+            SelectorError: The selector does not parse. `position` is where it fails.
+            TypeError: `namespace` is not a string.
         """
         if namespace is not None:
             _require_text("list", namespace)
@@ -142,15 +143,15 @@ class Lister(Generic[ObjectT]):
         """Return the objects that have `value` in an index, in no order.
 
         Raises:
-            IndexNotFoundError: There is no such index; the text names those that exist.
+            IndexNotFoundError: There is no such index. The message names the existing ones.
         """
         return self._indexer.by_index(index, value)
 
     def index_values(self, index: str) -> Keys:
-        """Return all values in an index that an object has, in no order.
+        """Return all values in an index that have an object, in no order.
 
         Raises:
-            IndexNotFoundError: There is no such index; the text names those that exist.
+            IndexNotFoundError: There is no such index. The message names the existing ones.
         """
         return self._indexer.index_values(index)
 
@@ -162,7 +163,7 @@ class Lister(Generic[ObjectT]):
         return len(self._indexer)
 
     def __bool__(self) -> bool:
-        return True  # a lister of an empty cache is a lister
+        return True  # a lister of an empty cache is truthy
 
     def __iter__(self) -> Iterator[ObjectT]:
         """Iterate over a snapshot of the objects."""
@@ -172,13 +173,13 @@ class Lister(Generic[ObjectT]):
         """True if the cache has an object that equals this one.
 
         Raises:
-            TypeError: It is a text: a lister holds objects, and keys are in `by_key` of the informer.
+            TypeError: It is a string. A lister holds objects. Keys are in the informer's `by_key`.
         """
         _refuse_text(obj)
         return obj in self._indexer.list()
 
     def _hint_at_namespace(self, selector: str) -> None:
-        """Log, once for each text, that a selector that selects nothing is the name of a namespace with objects."""
+        """Log, once per selector, that a selector which matched nothing is the name of a namespace that has objects."""
         if selector not in _hinted and self._indexer.in_namespace(selector):
             if len(_hinted) < _MOST_HINTS:
                 _hinted.add(selector)
@@ -210,10 +211,10 @@ class NamespaceLister(Generic[ObjectT]):
         return self._lister.get(name, namespace=self.namespace)
 
     def list(self, label_selector: Selector | None = None) -> Objects[ObjectT]:
-        """Return the objects of the namespace that match, in no order; without a selector all.
+        """Return the objects of the namespace that match, in no order. Without a selector, all match.
 
         Raises:
-            SelectorError: The selector does not parse; `position` says where.
+            SelectorError: The selector does not parse. `position` is where it fails.
         """
         return self._lister.list(label_selector, namespace=self.namespace)
 
@@ -228,19 +229,19 @@ class NamespaceLister(Generic[ObjectT]):
         return iter(self.list())
 
     def __contains__(self, obj: object) -> bool:
-        """True if the namespace has an object that equals this one; TypeError for a text, as of `Lister`."""
+        """True if the namespace has an object that equals this one. Raises TypeError for a string, as in `Lister`."""
         _refuse_text(obj)
         return obj in self.list()
 
 
 class IndexView(Generic[ObjectT]):
-    """The reads of an `Indexer` without its writes, because an informer's cache has one writer.
+    """The reads of an `Indexer`, without its writes, because an informer's cache has one writer.
 
-    Every read returns a snapshot, which may be kept across awaits, and may come from any thread. The methods are those
-    of the indexer itself, so a read costs no extra call.
+    Every read returns a snapshot, which may be kept across awaits. Reads may come from any thread. The methods are the
+    indexer's own, so a read costs no extra call.
 
     Attributes:
-        view: Makes what a callback gets of an object in the cache.
+        view: Converts a cached object to the one that callbacks receive.
     """
 
     def __init__(self, indexer: Indexer[ObjectT]) -> None:

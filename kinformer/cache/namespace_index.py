@@ -1,7 +1,7 @@
-"""The index by namespace: objects are found by their label groups, which know their namespace.
+"""The index by namespace, which finds objects by their label groups.
 
-So a cache of 100,000 objects does not maintain one more dict of them for the index that every informer has. Objects of
-other kinds, which are in no group, are filed in an index like any other.
+Every informer has this index. Reading the label groups saves a second dict of all objects. Objects that are not a
+`KubeObject` are in no group, so they are filed in an ordinary index.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NAMESPACE_INDEX = "namespace"
 
 
 def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace_key`
-    """Return the namespace of an object as its only value, `""` if it is cluster-scoped.
+    """Return the namespace of an object as its only value, or `""` if it is cluster-scoped.
 
-    Takes what `meta_namespace_key` takes, except tombstones. Upstream: client-go, tools/cache/index.go,
+    Accepts the same objects as `meta_namespace_key`, except tombstones. Upstream: client-go, tools/cache/index.go,
     MetaNamespaceIndexFunc.
 
     Raises:
@@ -40,7 +40,7 @@ def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace
 
 
 class _NamespaceFunction(IndexFunction[ObjectT]):
-    """`meta_namespace_index_func` as the function of an index: it files only objects that are no `KubeObject`."""
+    """`meta_namespace_index_func` as an index function. It files only objects that are not a `KubeObject`."""
 
     __slots__ = ()
 
@@ -54,18 +54,18 @@ class _NamespaceFunction(IndexFunction[ObjectT]):
 
 
 def index_function(name: str, func: IndexFunc[ObjectT] | str) -> IndexFunction[ObjectT]:
-    """Make the function of an index; see `IndexFunction`."""
+    """Create the function of an index, from the arguments of `IndexFunction`."""
     made = _NamespaceFunction if func is meta_namespace_index_func else IndexFunction
     return made(name, func)
 
 
 class NamespaceIndex(Generic[ObjectT]):
-    """The reads of an index by namespace, in one state of a cache.
+    """The reads of the index by namespace, in one state of a cache.
 
     Args:
-        others: The index of the objects that are no `KubeObject`.
-        groups: The label groups of that state.
-        partitions: All objects of that state.
+        others: The index of the objects that are not a `KubeObject`.
+        groups: The label groups of the state.
+        partitions: All objects of the state.
     """
 
     __slots__ = ("_groups", "_others", "_partitions")
@@ -83,7 +83,7 @@ class NamespaceIndex(Generic[ObjectT]):
     def get(self, value: str) -> Objects[ObjectT]:
         """Return the objects of a namespace."""
         found = self._groups.in_namespace(value)
-        if found is None:  # a writer in another thread was just moving an object
+        if found is None:  # a writer in another thread is moving an object
             objects = objects_of(self._partitions)
             found = [obj for obj in objects if isinstance(obj, KubeObject) and obj.namespace == value]
         return found + self._others.get(value) if self._others.buckets else found

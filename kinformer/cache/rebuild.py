@@ -1,8 +1,8 @@
-"""The next state of a cache, built beside the one that is read.
+"""The next state of a cache, built while readers use the current one.
 
-A relist delivers the whole state again, most of it unchanged. So a rebuild starts as the current state, shares its
-dicts, copies each of them before its first change, and at the end becomes the state in one step. An object that has not
-changed costs one lookup; no index function is called for it, and nothing is copied.
+A relist delivers the whole state again, most of it unchanged. So a rebuild starts with the dicts of the current state,
+copies each dict before its first change, and finally replaces the state in one step. An unchanged object costs one
+lookup: no index function is called for it, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from kinformer.objects.types import ObjectT
 __all__ = ["IndexerRebuild", "IndexerState", "Next"]
 
 
-# Objects that one step of a sweep removes: each may be the first of its bucket to change, which is copied then.
+# The number of objects that one step of a sweep removes. Each removal may be the first change of a bucket, and copy it.
 _STEP = 32
 
 _ENDED = "this rebuild has been committed or discarded"
 
 
 class IndexerState(StoreState[ObjectT]):
-    """The state of an indexer that a read sees: a read takes it once, and so is of one moment.
+    """The state of an indexer. A read takes it once, so its result is consistent.
 
     Attributes:
-        indexes: By name, as the writer files objects. The dict is never changed.
-        reads: By name, as readers find objects.
-        groups: The groups of the objects.
+        indexes: Name -> the index in which the writer files objects. The dict is never changed.
+        reads: Name -> the index in which readers find objects.
+        groups: The label groups of the objects.
     """
 
     __slots__ = ("groups", "indexes", "reads")
@@ -52,7 +52,7 @@ class IndexerState(StoreState[ObjectT]):
 
 
 class Next(NamedTuple, Generic[ObjectT]):
-    """The parts of the next state; `indexes` maps each index to the one that takes its place."""
+    """The parts of the next state. `indexes` maps each index to its replacement."""
 
     partitions: Partitions[ObjectT]
     groups: LabelGroups[ObjectT]
@@ -60,9 +60,9 @@ class Next(NamedTuple, Generic[ObjectT]):
 
 
 class IndexerRebuild(Generic[ObjectT]):
-    """The next state of an indexer, made by `Indexer.rebuild`: `add` every object that there is, then `commit`.
+    """The next state of an indexer, created by `Indexer.rebuild`: `add` every existing object, then `commit`.
 
-    Readers see the old state, whole, until `commit` has returned. Between the calls the event loop may do anything
+    Readers see the complete old state until `commit` has returned. Between the calls the event loop may do anything
     except write to the indexer, which raises RuntimeError while a rebuild is open.
 
     ::
@@ -88,11 +88,11 @@ class IndexerRebuild(Generic[ObjectT]):
         self._base = state.partitions
         self._partitions = state.partitions.copy()
         self._own = bytearray(PARTITIONS)
-        # The keys of the old state that are in the new one too. No sets: a collection scans those, which takes 10 ms.
+        # The keys that are in both states. Dicts, because the garbage collector scans sets, which takes 10 ms.
         self._seen: list[dict[str, None]] = [{} for _ in range(PARTITIONS)]
         self._swept = 0
         self._indexes: list[IndexFork[ObjectT]] = []
-        self._written: list[IndexFork[ObjectT]] = []  # those that file a KubeObject
+        self._written: list[IndexFork[ObjectT]] = []  # the indexes that file a KubeObject
         for index in indexes:
             self._follow(IndexFork(index))
         self._groups = LabelGroupsFork(state.groups)
@@ -102,10 +102,10 @@ class IndexerRebuild(Generic[ObjectT]):
         self._open = True
 
     def add(self, obj: ObjectT) -> ObjectT | None:
-        """Put an object into the new state, under the key that the cache gives it; see `put`.
+        """Put an object into the new state, as `put` does, under the key that the key function returns.
 
         Raises:
-            KeyFuncError: It has no key; it is left out.
+            KeyFuncError: The object has no key. It is left out.
             RuntimeError: The rebuild has ended.
         """
         if not self._open:
@@ -113,13 +113,13 @@ class IndexerRebuild(Generic[ObjectT]):
         return self.put(self._key_of(obj), obj)
 
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
-        """Put an object into the new state, under a known key: less than a microsecond if it has not changed.
+        """Put an object into the new state, under a known key. This takes under a microsecond if it has not changed.
 
-        An object of the same uid and resourceVersion as the stored one keeps that one, so that there is no second copy.
-        Of objects with the same key the last one counts.
+        If the stored object has the same uid and resourceVersion, it is kept, so that there is no second copy. Of
+        objects with the same key the last one counts.
 
         Returns:
-            The object that is stored under its key (or was, if `obj` differs), or None.
+            The object that was stored under the key (and still is, if `obj` equals it), or None.
 
         Raises:
             RuntimeError: The rebuild has ended.
@@ -151,14 +151,14 @@ class IndexerRebuild(Generic[ObjectT]):
         return old
 
     def sweep(self) -> Iterator[Objects[ObjectT]]:
-        """Remove the objects that were not added, step by step; each step yields the objects that leave, often none.
+        """Remove the objects that were not added, in steps. Each step yields the removed objects, often none.
 
-        To be called after all `add`s. A step scans no more than a 256th of the cache, and removes no more than 32
-        objects. `commit` does at once what is left of it, which is fine for a few thousand objects.
+        Call it after all `add`s. A step scans at most a 256th of the cache, and removes at most 32 objects. `commit`
+        does the remaining steps at once, which is fine for a few thousand objects.
         """
         while self._swept < PARTITIONS:
             number = self._swept
-            if len(self._base[number]) == len(self._seen[number]):  # everything was seen
+            if len(self._base[number]) == len(self._seen[number]):  # all objects were added again
                 self._swept += 1
                 continue
             gone: Objects[ObjectT] = []
@@ -171,17 +171,17 @@ class IndexerRebuild(Generic[ObjectT]):
                 if len(gone) == _STEP:
                     yield gone
                     if self._swept == PARTITIONS:
-                        return  # committed or discarded meanwhile
+                        return  # committed or discarded in the meantime
                     gone = []
             self._swept += 1
             yield gone
 
     def commit(self) -> Iterator[None]:
-        """Make the new state the one that is read, in one step that takes microseconds.
+        """Make the new state visible to readers, in one step that takes microseconds.
 
         Returns:
-            The steps in which the old state is freed. Freeing many objects takes time: a caller that must not stall the
-            event loop takes them one by one. They may be dropped, which frees everything at once.
+            An iterator that frees the old state in steps. Freeing many objects takes time, so a caller that must not
+            stall the event loop takes the steps one by one. Dropping the iterator frees everything at once.
 
         Raises:
             RuntimeError: The rebuild has ended.
@@ -194,19 +194,19 @@ class IndexerRebuild(Generic[ObjectT]):
         self._close(Next(self._partitions, self._groups.settled(), settled))
         replaced = (self._base[number] for number in range(PARTITIONS) if self._own[number])
         old: deque[object] = deque(chain(replaced, filter(None, self._seen)))
-        # The objects go with their partitions, so what merely refers to them goes before.
+        # The objects are freed with their partitions, so tables that merely refer to them come first.
         releases = [*(fork.release() for fork in self._indexes), self._groups.release(), _drop(old)]
         self._forget()
         return chain.from_iterable(releases)
 
     def discard(self) -> None:
-        """Drop the new state; the old one has not been touched. Does nothing after a `commit` or `discard`."""
+        """Drop the new state. The old one is unchanged. Does nothing after a `commit` or `discard`."""
         if self._open:
             self._close(None)
             self._forget()
 
     def include(self, index: Index[ObjectT]) -> None:
-        """Follow an index that was added to the cache meanwhile, with the old state in it."""
+        """Include an index that was added to the cache during the rebuild, and that has the old state."""
         fork = IndexFork(index)
         for number in range(PARTITIONS):
             if not self._own[number]:
@@ -231,13 +231,13 @@ class IndexerRebuild(Generic[ObjectT]):
         return self._partitions[number]
 
     def _unseen(self, number: int) -> list[str]:
-        """Return the keys of one partition that were there before, and were not added again."""
+        """Return the keys of one partition of the old state that were not added again."""
         keys, seen, left = self._base[number], self._seen[number], self._partitions[number]
         prefix = self._prefix or ""
         return [key for key in keys if key not in seen and key.startswith(prefix) and key in left]
 
     def _forget(self) -> None:
-        # A caller that keeps this rebuild keeps neither state.
+        # A caller that keeps a reference to this rebuild must not keep either state alive.
         self._open = False
         self._swept = PARTITIONS
         self._base, self._partitions, self._seen = [], [], []

@@ -1,8 +1,8 @@
-"""The store: objects by key, read from any thread and written by one.
+"""A store of objects by key, read from any thread and written by one.
 
-(client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map by a lock, so a reader that lists all
-the time starves the writer; here a read is a copy made by one call into C, which needs no lock while there is a GIL.
-Without one, reads of a key need none either, and a method that reads several dicts is `exclusive`.)
+(client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map with a lock, so a reader that lists
+all the time starves the writer. Here a read is a copy made by one call into C, which needs no lock with the GIL.
+Without the GIL, reads of one key need no lock either, and methods that read several dicts are `exclusive`.)
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ _dict_items, _dict_values = dict.items, dict.values
 
 
 class KnownObjects(Protocol):
-    """The reads that a queue needs of a cache: a `Store`, an `Indexer`, or a cache of the program's own."""
+    """The reads of a cache that a queue needs: a `Store`, an `Indexer`, or the program's own cache."""
 
     def list_keys(self) -> Iterable[str]: ...
     def get_by_key(self, key: str) -> object: ...
 
 
 def new_partitions() -> Partitions[ObjectT]:
-    """Make empty partitions."""
+    """Create empty partitions."""
     return [{} for _ in range(PARTITIONS)]
 
 
 def objects_of(tables: Iterable[dict[str, ObjectT]]) -> Objects[ObjectT]:
-    """List all values of some dicts, of one moment.
+    """List all values of some dicts, at one moment.
 
-    It is one call into C, so with the GIL no other thread runs in between; it also takes half the time of a `chain`.
-    Without the GIL each dict is copied at one moment, and the caller must be `exclusive` for all of them to be.
+    This is one call into C, so with the GIL no other thread runs in between. It also takes half the time of a `chain`.
+    Without the GIL only each single dict is copied at one moment, so the caller must be `exclusive`.
     """
     return reduce(iconcat, map(_dict_values, tables), [])
 
 
 def items_of(tables: Iterable[dict[str, ObjectT]]) -> list[tuple[str, ObjectT]]:
-    """List all keys and values of some dicts, of one moment; see `objects_of`."""
+    """List all keys and values of some dicts, at one moment, as in `objects_of`."""
     return reduce(iconcat, map(_dict_items, tables), [])
 
 
 def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnknown) -> str:
-    """Return the key of an object, or of a tombstone, which has its own.
+    """Return the key of an object, or the key that a tombstone has.
 
     Raises:
-        KeyFuncError: The key function failed, or returned something other than a text.
+        KeyFuncError: The key function failed, or did not return a non-empty string.
     """
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.key
@@ -96,7 +96,7 @@ def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnkno
 
 
 class StoreState(Generic[ObjectT]):
-    """The state of a store that a read sees: one object, so that replacing it is one step for readers in any thread.
+    """The state of a store in one object, so that replacing it is one step for readers in any thread.
 
     Attributes:
         partitions: The objects by key, in `PARTITIONS` dicts.
@@ -109,16 +109,16 @@ class StoreState(Generic[ObjectT]):
 
 
 class Store(Generic[ObjectT]):
-    """Objects of any kind, by key.
+    """Objects of any type, by key.
 
     Reads return snapshots: the list that `list` returns belongs to the caller, may be kept across awaits, and is of one
     moment. Reads may come from any thread. Writes come from one thread (or one event loop), and never block. Readers
-    share the objects themselves: treat mutable ones as if they were not.
+    share the objects themselves, so do not change them, even if they are mutable.
 
-    A store keeps only its dicts, so a thousand small stores cost 16 KB each.
+    A small store takes 16 KB, because it has only its dicts.
 
     Args:
-        key_func: Returns the key of an object, a text that is not empty; default `meta_namespace_key`.
+        key_func: Returns the key of an object, a non-empty string. Default: `meta_namespace_key`.
 
     Raises:
         TypeError: `key_func` cannot be called with an object.
@@ -134,23 +134,23 @@ class Store(Generic[ObjectT]):
     # --- writes ------------------------------------------------------------------------------
 
     def add(self, obj: ObjectT) -> None:
-        """Store an object, in place of the one that has its key, as `update` does.
+        """Store an object, replacing any object with its key. The same as `update`.
 
         Raises:
-            KeyFuncError: It has no key; nothing has changed.
+            KeyFuncError: It has no key. Nothing has changed.
         """
         self.put(object_key(self._key_func, obj), obj)
 
     def update(self, obj: ObjectT) -> None:
-        """Store an object; the same as `add`, since the caller need not know whether it is new.
+        """Store an object. The same as `add`, because the caller need not know whether the object is new.
 
         Raises:
-            KeyFuncError: It has no key; nothing has changed.
+            KeyFuncError: It has no key. Nothing has changed.
         """
         self.put(object_key(self._key_func, obj), obj)
 
     def delete(self, obj: ObjectT | DeletedFinalStateUnknown) -> None:
-        """Remove an object, by its key; takes a tombstone too. Does nothing if it is not stored.
+        """Remove an object or a tombstone's object, by key. Does nothing if it is not stored.
 
         Raises:
             KeyFuncError: It has no key.
@@ -159,7 +159,7 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
-        """Store an object under a key that the caller knows already; returns the one it replaces, or None."""
+        """Store an object under a known key, and return the object that it replaces, or None."""
         partition = self._state.partitions[hash(key) & 255]
         old = partition.get(key)
         partition[key] = obj
@@ -167,16 +167,16 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def pop(self, key: str) -> ObjectT | None:
-        """Remove and return the object of a key, or None if it has none."""
+        """Remove and return the object of a key, or None if there is none."""
         return self._state.partitions[hash(key) & 255].pop(key, None)
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
-        """Replace all objects by `items`, in one step: a reader sees all the old ones or all the new ones.
+        """Replace all objects with `items`, in one step: a reader sees all the old ones or all the new ones.
 
         Of items with the same key the last one is stored.
 
         Raises:
-            KeyFuncError: An item has no key; nothing has changed.
+            KeyFuncError: An item has no key. Nothing has changed.
         """
         partitions: Partitions[ObjectT] = new_partitions()
         for obj in items:
@@ -186,11 +186,11 @@ class Store(Generic[ObjectT]):
         self._resource_version = resource_version
 
     def bookmark(self, resource_version: str) -> None:
-        """Note that the source has nothing newer up to `resource_version`."""
+        """Record that the store has all changes up to `resource_version`."""
         self._resource_version = resource_version
 
     def resync(self) -> None:
-        """Do nothing: a store has no listeners. A reflector calls this."""
+        """Do nothing, because a store has no listeners. A reflector calls this."""
 
     # --- reads -------------------------------------------------------------------------------
 
@@ -200,11 +200,11 @@ class Store(Generic[ObjectT]):
         while True:
             state = self._state
             found = objects_of(state.partitions)
-            if self._state is state:  # else some of its dicts have been changed as parts of the next state
+            if self._state is state:  # otherwise its dicts may have been changed as parts of the next state
                 return found
 
     def tables(self) -> Iterator[dict[str, ObjectT]]:
-        """Iterate over all objects by key, in dicts that belong to the caller; each is copied when it is reached."""
+        """Iterate over all objects by key, in dicts that belong to the caller. Each is copied when it is reached."""
         return map(dict.copy, self._state.partitions)
 
     @exclusive
@@ -226,14 +226,14 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def sample(self, count: int) -> Sequence[ObjectT]:
-        """Return some `count` objects, or all if there are fewer; which ones is nearly random, and differs by call."""
+        """Return `count` objects, or all if there are fewer, from a random place that differs between calls."""
         first = randrange(PARTITIONS)
         all_of_them = self._state.partitions
         partitions = chain(all_of_them[first:], all_of_them[:first])
         return list(islice(chain.from_iterable(map(list, map(_dict_values, partitions))), count))
 
     def any_key(self) -> str | None:
-        """Return some key, or None if the store is empty; it shows the form of the keys."""
+        """Return any one key, which shows the form of the keys, or None if the store is empty."""
         for partition in self._state.partitions:
             if partition:
                 for key in list(partition):
@@ -242,7 +242,7 @@ class Store(Generic[ObjectT]):
 
     @property
     def resource_version(self) -> str:
-        """The resourceVersion of the last `replace` or `bookmark`; `""` before."""
+        """The resourceVersion of the last `replace` or `bookmark`, or `""` before the first."""
         return self._resource_version
 
     @exclusive
@@ -250,7 +250,7 @@ class Store(Generic[ObjectT]):
         return sum(map(len, self._state.partitions))
 
     def __bool__(self) -> bool:
-        return True  # an empty store is a store
+        return True  # an empty store is truthy
 
     def __iter__(self) -> Iterator[ObjectT]:
         """Iterate over a snapshot of the objects."""

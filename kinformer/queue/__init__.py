@@ -1,4 +1,4 @@
-"""The queue between a reflector and the processor: changes that have not been applied yet.
+"""Queues between a reflector and the processor, which hold changes that have not been applied yet.
 
 May import: `cache` and below.
 Reading order: delta, atomic_delta_fifo, delta_fifo.

@@ -1,6 +1,6 @@
-"""The queue of an informer: the changes that its reflectors have written and that the processor has not applied yet.
+"""The queue of an informer: changes that its reflectors have written and that the processor has not applied yet.
 
-Unlike `DeltaFIFO`, it does not group changes by key: the cache decides, when a change is applied, whether it is an add,
+Unlike `DeltaFIFO`, it does not group changes by key. When a change is applied, the cache decides whether it is an add,
 an update or a delete. So the queue is a deque of batches, in the order in which the server sent them, and a full list
 is one entry (client-go, tools/cache/the_real_fifo.go, with its atomic events).
 """
@@ -20,16 +20,16 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "Replacement", "ScopeChange", "ScopeStep"]
 
-DIRECT = 256  # the most events of a batch that is applied in the step that writes it: a quarter of a millisecond
+DIRECT = 256  # the largest batch that is applied in the step that writes it. It takes a quarter of a millisecond.
 
 
 class Changes(NamedTuple):
-    """A batch of events of one watch.
+    """A batch of events from one watch.
 
     Attributes:
         scope: The namespace of the reflector that wrote them, or None if the informer has one reflector for all.
-        resource_version: The version that the reflector has reached with the last of them.
-        events: The events, in order; their types are ADDED, MODIFIED, DELETED and BOOKMARK.
+        resource_version: The version that the reflector has reached with the last event.
+        events: The events, in order. Their types are ADDED, MODIFIED, DELETED and BOOKMARK.
     """
 
     scope: str | None
@@ -38,7 +38,7 @@ class Changes(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A full list: all objects of one namespace, or of all (None). The consumer is the first to look at `items`."""
+    """A full list: all objects of one namespace, or of all (None). The consumer is the first to read `items`."""
 
     items: list[object] | ChunkedList[object]
     resource_version: str
@@ -53,7 +53,7 @@ class Marker(enum.Enum):
 
 
 class ScopeStep(enum.Enum):
-    """What happens to a scope; see `ScopeChange`."""
+    """The step of a `ScopeChange`."""
 
     JOINED = "its first list is to come"
     COMPLETE = "the cache is complete without its first list"
@@ -61,7 +61,7 @@ class ScopeStep(enum.Enum):
 
 
 class ScopeChange(NamedTuple):
-    """A scope that joins or leaves, between the changes before it and those after."""
+    """A scope that joins or leaves, in order with the changes before and after it."""
 
     scope: str
     step: ScopeStep
@@ -71,18 +71,18 @@ Entry = Changes | Replacement | Marker | ScopeChange
 
 
 class AtomicDeltaFIFO:
-    """A queue of entries in the order in which they were written; its one consumer takes all of them at once.
+    """A queue of entries in the order in which they were written. Its only consumer takes all of them at once.
 
-    Writing, by a `QueueWriter`, is a plain call that never blocks, on the event loop of the consumer. While that waits
-    and nothing is queued, a small batch of events skips the queue: `direct` is called with it in the same step. This
-    keeps the order, and saves the wake-up of a task for a lone event.
+    A `QueueWriter` writes to it with plain calls that never block, on the consumer's event loop. While the consumer
+    waits and nothing is queued, a small batch of events skips the queue: `direct` is called with it in the same step.
+    This keeps the order, and saves the wake-up of a task for a single event.
 
     Args:
-        known: Returns the object that the cache holds under a key, or None. Reflectors call it, so that a relist holds
-            no second copy of an object.
+        known: Returns the cached object with a key, or None. Reflectors call it, so that a relist holds no second copy
+            of an object.
 
     Attributes:
-        direct: Applies a batch at once; None if there is no consumer that can.
+        direct: Applies a batch at once. None if no consumer can.
         lists: The number of full lists that have been written.
     """
 
@@ -91,7 +91,7 @@ class AtomicDeltaFIFO:
         self.direct: Callable[[Changes], None] | None = None
         self.lists = 0
         self._entries: deque[Entry] = deque()
-        self._waiter: asyncio.Future[None] | None = None  # of the consumer, while it waits and has not been woken
+        self._waiter: asyncio.Future[None] | None = None  # set while the consumer waits and has not been woken
         self._closed = False
 
     # --- writes --------------------------------------------------------------------------------
@@ -115,13 +115,13 @@ class AtomicDeltaFIFO:
         self.append(Marker.RESYNC)
 
     def checkpoint(self) -> None:
-        """Wake the consumer, though there is nothing to apply."""
+        """Wake the consumer without anything to apply."""
         self.append(Marker.CHECKPOINT)
 
     def change_scope(self, scope: str, step: ScopeStep) -> None:
-        """Queue that a scope joins or leaves."""
+        """Queue a `ScopeChange`."""
         if step is ScopeStep.LEFT:
-            self.lists += 1  # its last list, which is empty
+            self.lists += 1  # leaving counts as a last, empty list
         self.append(ScopeChange(scope, step))
 
     def close(self) -> None:
@@ -132,9 +132,9 @@ class AtomicDeltaFIFO:
     # --- reads ---------------------------------------------------------------------------------
 
     async def take(self) -> Sequence[Entry] | None:
-        """Wait for entries and take all of them; return None once the queue is closed and empty.
+        """Wait for entries, and take all of them. Return None once the queue is closed and empty.
 
-        One consumer at a time. If it is cancelled, it takes nothing.
+        Only one consumer may call this at a time. If it is cancelled, it takes nothing.
         """
         while not self._entries:
             if self._closed:
@@ -148,11 +148,11 @@ class AtomicDeltaFIFO:
         return taken
 
     def __len__(self) -> int:
-        """Return the number of changes that wait; a full list counts as one."""
+        """Return the number of changes that wait. A full list counts as one."""
         return sum(len(entry.events) if isinstance(entry, Changes) else 1 for entry in self._entries)
 
     def __bool__(self) -> bool:
-        return True  # although an empty queue has the length 0
+        return True  # an empty queue is truthy
 
     # --- internals -----------------------------------------------------------------------------
 
@@ -163,10 +163,10 @@ class AtomicDeltaFIFO:
 
 
 class QueueWriter:
-    """The store of one reflector, which puts everything into the queue (see `EventStore` of the reflector).
+    """The store of one reflector, which puts all writes into the queue (see the reflector's `EventStore`).
 
     Attributes:
-        is_closed: True once the scope has left: what its reflector still writes is dropped.
+        is_closed: True once the scope has left. Further writes of its reflector are dropped.
     """
 
     __slots__ = ("_queue", "_scope", "is_closed")
@@ -178,11 +178,11 @@ class QueueWriter:
 
     @property
     def known(self) -> Known | None:
-        """What the cache holds under a key; None before the first list, when it holds nothing."""
+        """A function that returns the cached object with a key. None before the first list: the cache is empty."""
         return self._queue.known if self._queue.lists else None
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        """Queue events of a watch, or apply them at once; `resource_version` is reached with the last of them."""
+        """Queue events of a watch, or apply them at once. `resource_version` is reached with the last one."""
         if self.is_closed:
             return
         queue, changes = self._queue, Changes(self._scope, resource_version, events)

@@ -9,7 +9,7 @@ __all__ = ["Delta", "DeltaType"]
 
 
 class DeltaType(StrEnum):
-    """The type of a delta, as the source reported it; only the cache knows if an object is really new."""
+    """The type of a delta, as the source reported it. Only the cache knows if an object is really new."""
 
     ADDED = "Added"
     UPDATED = "Updated"
@@ -21,7 +21,7 @@ class DeltaType(StrEnum):
 
 
 class Delta(NamedTuple):
-    """One change of one key. The object of a `DELETED` is its last state, or a tombstone."""
+    """A change of one key. The object of a `DELETED` is its last state, or a tombstone."""
 
     type: DeltaType
     object: Any

@@ -1,11 +1,11 @@
-"""The classic queue between a source and a cache: the changes of each key, in the order in which they came.
+"""The classic queue between a source and a cache: the changes of each key, in the order of arrival.
 
 It is for programs that build their own informer: a `Reflector` writes to it, and `pop` passes each key to one function
 (client-go, tools/cache/delta_fifo.go). The informers of this package have a simpler queue, `AtomicDeltaFIFO`. This one
-groups changes by key, and finds out itself which objects are missing from a full list.
+groups changes by key, and determines itself which objects are missing from a full list.
 
-Two things differ from upstream on purpose: `has_synced` becomes True once the last initial item has been *processed*,
-not when it has been taken; and only a first `replace` makes it synced.
+It differs from upstream on purpose in two ways. `has_synced` becomes True once the last initial item has been
+*processed*, not when it has been taken. And only a first `replace` makes the queue synced.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ ADDED, UPDATED, DELETED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED
 
 
 class DeltaFIFO:
-    """A queue that keeps the deltas of each key in order, and the keys in the order in which their oldest delta came.
+    """A queue that keeps the deltas of each key in order, and the keys in the order of their oldest delta.
 
-    The methods that write are plain functions that never block; call them on the event loop that pops. Deltas of one
-    key are kept apart, as upstream: an update is not folded into the add before it. Only two deletes in a row become
-    one. So the length of the queue is bounded by how far the consumer is behind, not by the number of keys.
+    The methods that write are plain functions that never block. Call them on the event loop that pops. Deltas of one
+    key are kept separate, as upstream: an update is not merged into the add before it. Only two deletes in a row become
+    one. So the number of queued deltas grows with the consumer's lag, and the number of keys does not limit it.
 
-    Only one `process` runs at a time, even if several tasks pop, so the deltas of a key are never processed by two. If
-    it raises, the exception comes out of that pop, and the item counts as processed: it is not put back.
+    Only one `process` runs at a time, even if several tasks pop, so two tasks never process the same key. If it raises,
+    that pop raises the exception, and the item counts as processed: it is not put back.
 
     Args:
         key_func: Returns the key of an object.
-        known_objects: The cache that the deltas end up in. With it, a delete of an object that is neither in the cache
-            nor in the queue is dropped, `replace` finds the objects that are gone, and `resync` delivers the cached
-            ones.
+        known_objects: The cache that receives the deltas. With it, a delete of an object that is neither in the cache
+            nor in the queue is dropped, `replace` detects removed objects, and `resync` delivers the cached objects.
         emit_replaced: True, the default, delivers the items of `replace` as `REPLACED`, because `SYNC` hides that they
             were listed. False delivers them as `SYNC`, which older client-go programs expect.
-        transform: Applied to objects as they are queued, but not to tombstones, nor on `resync`, because those objects
-            have been transformed. It may see an object twice, and must return its own result unchanged.
+        transform: Applied to objects as they are queued, but not to tombstones, and not on `resync`, because cached
+            objects have been transformed. It may receive an object twice, and must return its own result unchanged.
 
     Raises:
         TypeError: `key_func` or `transform` cannot be called with an object.
@@ -73,13 +72,13 @@ class DeltaFIFO:
         self._known_objects = known_objects
         self._listed = DeltaType.REPLACED if emit_replaced else DeltaType.SYNC
         self._transform = transform
-        self._waiting: dict[str, list[Delta]] = {}  # by key; oldest first
-        self._front: deque[str] = deque()  # the next keys, while single pops go through them
+        self._waiting: dict[str, list[Delta]] = {}  # key -> deltas, oldest first
+        self._front: deque[str] = deque()  # the next keys of single pops
         self._closed = False
         self._busy = False  # a `process` is running
         self._waiters = WaiterQueue()
         self._replaced = False
-        self._initial_waiting = 0  # keys at the head of the queue that are initial, once there was a `replace`
+        self._initial_waiting = 0  # keys at the head of the queue that are initial, after the first `replace`
         self._initial_running = 0
 
     # --- writes --------------------------------------------------------------------------------
@@ -94,23 +93,23 @@ class DeltaFIFO:
         self._put(ADDED, obj)
 
     def update(self, obj: object) -> None:
-        """Queue an `UPDATED`; raises as `add`."""
+        """Queue an `UPDATED`. Raises as `add`."""
         self._put(UPDATED, obj)
 
     def delete(self, obj: object) -> None:
-        """Queue a `DELETED`, of an object or a tombstone; raises as `add`.
+        """Queue a `DELETED` for an object or a tombstone. Raises as `add`.
 
-        A delete of an unknown object is dropped. Of two deletes in a row, the one whose object is not a tombstone
-        stays; if both are objects, the older one.
+        A delete of an unknown object is dropped. Of two deletes in a row, the one with an object is kept, not the one
+        with a tombstone. If both have objects, the older one is kept.
         """
         key = object_key(self._key_func, obj)
         if key in self._waiting or self.known(key) is not None:
             self._put(DELETED, obj)
 
     def replace(self, items: Iterable[object], resource_version: str = "") -> None:
-        """Queue a full list: a delta for each item, in order, and then a `DELETED` for each object that is gone.
+        """Queue a full list: a delta for each item, in order, and then a `DELETED` for each removed object.
 
-        These are a tombstone for each key that is queued or known and not in the list.
+        A removed object is a queued or known key that is not in the list. Its delta has a tombstone.
 
         Raises:
             KeyFuncError: There is no key for an item. Nothing was queued.
@@ -137,14 +136,14 @@ class DeltaFIFO:
         if not self._replaced:
             self._replaced = True
             self._initial_waiting = len(self)
-            # An item that is being processed now came before the list, so the sync waits for it too.
+            # An item in process was queued before the list, so the sync waits for it too.
             self._initial_running = int(self._busy)
 
     def resync(self) -> None:
         """Deliver all objects again: a `SYNC` for each known key without waiting deltas.
 
-        A key with waiting deltas will be delivered anyway, and must not go back to its known state. Without
-        `known_objects` this does nothing.
+        A key with waiting deltas is delivered anyway, and must not go back to its known state. Without `known_objects`
+        this does nothing.
         """
         if self._known_objects is not None:
             for key in self._known_objects.list_keys():
@@ -172,7 +171,7 @@ class DeltaFIFO:
 
     @property
     def has_synced(self) -> bool:
-        """True if everything that came before and with the first `replace` has been processed."""
+        """True if all deltas queued before and by the first `replace` have been processed."""
         return self._replaced and not self._initial_waiting and not self._initial_running
 
     def __len__(self) -> int:
@@ -180,16 +179,16 @@ class DeltaFIFO:
         return len(self._waiting)
 
     def __bool__(self) -> bool:
-        return True  # although an empty queue has the length 0
+        return True  # an empty queue is truthy
 
     # --- popping -------------------------------------------------------------------------------
 
     async def pop(self, process: Process) -> Any:
         """Wait for a key, take the one that has waited longest, and process it.
 
-        `process(deltas, is_in_initial_list)` is a plain function or a coroutine function; its result is returned. It
-        must not pop itself. A pop that is cancelled while it waits takes nothing; if it is cancelled while `process`
-        runs, the item is gone.
+        `process(deltas, is_in_initial_list)` is a plain function or a coroutine function. Its result is returned. It
+        must not pop itself. A pop that is cancelled while waiting takes nothing. If it is cancelled while `process`
+        runs, the item is lost.
 
         Raises:
             StoppedError: The queue is closed and empty.
@@ -202,7 +201,7 @@ class DeltaFIFO:
     async def pop_batch(self, process: BatchProcess) -> Any:
         """Wait for a key, take all waiting keys in one step, and process them.
 
-        `process([(key, deltas, is_in_initial_list), ...])` gets the keys in order; otherwise this is like `pop`.
+        `process([(key, deltas, is_in_initial_list), ...])` receives the keys in order. Otherwise this is like `pop`.
 
         Raises:
             StoppedError: The queue is closed and empty.
@@ -223,7 +222,7 @@ class DeltaFIFO:
             await self._waiters.wait()
 
     def _wake(self) -> None:
-        # No task may take a key while `process` runs; its end wakes the next.
+        # No task may take a key while `process` runs. When it ends, the next task is woken.
         if self._waiters and not self._busy:
             self._waiters.wake()
 
@@ -250,8 +249,8 @@ class DeltaFIFO:
 
     def _take_one(self) -> list[Delta]:
         if not self._front:
-            # Finding the first key of a dict walks over the gaps of all keys that were taken before. A copy has no such
-            # gaps; it is made once for all keys that wait now.
+            # Finding the first key of a dict skips the gaps of all keys that were taken before. A copy has no gaps, and
+            # is made once for all keys that wait now.
             self._front.extend(self._waiting)
             self._waiting = dict(self._waiting)
         return self._waiting.pop(self._front.popleft())
@@ -268,7 +267,7 @@ class DeltaFIFO:
         if waiting is None:
             self._waiting[key] = [delta]
         elif kind is DELETED and waiting[-1].type is DELETED:
-            # A last known state is worth more than a tombstone.
+            # Keep a last state rather than a tombstone.
             waiting[-1] = delta if isinstance(waiting[-1].object, DeletedFinalStateUnknown) else waiting[-1]
         else:
             waiting.append(delta)

@@ -1,6 +1,6 @@
-"""The reflector: lists a source, watches it from that version, and recovers from every failure.
+"""The reflector, which lists a source, watches it from the version of the list, and recovers from every failure.
 
-Owns the resourceVersion that the store has reached.
+It owns the resourceVersion that the store has reached.
 
 May import: `listwatch`, `cache` and below.
 Reading order: reflector, recovery, watch, relist, watch_list, continuity.

@@ -106,7 +106,7 @@ class HealthRecord:
         self.running = True
 
     def listing(self) -> None:
-        """Record that a full list is requested. A state of denial stays until a request succeeds."""
+        """Record that a full list is requested. A 401, 403 or 404 state stays until a request succeeds."""
         if self.state in ("starting", "watching", "backing_off"):
             self.state = "listing"
 

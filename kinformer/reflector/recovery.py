@@ -6,12 +6,12 @@
 | List | 410 on page 2 or later | List without pages, at the same version, at once |
 | List, InitialStream | 410, "too large", older than requested | the same without a resourceVersion, at once |
 | List | anything else | List, after a delay |
-| InitialStream | 400, 405, 406, 415, 422, 501; silence; an end before the end bookmark | List, at once |
+| InitialStream | 400, 405, 406, 415, 422, 501, silence, or an end before the end bookmark | List, at once |
 | InitialStream | 401, 404, 429, 503, connection refused | InitialStream, after a delay |
-| InitialStream | anything else | InitialStream, after a delay; the third time List, at once |
-| Watch, opening | 410; 404; "too large"; 400, 405, 406, 415, 422 | a full list, after a delay |
+| InitialStream | anything else | InitialStream, after a delay (the third time List, at once) |
+| Watch, opening | 410, 404, "too large", 400, 405, 406, 415, 422 | a full list, after a delay |
 | Watch, opening | anything else | Watch at the same version, after a delay |
-| Watch | 410; 404; "too large"; invalid bytes or events; a failed resync | a full list, after a delay |
+| Watch | 410, 404, "too large", invalid bytes or events, a failed resync | a full list, after a delay |
 | Watch | ERROR 500 `StorageReadError`: a corrupt object was deleted | a full list, after a delay |
 | Watch | connection lost, 429, ERROR of another code | Watch at the same version, after a delay |
 | Watch, also opening | the third 5xx (opening: not 503) without a new version | a full list, after a delay |

@@ -64,8 +64,8 @@ class ClusterServer(Protocol):
             sources: Files, folders or dicts.
 
         Raises:
-            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
-            APIError: the server refuses one.
+            ConfigError: A source cannot be read or contains no CustomResourceDefinition.
+            APIError: The server refuses a definition.
         """
         ...
 

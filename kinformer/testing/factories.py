@@ -26,7 +26,7 @@ class ObjectFactory:
 
     Args:
         client: An entered client with the rights to create and delete these objects.
-        namespace: The namespace of namespaced objects, or None before it exists.
+        namespace: The namespace of namespaced objects, or `""` if only cluster-scoped ones are created.
     """
 
     def __init__(self, client: Client, namespace: str) -> None:
@@ -69,8 +69,8 @@ class ObjectFactory:
             The object as stored by the server, with uid and resourceVersion.
 
         Raises:
-            ConfigError: the server does not serve this kind.
-            APIError: it refuses the object.
+            ConfigError: The server does not serve this kind.
+            APIError: The server refuses the object.
         """
         body = {**copy.deepcopy(dict(manifest or {})), **fields}
         metadata = dict(body.get("metadata") or {})
@@ -197,7 +197,7 @@ class ObjectFactory:
 
     async def _resource(self, api_version: str, kind: str) -> APIResource:
         loop = asyncio.get_running_loop()
-        # a built-in kind is served or not. A custom one may be served later
+        # A built-in kind is served or not. A custom kind may be served soon.
         group = api_version.rpartition("/")[0].removesuffix(".k8s.io")
         deadline = loop.time() + (DISCOVERY_PATIENCE if "." in group else 0.0)
         while (api_version, kind) not in self._kinds:
@@ -228,7 +228,7 @@ class MakeObject(Protocol):
         owner: KubeObject | None = None,
         **fields: Any,
     ) -> KubeObject:
-        """Create an object of any kind; see `ObjectFactory.make_object`."""
+        """Create an object of any kind, as `ObjectFactory.make_object`."""
         ...
 
 
@@ -249,7 +249,7 @@ class MakePod(Protocol):
         phase: str | None = None,
         **spec: Any,
     ) -> KubeObject:
-        """Create a Pod; see `ObjectFactory.make_pod`."""
+        """Create a Pod, as `ObjectFactory.make_pod`."""
         ...
 
 
@@ -269,5 +269,5 @@ class MakeDeployment(Protocol):
         replicas: int = 1,
         **spec: Any,
     ) -> KubeObject:
-        """Create a Deployment; see `ObjectFactory.make_deployment`."""
+        """Create a Deployment, as `ObjectFactory.make_deployment`."""
         ...

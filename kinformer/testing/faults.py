@@ -84,7 +84,7 @@ def status(code: int, body: Any = None, retry_after: float | None = None) -> Fau
 
 
 def expired() -> Fault:
-    """Fail with a 410 as a real server does: HTTP 410 for a LIST; 200, one ERROR line and a clean end for a watch."""
+    """Fail with a 410 as a real server does: HTTP 410 for a LIST, or 200, an ERROR line and a clean end for a watch."""
     return Fault("expired", _expired("The resourceVersion for the provided list is too old."))
 
 

@@ -188,7 +188,7 @@ _MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
 
 
 def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NODES) -> Iterator[int]:
-    """Put `count` generated objects into a storage, without history. Yields the number stored so far, now and then.
+    """Put `count` generated objects into a storage, without history. Yields the number so far, after each thousand.
 
     `resource` is pods or configmaps. Raises ValueError for any other. Open watches get no events, so load first.
     """

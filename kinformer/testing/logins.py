@@ -26,7 +26,7 @@ class Logins:
         users: Names, or a mapping of token to name.
 
     Raises:
-        ConfigError: a single string, or a name that is taken.
+        ConfigError: `users` is a single string, or contains `ADMIN`.
     """
 
     def __init__(self, users: Iterable[str] | Mapping[str, str] | None = None) -> None:
@@ -42,7 +42,7 @@ class Logins:
         """Return the token of a user, by default of `ADMIN`.
 
         Raises:
-            ConfigError: the user does not exist.
+            ConfigError: The user does not exist.
         """
         name = ADMIN if user is None else user
         if name not in self._tokens:
@@ -77,7 +77,7 @@ def names_by_token(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """Map each token to a name: a mapping is taken as given, and each plain name gets a fresh token.
 
     Raises:
-        ConfigError: a single string.
+        ConfigError: `users` is a single string.
     """
     if isinstance(users, str):
         raise ConfigError(f"users expects several strings, not a single one: {users!r}")

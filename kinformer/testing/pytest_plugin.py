@@ -8,7 +8,7 @@
 
 | fixture | value |
 |---|---|
-| `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
+| `kube_apiserver` | an `APIServer`, or the server that `--kube-apiserver` selects (see `ClusterServer`) |
 | `kube_client` | an entered `Client` for it, with all rights |
 | `kube_namespace` | the name of a new namespace, removed after the test with its contents |
 | `make_object`, `make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
@@ -159,8 +159,7 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
     return shared
 
 
-# -- fixtures of one test
-# -------------------------------------------------------------------------------------------------
+# -- fixtures of one test ----------------------------------------------------------------------------------------------
 
 
 def _scene_fixture(request: pytest.FixtureRequest) -> str:
@@ -197,7 +196,7 @@ def _kube_scene(request: pytest.FixtureRequest) -> Scene:
 
 @pytest.fixture
 def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
-    """An API server: an `APIServer` for this test alone, or the server that `--kube-apiserver` chooses.
+    """An API server: an `APIServer` for this test alone, or the server that `--kube-apiserver` selects.
 
     A `ControlPlane` is shared by all tests of a session (of a worker under xdist), so each test should use only its
     own `kube_namespace`. If a test stopped it, it is started again before the next test.

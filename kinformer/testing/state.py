@@ -179,7 +179,7 @@ class State:
         """Call `register_crd` for each definition in files, folders (see `read_crds`) and dicts.
 
         Raises:
-            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
+            ConfigError: A source cannot be read or contains no CustomResourceDefinition.
         """
         for crd in read_crds(*sources):
             self.register_crd(crd)

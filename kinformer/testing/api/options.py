@@ -45,7 +45,7 @@ class Options:
 
 
 class ContinueToken(NamedTuple):
-    """The position where a list continues: after key `start`, relative to its prefix, at `revision` (-1: now)."""
+    """The position of the next page: after key `start`, relative to its prefix, at `revision` (-1: now)."""
 
     revision: int
     start: str
@@ -87,7 +87,7 @@ def _go_char(char: str) -> str:
 
 
 def _boolean(params: Mapping[str, str], name: str) -> bool | None:
-    """Parse as runtime.Convert_Slice_string_To_bool does: anything except "", "0" and "false" is true."""
+    """Parse as runtime.Convert_Slice_string_To_bool does: any value except "0" and "false" is true, even ""."""
     if name not in params:
         return None
     return params[name].lower() not in ("0", "false")

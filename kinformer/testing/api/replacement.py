@@ -125,7 +125,7 @@ class Replacement:
 
     @property
     def changes_nothing(self) -> bool:
-        """Return True if the write leaves the object unchanged. An apply must also leave its managers unchanged."""
+        """True if the write leaves the object unchanged. An apply must also leave its managers unchanged."""
         if not same_content(self.old, self.new):
             return False
         return not self.applied or managers_of(self.old) == managers_of(self.new)
@@ -139,7 +139,7 @@ class Replacement:
 
     @property
     def completes_deletion(self) -> bool:
-        """Return True if the object is being deleted and has no finalizers left."""
+        """True if the object is being deleted and has no finalizers left."""
         metadata = self.new["metadata"]
         if not metadata.get("deletionTimestamp"):
             return False

@@ -80,7 +80,7 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
     if plural == "namespaces" and not inside:
         namespace = name  # for authorization, a namespace is in itself
     verb = _VERBS.get(method, "get")
-    if verb == "get" and (not name or forced):  # a request for a named object is a get, whatever the query says
+    if verb == "get" and (not name or forced):  # a request for a named object is a get, even with `watch` in the query
         verb = "watch" if forced or _asks_to_watch(params) else "list"
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:

@@ -220,7 +220,7 @@ class Watcher:
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
     def _translate(self, change: StoredChange) -> bytes | None:
-        """Return the line of a change for this watcher, by what its selector matched before and matches now."""
+        """Return the line of a change for this watcher, depending on whether its selector matches before and after."""
         selected = self._filter
         if selected.everything:
             return self._event(change.type, change.new, change)

@@ -186,7 +186,7 @@ def _dispatched(frame: Frame, node: Call, values: Sequence[Any]) -> Any:
 
 
 def _called(overload: Overload, values: Sequence[Any]) -> Any:
-    """Return the result of a call. If its type is dyn, the value determines the item type of a list or map."""
+    """Return the result of a call. Raises `CELError` if the function does not accept the values."""
     try:
         return overload.run(*values)
     except (TypeError, AttributeError):

@@ -46,7 +46,7 @@ def find_assets(assets: str | os.PathLike[str] | None = None, environ: Mapping[s
         environ: The environment, by default `os.environ`.
 
     Raises:
-        ConfigError: a binary is missing. The message lists each searched place with the missing files.
+        ConfigError: A binary is missing. The message lists each searched place with the missing files.
     """
     environ = os.environ if environ is None else environ
     if assets is not None:

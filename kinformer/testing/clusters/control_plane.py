@@ -63,9 +63,9 @@ class ControlPlane:
             folder.
 
     Raises:
-        ConfigError: (on entering) binaries are missing. The message lists the folders that were searched.
-        ProcessError: (on entering) a server did not become ready. The message has the end of its log. (On exit) a
-            server had died by itself.
+        ConfigError: On entering, binaries are missing. The message lists the searched folders.
+        ProcessError: On entering, a server did not become ready, or on exit, one had died by itself. The message has
+            the end of its log.
     """
 
     def __init__(
@@ -211,8 +211,8 @@ class ControlPlane:
         """Start the API server again, on the same port and data, and wait until it is ready.
 
         Raises:
-            RuntimeError: it is running.
-            ProcessError: it did not become ready within 60 s. It needs etcd to become ready.
+            RuntimeError: It is already running.
+            ProcessError: It did not become ready within 60 s. It needs etcd to become ready.
         """
         await self._start_again(self._api_server_process(), self._api_server_is_ready)
 
@@ -230,8 +230,8 @@ class ControlPlane:
         The API server reconnects by itself within some seconds. Watches resume or end.
 
         Raises:
-            RuntimeError: it is running.
-            ProcessError: it did not become ready within 60 s.
+            RuntimeError: It is already running.
+            ProcessError: It did not become ready within 60 s.
         """
         await self._start_again(self._etcd_process(), self._etcd_is_ready)
 
@@ -288,9 +288,9 @@ class ControlPlane:
             sources: Files, folders (see `read_crds`) or dicts.
 
         Raises:
-            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
-            APIError: the server refuses one.
-            TimeoutError: a definition is not served within 30 s. The message has its conditions.
+            ConfigError: A source cannot be read or contains no CustomResourceDefinition.
+            APIError: The server refuses a definition.
+            TimeoutError: A definition is not served within 30 s. The message has its conditions.
         """
         crds = read_crds(*sources)
         async with self.client() as client:

@@ -44,8 +44,8 @@ async def install(client: Client, crds: Sequence[dict[str, Any]], timeout: float
         timeout: Seconds for all definitions together.
 
     Raises:
-        APIError: the server refuses one.
-        TimeoutError: a definition is not served in time. The message has its conditions.
+        APIError: The server refuses a definition.
+        TimeoutError: A definition is not served in time. The message has its conditions.
     """
     for crd in crds:
         await _create_or_replace(client, crd)
@@ -73,7 +73,7 @@ async def _wait_served(client: Client, crd: dict[str, Any], deadline: float) -> 
     ]
     while True:
         current = await client.request("GET", f"{COLLECTION}/{name}")
-        # `conditions` is null for a moment after the creation
+        # `conditions` is null for a moment after the creation.
         conditions = {item["type"]: item["status"] for item in (current.get("status", {}).get("conditions") or ())}
         if conditions.get("Established") == "True":
             paths = [path for path in paths if not await _is_served(client, path)]

@@ -37,7 +37,7 @@ class ExistingCluster:
         context: The name of the context, by default the file's current one.
 
     Raises:
-        ConfigError: (in the constructor) the file or the context cannot be read, or KUBECONFIG names several files.
+        ConfigError: The file or the context cannot be read, or KUBECONFIG names several files.
     """
 
     def __init__(self, kubeconfig: str | os.PathLike[str] | None = None, *, context: str | None = None) -> None:
@@ -91,11 +91,11 @@ class ExistingCluster:
             await install(client, crds, CRD_TIMEOUT)
 
     async def compact(self) -> int:
-        """Raises RuntimeError: it is not ours to do that to."""
+        """Raise RuntimeError, because a test must not compact an existing cluster."""
         self._refuse("compacted")
 
     async def restart(self, downtime: float = 0.0) -> None:
-        """Raises RuntimeError: it is not ours to do that to."""
+        """Raise RuntimeError, because a test must not restart an existing cluster."""
         self._refuse("restarted")
 
     def _refuse(self, what: str) -> NoReturn:

@@ -77,13 +77,13 @@ class ChildProcess:
         return self._process.poll() if self._process else None
 
     def start(self) -> None:
-        """Start the process in its own session, so that Ctrl-C in a terminal reaches only the owner.
+        """Start the process in its own session.
 
-        It then ends the process.
+        Ctrl-C in a terminal then reaches only the owner, which ends the process.
 
         Raises:
-            RuntimeError: it is already running.
-            ProcessError: the program cannot be executed.
+            RuntimeError: It is already running.
+            ProcessError: The program cannot be executed.
         """
         if self.running:
             raise RuntimeError(f"{self.name} is running already, with pid {self.pid}")

@@ -23,7 +23,7 @@ async def remove_namespace(client: Client, name: str) -> None:
     of all namespaces. Other objects of the cluster are not changed.
 
     Raises:
-        APIError: the server refuses.
+        APIError: The server refuses a request.
     """
     slots = asyncio.Semaphore(AT_ONCE)
 

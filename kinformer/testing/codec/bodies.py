@@ -47,7 +47,7 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
     media = content_type.partition(";")[0].strip().lower()
     if media == PROTOBUF:
         return _parse_protobuf(body, kind)
-    if media not in ("", "application/json", "application/yaml"):  # above all, protobuf
+    if media not in ("", "application/json", "application/yaml"):
         raise failure(
             415,
             "the body of the request was in an unknown format - accepted media types include: application/json,"

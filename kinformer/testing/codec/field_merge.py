@@ -30,7 +30,7 @@ class Comparison:
 
     @property
     def written(self) -> set[Path]:
-        """Return the paths that were added or modified."""
+        """The paths that were added or modified."""
         return self.modified | self.added
 
 

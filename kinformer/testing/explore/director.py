@@ -52,7 +52,7 @@ class Director:
 
     Args:
         schedule: The faults.
-        trace: The trace to record what happens.
+        trace: The trace that records the events.
         now: The virtual time.
         disturbed: Called with the time until which a fault lasts.
         delete_definition: Deletes the definition of a resource, and creates it again after a number of seconds.

@@ -79,7 +79,7 @@ Restart = Fault(
     "the replica is killed",
     ("after", "before", "stale"),
     seconds=(0.5, 20.0, 5.0, 60.0),
-    alone=2,  # back at once, and back when people have gone on
+    alone=2,  # back at once, or only after later steps of the script
     first=0,
 )
 Stale = Fault(

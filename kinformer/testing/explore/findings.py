@@ -153,7 +153,7 @@ class Rules:
         return Finding("rest", f"the program never comes to rest: {self.writes} writes after the last change by others")
 
     def at_rest(self) -> Iterator[Finding]:
-        """Yield the faults of a state in which nothing happens any more."""
+        """Yield the rules that the final state breaks, when nothing happens any more."""
         kinds = [one for one in self._server.resources() if not is_bookkeeping(one.name)]
         objects = {(one.name, _key(obj)): obj for one in kinds for obj in self._server.list(one.name)}
         if "finalizers" not in self._ignored:

@@ -71,7 +71,7 @@ class History:
     Attributes:
         trace: The trace of events.
         finding: The failure, or None.
-        points: How often the replicas reached each point.
+        points: The points that the replicas reached, and the number of times.
     """
 
     def __init__(self, plan: Plan, schedule: Schedule, ignored: Iterable[str] = ()) -> None:

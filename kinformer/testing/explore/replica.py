@@ -70,7 +70,7 @@ class Replica:
 
     @property
     def is_running(self) -> bool:
-        """True unless it was killed, was stopped or has ended."""
+        """True unless it was killed, is paused or has ended."""
         process = self.process
         return process is not None and not process.dead and process.stopped_until <= self._simulation.now
 

@@ -20,7 +20,7 @@ __all__ = ["Point", "Schedule", "Strike", "decode_schedule", "draw_schedule", "e
 
 PACES = (5.0, 0.0, 0.05, 0.7, 30.0)  # seconds before a step of the script. The first is the simplest
 _MOST_STRIKES = 5
-_BEYOND = 2  # a fault may cause more requests than without it
+_BEYOND = 2  # more points than in the first history, because a fault may cause further requests
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):

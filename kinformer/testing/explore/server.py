@@ -108,7 +108,7 @@ class _GarbageCollector:
             return
         self._living.add(uid)
         if old is None and now and not self._living.intersection(now):
-            for owner in now:  # whose owner is already gone
+            for owner in now:  # none of the owners exists any more
                 self._later(1.0, partial(self._collect, owner))
         marks = metadata.get("finalizers") or () if metadata.get("deletionTimestamp") else ()
         if _FOREGROUND in marks or _ORPHAN in marks:

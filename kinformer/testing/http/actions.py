@@ -122,7 +122,7 @@ class Actions:
         await call.send_object(answer, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
-        """Answer a request that a real server would forward to a kubelet: there is none."""
+        """Refuse a request that a real server would forward to a kubelet, because there is none."""
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj = decode_stored(resource, stored)
         node = (obj.get("spec") or {}).get("nodeName")
@@ -147,5 +147,5 @@ def _service_account(metadata: Object, token: str, audiences: list[str]) -> User
 
 
 def _replaced_by(body: Object) -> Callable[[Object], Object]:
-    """Return a function that makes a PUT's change."""
+    """Return a function that replaces an object with the body of a PUT."""
     return lambda _: body

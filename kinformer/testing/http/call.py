@@ -68,7 +68,7 @@ class Call:
 
     @property
     def content_type(self) -> str:
-        """Return the media type of the body, without parameters."""
+        """The media type of the body, without parameters."""
         return self.request.headers.get("Content-Type", "").partition(";")[0].strip()
 
     def namespace(self, resource: ResourceType) -> str:

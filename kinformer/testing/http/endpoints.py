@@ -96,7 +96,7 @@ class ResourceEndpoints:
         if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
             raise method_not_allowed() if resource.builtin else page_not_found()  # writes name their namespace
         if info.method == "HEAD" and resource.builtin:
-            raise method_not_allowed()  # only custom resources allow a GET
+            raise method_not_allowed()  # only custom resources allow a HEAD
         if info.subresource:
             await self._subresource(call, resource)
         elif info.method in ("GET", "HEAD"):

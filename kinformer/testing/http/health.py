@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 __all__ = ["checks_of", "report"]
 
-# The names of a v1.36. No part of an embedded server fails on its own, so each check is ok.
+# The names of the checks in v1.36. No part of an embedded server fails on its own, so each check is ok.
 _HOOKS = tuple(
     f"poststarthook/{name}"
     for name in (

@@ -51,7 +51,7 @@ class ResponseWriter:
         self.status = 0
         self.garble = False  # make the body invalid JSON
         self.cut_body = False  # close the connection within the body
-        self.before_head: Callable[[int], Awaitable[None]] | None = None  # called once with the status; may raise
+        self.before_head: Callable[[int], Awaitable[None]] | None = None  # called once with the status, may raise
         self.before_data: Callable[[bytes], Awaitable[bytes]] | None = None  # returns the bytes to send
         self.warnings: list[str] = []
         self._members = False  # every write is a separate gzip member
@@ -259,7 +259,7 @@ class _Buffer:
         return len(data)
 
     def flush(self) -> None:
-        """Send all held-back data."""
+        """Do nothing, because no data is held back."""
 
     def take(self) -> bytes:
         joined = b"".join(self._parts)

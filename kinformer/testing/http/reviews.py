@@ -18,7 +18,7 @@ _GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def is_review(resource: ResourceType) -> bool:
-    """Return True for a kind that is answered and not stored."""
+    """Return True for a review, which is answered but not stored."""
     return resource.builtin and resource.group in _GROUPS
 
 

@@ -26,7 +26,7 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
     subfolders, as in controller-runtime (pkg/envtest/crd.go).
 
     Raises:
-        ConfigError: a source is missing or unreadable, or contains no CustomResourceDefinition.
+        ConfigError: A source is missing or unreadable, or contains no CustomResourceDefinition.
     """
     found: list[dict[str, Any]] = []
     for source in sources:

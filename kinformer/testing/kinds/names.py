@@ -48,7 +48,7 @@ def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int, un
 
 
 def dns_label(text: str) -> list[str]:
-    """Return the errors of an RFC 1123 label, or `[]` if it is valid. The other functions here are alike."""
+    """Return the errors of an RFC 1123 label, or `[]` if it is valid. The other checks return the same."""
     wrong = _checked(text, _LABEL, _LABEL_TEXT, 63, "characters")
     # If the name is a valid subdomain, its only fault is the dots.
     return ["must not contain dots" if one is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else one for one in wrong]

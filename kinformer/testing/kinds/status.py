@@ -222,7 +222,7 @@ def unauthorized() -> StatusError:
 
 
 def forbidden(group: str, resource: str, name: str, text: str) -> StatusError:
-    """Return a 403. `text` states who may not do what."""
+    """Return a 403. `text` names the user and the forbidden action."""
     subject = qualified(group, resource) + (f' "{name}"' if name else "")
     return failure(
         403,

@@ -1,4 +1,4 @@
-"""Validation of CustomResourceDefinitions (apiextensions/validation/validation.go), in part."""
+"""Partial validation of CustomResourceDefinitions (apiextensions/validation/validation.go)."""
 
 from __future__ import annotations
 

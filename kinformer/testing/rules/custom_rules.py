@@ -143,7 +143,7 @@ def has_rules(schema: Schema) -> bool:
 
 
 def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, rules: bool = True) -> Causes:
-    """Return all errors of a value at a path. With `rules`, one more reports that they prevent its CEL rules.
+    """Return all errors of a value at a path. With `rules`, another one reports that its CEL rules were not checked.
 
     An invalid part that is unchanged from `old` is accepted (ratcheting, apiserver/validation/ratcheting.go).
     """

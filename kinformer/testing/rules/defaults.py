@@ -1,4 +1,4 @@
-"""Defaults and admission, as far as a client sees them (pkg/apis/*/v1/defaults.go)."""
+"""Defaults and first statuses of built-in kinds (pkg/apis/*/v1/defaults.go)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of the other built-in kinds, for the few fields that are often wrong."""
+"""Validation of built-in kinds, for the few fields that are often wrong."""
 
 from __future__ import annotations
 

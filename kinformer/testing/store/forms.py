@@ -144,7 +144,7 @@ def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
 def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stored:
     """Return the same content with another resourceVersion, as in a DELETED event."""
     if resource.builtin:
-        # metadata comes first, with resourceVersion before any user-defined content, so the first hit is the right
+        # Metadata comes first, with resourceVersion before any user-defined content, so the first match is the right
         # one.
         old, new = f'"resourceVersion":"{stored.revision}"', f'"resourceVersion":"{revision}"'
         raw = stored.raw.replace(old.encode(), new.encode(), 1)

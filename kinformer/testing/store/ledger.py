@@ -76,7 +76,8 @@ class Ledger:
     ) -> Stored:
         """Store an object under the next revision.
 
-        A dry run only returns the result; a preview returns it unchanged.
+        A dry run only returns the result, without a resourceVersion if the object is new. A preview returns the result
+        with its resourceVersion unchanged.
         """
         metadata = obj["metadata"]
         if preview:

@@ -120,7 +120,7 @@ class StoredCollection:
         self._current = None
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
-        """StoredChange the form of objects without changing their revisions, after their definition has changed.
+        """Convert objects to a new form without changing their revisions, after their definition has changed.
 
         `read` is called with each object as written, and returns its new form, or the same object if that is
         unchanged. Watches must start again.

@@ -131,8 +131,8 @@ class YieldBudget:
         self._perf = clock.perf
         self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
         self.rested = False
-        """Set by a task that has waited: the next look restarts the budget first. Cheaper than `restart` for work that
-        ends before it looks."""
+        """Set to True by a task that has waited, so that the next check restarts the budget first. Cheaper than
+        `restart` for work that ends before its first check."""
         self.restart()
 
     def exhausted(self) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["FREE_THREADED", "exclusion", "exclusive"]
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
-"""True if there is no GIL. One that is enabled is never disabled; one that is enabled later does no harm."""
+"""True if there is no GIL. Python never disables a GIL later. If it enables one later, the locks do no harm."""
 
 
 def exclusion() -> RLock | None:

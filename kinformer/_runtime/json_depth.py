@@ -18,16 +18,16 @@ __all__ = ["LONG", "bounded", "refuse_deep"]
 DecodeT = TypeVar("DecodeT", bound=Callable[..., Any])
 
 _BY_US: bool = sys.version_info >= (3, 14)
-"""True if the interpreter itself counts no levels."""
+"""True if the interpreter does not limit the levels itself."""
 
 LEVELS = 10_000
-"""Levels that are too many, from Python 3.14 on."""
+"""The number of levels from which JSON is refused, from Python 3.14 on."""
 
 SHORTEST = 2 * LEVELS
-"""Bytes of the shortest text with so many levels: a shorter one, as nearly every object is, needs no look."""
+"""Bytes of the shortest JSON with so many levels. Shorter JSON, like nearly every object, needs no check."""
 
 LONG = SHORTEST if sys.version_info >= (3, 14) else sys.maxsize
-"""Bytes from which on a text is looked at before a decoder that is not `bounded` gets it."""
+"""Bytes from which JSON is checked before it is passed to a decoder that is not `bounded`."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))

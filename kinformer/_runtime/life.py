@@ -16,7 +16,7 @@ from kinformer.exceptions import APIError, NotSyncedError, StoppedError
 __all__ = ["SHUTDOWN_TIMEOUT", "FirstSync", "Life", "Refusals"]
 
 SHUTDOWN_TIMEOUT = 5.0
-"""Seconds that leaving may take before tasks are cancelled, by default."""
+"""The default number of seconds that leaving may take before tasks are cancelled."""
 
 _DENIED = (401, 403, 404)
 _NAMED = 10  # the number of resources that a warning names

@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 PARTITION_AT = 4096
-"""Keys at which a dict is partitioned: below this, moving or copying it takes at most a tenth of a millisecond."""
+"""The number of keys at which a dict is partitioned. Below it, moving or copying takes at most 0.1 ms."""
 
 _PARTITIONS = 64
 _SHIFT = 8  # the lower bits of the hash have already chosen the partition of the store

@@ -20,7 +20,7 @@ from kinformer.objects.types import ObjectT
 __all__ = ["IndexView", "Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
 Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
-"""A label selector: a string in kubectl's syntax, a mapping of labels that must be equal, or one that was parsed."""
+"""A label selector: a string in kubectl's syntax, a mapping of labels that must be equal, or a parsed selector."""
 
 
 class ReadableIndexer(Protocol[ObjectT]):

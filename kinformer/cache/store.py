@@ -41,7 +41,7 @@ Keys = list[str]
 Partitions: TypeAlias = list[dict[str, ObjectT]]
 
 PARTITIONS = 256
-"""The number of dicts that hold the objects, chosen by `hash(key) & 255`, so that no insert pays for one big resize."""
+"""The number of dicts that hold the objects, chosen by `hash(key) & 255`. So no insert has to resize one big dict."""
 
 _dict_items, _dict_values = dict.items, dict.values
 

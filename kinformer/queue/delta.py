@@ -17,7 +17,7 @@ class DeltaType(StrEnum):
     REPLACED = "Replaced"
     """The object was in a full list."""
     SYNC = "Sync"
-    """Nothing happened; the object is delivered again, by a resync."""
+    """Nothing has happened. A resync delivers the object again."""
 
 
 class Delta(NamedTuple):

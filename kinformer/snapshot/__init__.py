@@ -1,4 +1,4 @@
-"""Snapshots: stores a cache in a file, so that a restart resumes from it without a list.
+"""The cache in a file, from which a restart resumes without a list.
 
 Pass a path or a `Snapshot` as `snapshot=` to a factory or an informer.
 

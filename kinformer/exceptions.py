@@ -165,7 +165,10 @@ class ConnectError(KinformerError, ConnectionError):
 
     @classmethod
     def of_lost_connection(cls, message: str) -> Self:
-        """Create the error for a lost connection."""
+        """Create the error for a lost connection.
+
+        :meta private:
+        """
         error = cls(message)
         error.lost = True
         return error

@@ -44,7 +44,12 @@ def _separated(parameters: set[str] | None) -> Callable[[re.Match[str]], str]:
 
 
 class Readable(griffe.Extension):
-    """Rewrites each docstring before it is parsed."""
+    """Rewrites each docstring before it is parsed, and leaves out the members of a class that are not promised."""
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        for name, member in list(cls.members.items()):
+            if not member.is_alias and member.docstring and ":meta private:" in member.docstring.value:
+                del cls.members[name]
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is None:

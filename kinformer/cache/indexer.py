@@ -80,6 +80,8 @@ class Indexer(Store[ObjectT]):
 
         Raises:
             RuntimeError: A rebuild is open.
+
+        :meta private:
         """
         if self._rebuild is not None:
             raise _open_rebuild()
@@ -102,6 +104,8 @@ class Indexer(Store[ObjectT]):
 
         Raises:
             RuntimeError: A rebuild is open.
+
+        :meta private:
         """
         number = hash(key) & 255
         state = self._state
@@ -132,6 +136,8 @@ class Indexer(Store[ObjectT]):
 
         Raises:
             RuntimeError: A rebuild is open.
+
+        :meta private:
         """
         if self._rebuild is not None:
             raise _open_rebuild()
@@ -170,6 +176,8 @@ class Indexer(Store[ObjectT]):
 
         Raises:
             RuntimeError: Another rebuild is open.
+
+        :meta private:
         """
         if self._rebuild is not None:
             raise RuntimeError("another rebuild of this indexer is open; commit or discard it first")
@@ -195,7 +203,10 @@ class Indexer(Store[ObjectT]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths by which objects are indexed, or will be when a build has ended."""
+        """The paths by which objects are indexed, or will be when a build has ended.
+
+        :meta private:
+        """
         indexes = (*self._state.indexes.values(), *self._building.values())
         return tuple(path for index in indexes if (path := index.function.path) is not None)
 
@@ -343,6 +354,8 @@ class Indexer(Store[ObjectT]):
 
         `matches` is called once per label set, about a thousand times for 100,000 Pods. For objects that are not a
         `KubeObject` it is called once each.
+
+        :meta private:
         """
         state = self._state
         found = _select(state, matches, namespace)
@@ -351,13 +364,19 @@ class Indexer(Store[ObjectT]):
 
     @exclusive
     def in_namespace(self, namespace: str) -> Objects[ObjectT]:
-        """Return the objects of one namespace, from the namespace index, else the label groups, else a scan of keys."""
+        """Return the objects of one namespace, from the namespace index, else the label groups, else a scan of keys.
+
+        :meta private:
+        """
         state = self._state
         found = _in_namespace(state, namespace)
         return found if self._state is state else self.in_namespace(namespace)
 
     def values_of(self, name: str, obj: ObjectT) -> tuple[str, ...]:
-        """Return the values of an object in an index, or none if there is no such index or its function fails."""
+        """Return the values of an object in an index, or none if there is no such index or its function fails.
+
+        :meta private:
+        """
         return self._state.indexes[name].function.values(obj) if name in self._state.indexes else ()
 
     @property

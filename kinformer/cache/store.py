@@ -159,7 +159,10 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
-        """Store an object under a known key, and return the object that it replaces, or None."""
+        """Store an object under a known key, and return the object that it replaces, or None.
+
+        :meta private:
+        """
         partition = self._state.partitions[hash(key) & 255]
         old = partition.get(key)
         partition[key] = obj
@@ -167,7 +170,10 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def pop(self, key: str) -> ObjectT | None:
-        """Remove and return the object of a key, or None if there is none."""
+        """Remove and return the object of a key, or None if there is none.
+
+        :meta private:
+        """
         return self._state.partitions[hash(key) & 255].pop(key, None)
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
@@ -204,7 +210,10 @@ class Store(Generic[ObjectT]):
                 return found
 
     def tables(self) -> Iterator[dict[str, ObjectT]]:
-        """Iterate over all objects by key, in dicts that belong to the caller. Each is copied when it is reached."""
+        """Iterate over all objects by key, in dicts that belong to the caller. Each is copied when it is reached.
+
+        :meta private:
+        """
         return map(dict.copy, self._state.partitions)
 
     @exclusive
@@ -226,14 +235,20 @@ class Store(Generic[ObjectT]):
 
     @exclusive
     def sample(self, count: int) -> Sequence[ObjectT]:
-        """Return `count` objects, or all if there are fewer, from a random place that differs between calls."""
+        """Return `count` objects, or all if there are fewer, from a random place that differs between calls.
+
+        :meta private:
+        """
         first = randrange(PARTITIONS)
         all_of_them = self._state.partitions
         partitions = chain(all_of_them[first:], all_of_them[:first])
         return list(islice(chain.from_iterable(map(list, map(_dict_values, partitions))), count))
 
     def any_key(self) -> str | None:
-        """Return any one key, which shows the form of the keys, or None if the store is empty."""
+        """Return any one key, which shows the form of the keys, or None if the store is empty.
+
+        :meta private:
+        """
         for partition in self._state.partitions:
             if partition:
                 for key in list(partition):

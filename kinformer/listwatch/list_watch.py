@@ -149,12 +149,18 @@ class ListWatch:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """The source's optional abilities, determined once."""
+        """The source's optional abilities, determined once.
+
+        :meta private:
+        """
         return find_capabilities(self)
 
     @property
     def handler_limiter(self) -> CapacityLimiter:
-        """The client's limiter of worker threads, for handlers with `thread=True`."""
+        """The client's limiter of worker threads, for handlers with `thread=True`.
+
+        :meta private:
+        """
         return self.client.handler_limiter
 
     async def list(self, options: ListOptions) -> ListPage:
@@ -238,7 +244,10 @@ class ListWatch:
         return await presence(self.client, self.resource)
 
     async def nearest(self) -> str | None:
-        """Return the name of the served resource nearest to this one, or None."""
+        """Return the name of the served resource nearest to this one, or None.
+
+        :meta private:
+        """
         return await nearest_resource(self.client, self.resource)
 
     @property
@@ -249,7 +258,10 @@ class ListWatch:
         return {**where, "query": query, **self._form}
 
     def keep(self, obj: KubeObject) -> KubeObject:
-        """Convert an older object into the form of this source's objects."""
+        """Convert an older object into the form of this source's objects.
+
+        :meta private:
+        """
         return self._decoder.keep(obj)
 
     def read_paths(self, paths: Iterable[str]) -> None:
@@ -257,12 +269,17 @@ class ListWatch:
 
         Raises:
             ConfigError: A path is invalid.
+
+        :meta private:
         """
         self._decoder.read_paths(paths)
 
     @property
     def selects_all(self) -> bool:
-        """Return True if the requests have no selector, so that all objects are selected."""
+        """Return True if the requests have no selector, so that all objects are selected.
+
+        :meta private:
+        """
         params = self._options(ListOptions()).params()
         return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
 
@@ -271,6 +288,8 @@ class ListWatch:
 
         False is certain: the object is in another namespace, or a selector excludes it. If a field is missing from the
         object, only the server knows its value for comparisons, except for the fields in `_EMPTY_IF_ABSENT`.
+
+        :meta private:
         """
         if self.namespace and obj.namespace != self.namespace:
             return False

@@ -138,7 +138,10 @@ class Reflector:
 
     @property
     def cluster(self) -> str | None:
-        """The identity of the source's cluster, or None while it is unknown."""
+        """The identity of the source's cluster, or None while it is unknown.
+
+        :meta private:
+        """
         return self._continuity.check.cluster
 
     @property
@@ -161,7 +164,10 @@ class Reflector:
 
     @property
     def progress(self) -> str:
-        """A description of the full list in progress, or "no answer yet" if there is none."""
+        """A description of the full list in progress, or "no answer yet" if there is none.
+
+        :meta private:
+        """
         return self._collecting.progress if self._collecting is not None else "no answer yet"
 
     def health(self) -> InformerHealth:

@@ -45,6 +45,8 @@ class Snapshot:
 
         Raises:
             ConfigError: It is not a path.
+
+        :meta private:
         """
         return option if isinstance(option, Snapshot) else cls(option)
 

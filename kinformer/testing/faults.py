@@ -187,7 +187,10 @@ class FaultHandle:
         self._owner.discard(self)
 
     def fits(self, info: RequestInfo) -> bool:
-        """True if the fault's selectors match this request."""
+        """True if the fault's selectors match this request.
+
+        :meta private:
+        """
         if self.verb not in (None, "*", info.verb):
             return False
         if self.resource not in (None, "*", info.resource):
@@ -195,7 +198,10 @@ class FaultHandle:
         return self.namespace in (None, info.namespace)
 
     def strike(self) -> bool:
-        """Count a hit. Return False if the fault is used up or was removed in the meantime."""
+        """Count a hit. Return False if the fault is used up or was removed in the meantime.
+
+        :meta private:
+        """
         if self not in self._owner or (self.times is not None and self.hits >= self.times):
             return False
         self.hits += 1
@@ -203,7 +209,10 @@ class FaultHandle:
 
     @property
     def spent(self) -> bool:
-        """True if the fault can no longer strike."""
+        """True if the fault can no longer strike.
+
+        :meta private:
+        """
         return self not in self._owner or (self.times is not None and self.hits >= self.times)
 
 
@@ -238,7 +247,10 @@ class Faults:
         return handle
 
     def discard(self, handle: FaultHandle) -> None:
-        """End a fault."""
+        """End a fault.
+
+        :meta private:
+        """
         self._handles.pop(handle, None)
 
     def clear(self) -> None:
@@ -246,7 +258,10 @@ class Faults:
         self._handles.clear()
 
     def for_request(self, info: RequestInfo) -> list[FaultHandle]:
-        """Return the active faults that match a request, in order."""
+        """Return the active faults that match a request, in order.
+
+        :meta private:
+        """
         if not self._handles:
             return []
         return [one for one in self._handles if one.fits(info) and not one.spent]

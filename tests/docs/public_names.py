@@ -61,13 +61,14 @@ def names_of(door: str) -> list[str]:
 
 
 def members_of(cls: type) -> set[str]:
-    """Return the members that completion offers, except those of classes outside of kinformer."""
+    """Return the promised members: not those of classes outside of kinformer, nor those marked `:meta private:`."""
     inherited = {name for base in cls.__mro__ if not base.__module__.startswith("kinformer") for name in dir(base)}
     found = {name for name in dir(cls) if not name.startswith("_")}
     for base in cls.__mro__:
         if base.__module__.startswith("kinformer"):
             found |= {name for name in assigned_in(base) if not name.startswith("_")}
-    return found - inherited - (set(HINTS) if issubclass(cls, KubeObject) else set())
+    private = {name for name in found if ":meta private:" in (inspect.getdoc(getattr(cls, name, None)) or "")}
+    return found - inherited - private - (set(HINTS) if issubclass(cls, KubeObject) else set())
 
 
 def assigned_in(cls: type) -> set[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from urllib.parse import urlencode
 
 from anyio import CapacityLimiter
@@ -18,7 +16,7 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.client.body import Body
 from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe, lacking_resource, nearest_resource, presence
+from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
 from kinformer.list_watcher import (
     Capabilities,
@@ -31,6 +29,7 @@ from kinformer.list_watcher import (
     find_capabilities,
 )
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.probes import AS_METADATA, newest_version, read_back, with_hint
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
@@ -47,12 +46,10 @@ _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a 
 _LINES = 16  # events decoded between two checks of the clock
 _CLUSTER_TTL = 1.0  # seconds, so that informers that reconnect together send one request
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
-_HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
 
 # Selectable fields of pods that compare as "" if they are not set.
 _EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
-_AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
 # that refuses it uses the next clause.
 _DROP = ";drop=metadata.managedFields"
@@ -131,7 +128,7 @@ class ListWatch:
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak = tweak_list_options
-        form = _AS_METADATA if metadata_only else "application/json"
+        form = AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
@@ -185,7 +182,7 @@ class ListWatch:
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await self._with_hint(error) from None
+            raise await with_hint(self.client, self.resource, error) from None
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
@@ -212,7 +209,7 @@ class ListWatch:
             except NotFoundError as error:
                 if not options.send_initial_events:
                     raise
-                raise await self._with_hint(error) from None
+                raise await with_hint(self.client, self.resource, error) from None
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
@@ -226,7 +223,7 @@ class ListWatch:
             APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         client, path = self.client, self._path
-        version = await client._shared(("tip", path), lambda: _resource_version(client, path), ttl=0.0)
+        version = await client._shared(("tip", path), lambda: newest_version(client, path), ttl=0.0)
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
@@ -311,34 +308,12 @@ class ListWatch:
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
         """
-        own = self._options(ListOptions())
-        escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
-        selector = ",".join(part for part in (own.field_selector, f"metadata.name={escaped}") if part)
         path = self.resource.path(self.namespace or namespace)
-        headers = {"Accept": _AS_METADATA.replace("{}", "List")}
-        answer = await self.client.request(
-            "GET", path, params=own.replace(field_selector=selector).params(), headers=headers, retries=0
-        )
-        found = answer.get("items") or []
-        return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+        return await read_back(self.client, path, self._options(ListOptions()), name)
 
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options
         return self._tweak(merged) if self._tweak else merged
-
-    async def _with_hint(self, error: NotFoundError) -> NotFoundError:
-        try:
-            async with asyncio.timeout(_HINT_TIMEOUT):
-                nearest = await lacking_resource(self.client, self.resource)
-        except TimeoutError:
-            return error
-        if nearest is None:
-            return error
-        hint = f", the nearest is {nearest}" if nearest else ""
-        message = f"{error.message or 'not found'}: the server has no {self.resource}{hint}"
-        told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
-        told.nearest = nearest
-        return told
 
     async def _items(
         self, body: Body, header: PageHeader, options: ListOptions
@@ -444,17 +419,3 @@ def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
     empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
     found = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
     return not isinstance(found, str) or (found == value) == (operator == "=")
-
-
-async def _resource_version(client: Client, path: str) -> str:
-    headers = {"Accept": _AS_METADATA.replace("{}", "List")}
-    answer = await client.request("GET", path, params={"limit": "1"}, headers=headers, retries=0)
-    return _version_of(answer, path)
-
-
-def _version_of(answer: Mapping[str, Any], path: str) -> str:
-    metadata: Any = answer.get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    if not isinstance(version, str) or not version:
-        raise DecodeError(f"GET {path}: a list without a resourceVersion")
-    return version

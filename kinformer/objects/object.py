@@ -24,7 +24,7 @@ from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
 from kinformer.objects.types import JSON, KeyedValue, M_co
 
-__all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "force_setattr", "view"]
+__all__ = ["KubeObject", "ObjectView", "OwnerReference", "fields_of", "force_setattr", "view"]
 
 T = TypeVar("T")
 
@@ -73,21 +73,9 @@ class _Timed(msgspec.Struct, gc=False):
     metadata: _Times
 
 
-class _BookmarkMetadata(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct, gc=False, rename="camel"):
-    kind: str = ""
-    api_version: str = ""
-    metadata: _BookmarkMetadata = msgspec.field(default_factory=_BookmarkMetadata)
-
-
 _decode_head = bounded(msgspec.json.Decoder(_Head).decode)
 _decode_annotated = msgspec.json.Decoder(_Annotated).decode
 _decode_timed = msgspec.json.Decoder(_Timed).decode
-_decode_bookmark = bounded(msgspec.json.Decoder(_Bookmark).decode)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_any: Callable[[msgspec.Raw], JSON] = msgspec.json.Decoder().decode
@@ -418,31 +406,6 @@ def view(obj: object) -> object:
     if isinstance(obj, KeyedValue):
         return view(obj.value)
     return obj._view() if isinstance(obj, KubeObject) else obj
-
-
-def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
-    """Decode the object of a BOOKMARK: kind, apiVersion, resourceVersion and annotations, with the key `""`.
-
-    Servers fill the rest of it with zero values that match no type (`"versions": null`), so it is ignored.
-
-    Raises:
-        DecodeError: The bytes are not an object, or its metadata is malformed.
-    """
-    try:
-        bookmark = _decode_bookmark(raw)
-    except MALFORMED as error:
-        raise DecodeError(f"malformed bookmark: {error}: {bytes(raw)[:80]!r}") from error
-    return KubeObject(
-        "",
-        "",
-        "",
-        bookmark.metadata.resource_version,
-        sys.intern(bookmark.api_version),
-        sys.intern(bookmark.kind),
-        {},
-        (),
-        _encode(bookmark),
-    )
 
 
 def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:

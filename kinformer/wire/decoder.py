@@ -11,14 +11,14 @@ import msgspec
 from kinformer._runtime.json_depth import LONG, bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject, decode_bookmark
+from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 from kinformer.wire.documents import Document, Documents
 from kinformer.wire.fast_path import FastPath, ObjectPrefix, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.json_scan import identity_of, members
 
-__all__ = ["EntryDecoder", "PoisonObjectError"]
+__all__ = ["EntryDecoder", "PoisonObjectError", "decode_bookmark"]
 
 
 # Documents that a server, or a proxy in front of it, may send instead of an object.
@@ -60,8 +60,20 @@ class _Status(msgspec.Struct, rename="camel"):
     details: dict[str, object] | None = None
 
 
+class _BookmarkMetadata(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct, gc=False, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    metadata: _BookmarkMetadata = msgspec.field(default_factory=_BookmarkMetadata)
+
+
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = bounded(msgspec.json.Decoder(_Status).decode)
+_decode_bookmark = bounded(msgspec.json.Decoder(_Bookmark).decode)
 _decode_any: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 _encode = msgspec.json.Encoder().encode
 
@@ -300,3 +312,28 @@ class EntryDecoder:
             key=f"{namespace}/{name}" if name and namespace else name,
             resource_version=version,
         ) from error
+
+
+def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
+    """Decode the object of a BOOKMARK: kind, apiVersion, resourceVersion and annotations, with the key `""`.
+
+    Servers fill the rest of it with zero values that match no type (`"versions": null`), so it is ignored.
+
+    Raises:
+        DecodeError: The bytes are not an object, or its metadata is malformed.
+    """
+    try:
+        bookmark = _decode_bookmark(raw)
+    except MALFORMED as error:
+        raise DecodeError(f"malformed bookmark: {error}: {bytes(raw)[:80]!r}") from error
+    return KubeObject(
+        "",
+        "",
+        "",
+        bookmark.metadata.resource_version,
+        intern(bookmark.api_version),
+        intern(bookmark.kind),
+        {},
+        (),
+        _encode(bookmark),
+    )

@@ -19,7 +19,8 @@ from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.exceptions import ConfigError, DecodeError
 from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
 from kinformer.objects.meta import OwnerReference
-from kinformer.objects.object import KubeObject, ObjectView, decode_bookmark, view
+from kinformer.objects.object import KubeObject, ObjectView, view
+from kinformer.wire.decoder import decode_bookmark
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -11,7 +11,7 @@ from typing import Any
 
 from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 from kinformer.exceptions import ExpiredError, InvalidError, ResourceVersionTooLargeError
-from kinformer.objects.object import decode_bookmark
+from kinformer.wire.decoder import decode_bookmark
 from tests.support.kube import config_map
 
 

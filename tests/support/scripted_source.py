@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.objects.object import KubeObject, decode_bookmark
+from kinformer.objects.object import KubeObject
+from kinformer.wire.decoder import decode_bookmark
 from tests.support import kube
 
 HANG = "hang"

@@ -1,0 +1,68 @@
+"""Small requests beside lists and watches: a resource's newest version, one object's metadata, a hint after a 404."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.client.client import Client
+from kinformer.client.discovery import lacking_resource
+from kinformer.exceptions import DecodeError, NotFoundError
+from kinformer.list_watcher import ListOptions, ReadBack
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
+
+__all__ = ["AS_METADATA", "newest_version", "read_back", "with_hint"]
+
+AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+_LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
+_HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
+
+
+async def newest_version(client: Client, path: str) -> str:
+    """Return the server's current resourceVersion, read from etcd by a LIST of one item.
+
+    Raises:
+        APIError, ConnectError, DecodeError: The request failed or was refused.
+    """
+    answer = await client.request("GET", path, params={"limit": "1"}, headers=_LIST_OF_METADATA, retries=0)
+    return _version_of(answer, path)
+
+
+async def read_back(client: Client, path: str, options: ListOptions, name: str) -> ReadBack:
+    """Read the metadata of the object with this name below a collection's path: see `ListWatch.read_back`.
+
+    Raises:
+        APIError, ConnectError, DecodeError: The request failed or was refused.
+    """
+    escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
+    selector = ",".join(part for part in (options.field_selector, f"metadata.name={escaped}") if part)
+    params = options.replace(field_selector=selector).params()
+    answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
+    found = answer.get("items") or []
+    return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+
+
+async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
+    """Return a 404 of a collection, with the nearest resource that the server has if it lacks this one."""
+    try:
+        async with asyncio.timeout(_HINT_TIMEOUT):
+            nearest = await lacking_resource(client, resource)
+    except TimeoutError:
+        return error
+    if nearest is None:
+        return error
+    hint = f", the nearest is {nearest}" if nearest else ""
+    message = f"{error.message or 'not found'}: the server has no {resource}{hint}"
+    told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+    told.nearest = nearest
+    return told
+
+
+def _version_of(answer: Mapping[str, Any], path: str) -> str:
+    metadata: Any = answer.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    if not isinstance(version, str) or not version:
+        raise DecodeError(f"GET {path}: a list without a resourceVersion")
+    return version

@@ -46,7 +46,7 @@ log = get_logger("kinformer.list_watch")
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _CLUSTER_TTL = 1.0  # seconds, so that informers that reconnect together send one request
-_ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
+_ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
 
 # Selectable fields of pods that compare as "" if they are not set.
@@ -315,7 +315,7 @@ class ListWatch:
             return error
         if nearest is None:
             return error
-        hint = f", the nearest is {nearest}" if nearest else ""
+        hint = f"; the nearest is {nearest}" if nearest else ""
         message = f"{error.message or 'not found'}: the server has no {self.resource}{hint}"
         told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
         told.nearest = nearest
@@ -380,7 +380,7 @@ class ListWatch:
                 raise
             yield events
         if framer.pending:
-            log.debug("%s: a watch ended within a line", self.name, resource=self.name, reason="fragment")
+            log.debug("%s: a watch ended in the middle of a line", self.name, resource=self.name, reason="fragment")
 
     def _event(self, line: bytes) -> WatchEvent:
         try:

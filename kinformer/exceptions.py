@@ -312,5 +312,5 @@ def cause_of(error: BaseException) -> str:
 def describe(error: BaseException | None) -> str:
     """Return one line that explains a failure."""
     if error is None:
-        return "no answer yet"
+        return "no response yet"
     return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"

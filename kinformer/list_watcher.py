@@ -420,7 +420,7 @@ def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[st
     if not isinstance(list_watch, Mapping):
         return {None: list_watch}
     if not list_watch:
-        raise ConfigError("namespaces: an informer needs one at least")
+        raise ConfigError("namespaces: an informer needs at least one")
     if len(list_watch) == 1:
         return {None: next(iter(list_watch.values()))}
     scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())

@@ -35,7 +35,7 @@ def deprecated(*, use: str, until: str) -> Callable[[Callable[P, R]], Callable[P
 
         @wraps(function)
         def warn_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
-            message = f"{name} is deprecated, and kinformer {until} will not have it; use {use}"
+            message = f"{name} is deprecated and will be removed in kinformer {until}; use {use}"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return function(*args, **kwargs)
 

@@ -81,7 +81,7 @@ class Life:
             RuntimeError: It has been entered before.
         """
         if self.loop is not None:
-            raise RuntimeError(f"{self.owner} was entered before; make a new one")
+            raise RuntimeError(f"{self.owner} has already been entered; create a new one")
         self.loop = asyncio.get_running_loop()
         self._start()
 
@@ -103,7 +103,7 @@ class Life:
     def refuse_leaving(self) -> None:
         """Raise RuntimeError if `leave` would."""
         self.require_loop("leaving")
-        self._refuse_inside(f"{self.owner} cannot be left")
+        self._refuse_inside(f"{self.owner} cannot be exited")
 
     def require_loop(self, method: str) -> None:
         """Raise RuntimeError if the owner was entered on an event loop that does not run in this thread."""
@@ -115,7 +115,7 @@ class Life:
         if self.error is not None:
             raise self.error
         if self.is_left:
-            raise StoppedError(f"{method}: {self.owner} has been left")
+            raise StoppedError(f"{method}: {self.owner} was exited")
 
 
 class Refusals:
@@ -211,5 +211,5 @@ class FirstSync:
         now = asyncio.get_running_loop().time()
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now
-            text, resources = "%s still waits for its first sync: %s", list(self.errors())[:_NAMED]
+            text, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
             self._log.warning(text, self._name, self.reason(), resource=",".join(resources), reason="unsynced")

@@ -118,7 +118,7 @@ def options_of(kind: type[T], owner: str, keywords: Mapping[str, Any]) -> T:
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     for keyword in keywords:
         if keyword not in known:
-            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; the options are {', '.join(sorted(known))}")
+            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(sorted(known))}")
     return kind(**keywords)
 
 

@@ -74,7 +74,7 @@ class Tasks:
         if not task.cancelled():
             error = task.exception()
         elif not task.cancelling():
-            error = RuntimeError(f"{task.get_name()} ended by a CancelledError of its own")
+            error = RuntimeError(f"{task.get_name()} ended with a CancelledError, although it was not cancelled")
         else:
             error = None
         if error is not None:
@@ -168,10 +168,10 @@ def require_loop(loop: asyncio.AbstractEventLoop | None, method: str, owner: str
         return
     if running is not None:
         raise RuntimeError(
-            f"{method}: {owner} belongs to another event loop; call it there, by asyncio.run_coroutine_threadsafe"
+            f"{method}: {owner} belongs to another event loop; call it there with asyncio.run_coroutine_threadsafe"
         )
     raise RuntimeError(
-        f"{method}: {owner} belongs to the event loop that it was entered on, and this is the thread "
-        f"{threading.current_thread().name}; hand a coroutine to that loop with asyncio.run_coroutine_threadsafe, or "
-        "use kinformer.blocking, which may be called from any thread"
+        f"{method}: {owner} belongs to the event loop that it was entered on, but was called from thread "
+        f"{threading.current_thread().name}; submit a coroutine to that loop with asyncio.run_coroutine_threadsafe, "
+        "or use kinformer.blocking, which may be called from any thread"
     )

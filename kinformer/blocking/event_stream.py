@@ -45,7 +45,7 @@ class EventStream(Generic[M]):
 
     def __enter__(self) -> Self:
         if self._stream is not None or self._left:
-            raise RuntimeError("an event stream is entered once; ask the informer for another one")
+            raise RuntimeError("an event stream can be entered only once; create another one with `events()`")
         self._loop_thread.call("events", self._attach)
         return self
 

@@ -81,10 +81,10 @@ class Informers:
         }
         chosen = [way for way, given in ways.items() if given]
         if len(chosen) > 1:
-            raise ConfigError(f"{' and '.join(chosen)} are different ways to a server; pass one of them")
+            raise ConfigError(f"{' and '.join(chosen)} are different ways to connect; pass only one of them")
         if chosen != ["url"] and (token is not None or ssl is not None):
             raise ConfigError(
-                f"{'token' if token is not None else 'ssl'} goes with url; the other ways bring their own"
+                f"{'token' if token is not None else 'ssl'} requires url; the other ways have their own credentials"
             )
         of_client: Any = {name: value for name, value in options.items() if name in ClientKeywords.__annotations__}
         of_informers: Any = {name: value for name, value in options.items() if name not in _OF_CLIENT_ALONE}
@@ -226,7 +226,7 @@ class Informers:
         return self._loop_thread.call("wait_for", wait)
 
     text = Awaited(Client.text, of="_client")
-    """GET a text, such as a pod's log: `Client.text`."""
+    """GET a response as a string, such as a pod's log: `Client.text`."""
 
     @property
     def server(self) -> str:

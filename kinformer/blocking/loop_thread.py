@@ -56,7 +56,7 @@ class LoopThread:
         """
         with self._lock:
             if self._process:
-                raise RuntimeError(f"{self._owner} can be entered once; make another one")
+                raise RuntimeError(f"{self._owner} can be entered only once; create a new one")
             self._process = os.getpid()
         started: Future[BlockingPortal] = Future()
         # Not `start_blocking_portal`, which does not report the exception that ended its loop.
@@ -138,7 +138,7 @@ class LoopThread:
         if not self._closed and self._thread is not None:
             self._thread.join(_ENDING)  # the reason is known once the thread has ended
         if self._died is None:
-            return StoppedError(f"{what}: {self._owner} has been left")
+            return StoppedError(f"{what}: {self._owner} was exited")
         error = StoppedError(
             f"{what}: the event loop of {self._owner} has ended, because a function that runs there raised "
             f"{type(self._died).__name__}"
@@ -149,8 +149,8 @@ class LoopThread:
     def _refuse_own_thread(self, what: str) -> None:
         if self._process and os.getpid() != self._process:
             raise RuntimeError(
-                f"{what}: {self._owner} was entered in the process {self._process}, and its thread has not come along "
-                "into this one; enter another one after the fork"
+                f"{what}: {self._owner} was entered in the process {self._process}, and its thread does not exist in "
+                "this one; create a new one after the fork"
             )
         if self._thread is threading.current_thread():
             raise RuntimeError(

@@ -125,11 +125,13 @@ class IndexFunction(Generic[ObjectT]):
 def _texts(values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
         # Iterating over it would yield its letters.
-        raise TypeError(f"an index function returned the text {values!r}, expected an iterable of texts: [{values!r}]")
+        raise TypeError(
+            f"an index function returned the string {values!r}, expected an iterable of strings: [{values!r}]"
+        )
     texts: list[str] = []
     for value in values:
         if not isinstance(value, str):
-            raise TypeError(f"an index function returned the value {value!r}, expected a text")
+            raise TypeError(f"an index function returned the value {value!r}, expected a string")
         # Thousands of objects have the same value: keep it once.
         texts.append(sys.intern(value) if type(value) is str else str(value))
     return texts

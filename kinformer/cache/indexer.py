@@ -280,7 +280,7 @@ class Indexer(Store[ObjectT]):
             taken = self._state.indexes.get(name) or self._building.get(name)
             if taken is not None and taken.function.func != function.func:
                 raise ValueError(
-                    f"the index {name!r} exists already, with another function: {taken.function.func!r}; "
+                    f"the index {name!r} already exists with a different function: {taken.function.func!r}; "
                     f"choose another name for {function.func!r}"
                 )
             if name not in self._state.indexes:
@@ -415,7 +415,7 @@ def _index(state: IndexerState[ObjectT], name: str) -> Index[ObjectT] | Namespac
     index = state.reads.get(name)
     if index is None:
         known = ", ".join(repr(other) for other in state.indexes) or "none"
-        raise IndexNotFoundError(f"there is no index {name!r}; there are: {known}")
+        raise IndexNotFoundError(f"there is no index {name!r}; known indexes: {known}")
     return index
 
 

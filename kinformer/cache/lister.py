@@ -53,9 +53,7 @@ _hinted: set[str] = set()  # selectors that have been logged as namespaces
 
 def _require_text(method: str, namespace: object) -> None:
     if not isinstance(namespace, str):
-        raise TypeError(
-            f"{method}: namespace={namespace!r} must be one name, a text; for several, ask for each of them"
-        )
+        raise TypeError(f"{method}: invalid namespace={namespace!r}: expected a string; call it once per namespace")
 
 
 def _require_name(name: str, namespace: str) -> None:
@@ -184,8 +182,8 @@ class Lister(Generic[ObjectT]):
             if len(_hinted) < _MOST_HINTS:
                 _hinted.add(selector)
             log.warning(
-                "list(%r) found nothing: it reads %r as a label selector, objects with a label of that name; "
-                "for those of a namespace: list(namespace=%r)",
+                "list(%r) found nothing: %r was parsed as a label selector; "
+                "to list a namespace, use list(namespace=%r)",
                 selector,
                 selector,
                 selector,

@@ -88,8 +88,8 @@ def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnkno
         raise KeyFuncError(f"no key for an object of type {type(obj).__name__}: {error!r}", obj) from error
     if not isinstance(key, str) or not key:
         raise KeyFuncError(
-            f"no key for an object of type {type(obj).__name__}: the key function returned {key!r}, expected a text"
-            " that is not empty",
+            f"no key for an object of type {type(obj).__name__}: the key function returned {key!r}, expected a "
+            "non-empty string",
             obj,
         )
     return key

@@ -49,13 +49,13 @@ __all__ = ["app", "run"]
 # The class of click's usage errors: click's own, or its copy in newer releases of typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
-_ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the output pipe was closed."
+_ENDS = "Exit codes: 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the output pipe was closed."
 _WAIT_ENDS = (
-    "Ends with 0: the condition holds, 1: timed out, deleted, refused, or no such object, 2: wrong command line, "
+    "Exit codes: 0: the condition holds, 1: timed out, deleted, refused, or no such object, 2: wrong command line, "
     "130: Ctrl-C, 143: SIGTERM."
 )
 _DOCTOR_ENDS = (
-    "Ends with 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
+    "Exit codes: 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
     "6: no such resource, 7: a right is missing, 1: anything else."
 )
 
@@ -134,7 +134,7 @@ def watch(
         typer.Option("--all-fields", help="Include managedFields and, with --diff, resourceVersion and generation."),
     ] = False,
     changes_only: Annotated[bool, typer.Option("--changes-only", help="Omit the existing objects.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines on a terminal too.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines on a terminal, too.")] = False,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -202,7 +202,7 @@ def wait(
     timeout: Annotated[
         str,
         typer.Option(
-            metavar="DURATION", help="30, 30s or 5m. 0 checks once, a negative one waits a week; default: 30s."
+            metavar="DURATION", help="30, 30s or 5m. 0 checks once, a negative value waits a week; default: 30s."
         ),
     ] = "30s",
     kubeconfig: KubeconfigOption = None,
@@ -235,18 +235,20 @@ def stats(
         str,
         typer.Option(
             metavar="SECONDS",
-            help="Between two updates, if not on a terminal; default: 2.",
+            help="Time between updates, if not on a terminal; default: 2.",
             callback=checked_seconds("--interval", 0.1),
         ),
     ] = "2",
     timeout: Annotated[
         str,
         typer.Option(
-            metavar="SECONDS", help="For the caches, with --once; default: 60.", callback=checked_seconds("--timeout")
+            metavar="SECONDS",
+            help="Time limit for the caches, with --once; default: 60.",
+            callback=checked_seconds("--timeout"),
         ),
     ] = "60",
-    compact: Annotated[bool, typer.Option("--compact", help="Informers that keep objects compressed.")] = False,
-    metadata_only: Annotated[bool, typer.Option("--metadata-only", help="Informers of the metadata alone.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Keep objects compressed.")] = False,
+    metadata_only: Annotated[bool, typer.Option("--metadata-only", help="Keep only metadata.")] = False,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -297,7 +299,11 @@ def stats(
 def doctor(
     resource: Annotated[
         str | None,
-        typer.Argument(metavar="RESOURCE", help="Default: only the server.", autocompletion=complete_resource),
+        typer.Argument(
+            metavar="RESOURCE",
+            help="The resource to check; default: only the server.",
+            autocompletion=complete_resource,
+        ),
     ] = None,
     namespace: OneNamespaceOption = None,
     all_namespaces: AllOption = False,
@@ -307,7 +313,9 @@ def doctor(
     timeout: Annotated[
         str,
         typer.Option(
-            metavar="SECONDS", help="For each request; default: 15.", callback=checked_seconds("--timeout", 0.1)
+            metavar="SECONDS",
+            help="Time limit for each request; default: 15.",
+            callback=checked_seconds("--timeout", 0.1),
         ),
     ] = "15",
     kubeconfig: KubeconfigOption = None,

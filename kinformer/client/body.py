@@ -122,9 +122,9 @@ class Body:
             chunk = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             if self._cut_is_end:
-                log.debug("%s was cut: %s", self._what, error, reason=error)
+                log.debug("%s was cut off: %s", self._what, error, reason=error)
                 return b""
-            raise ConnectError.of_lost_connection(f"{self._what}: the body broke off: {reason_of(error)}") from None
+            raise ConnectError.of_lost_connection(f"{self._what}: the body was cut off: {reason_of(error)}") from None
         now = SYSTEM.perf()
         self._pace.note(len(chunk), now - before)
         if self._budget is not None:

@@ -203,7 +203,7 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         values[name] = environ.get(name, "")
         if not values[name]:
-            raise ConfigError(f"{name} is not set: this is not a pod of a cluster")
+            raise ConfigError(f"{name} is not set: this process does not run in a pod")
     for needed in ("token", "ca.crt"):
         if not (root / needed).is_file():
             raise ConfigError(f"{root / needed} does not exist: the pod has no service account token mounted")
@@ -230,7 +230,7 @@ def check_compression(compression: str) -> None:
     """Raise ConfigError unless this is a `Compression`."""
     if compression not in get_args(Compression):
         choices = ", ".join(repr(one) for one in get_args(Compression))
-        raise ConfigError(f"compression: {compression!r} is none of {choices}")
+        raise ConfigError(f"invalid compression={compression!r}: expected one of {choices}")
 
 
 def accepted_encoding(compression: Compression, connection: Connection) -> str:
@@ -289,7 +289,7 @@ class ClientOptions:
         if self.rate is not None:
             return RateLimit(self.rate, self.burst)
         if self.burst is not None:
-            raise ConfigError(f"invalid burst={self.burst!r}: set rate= too")
+            raise ConfigError(f"invalid burst={self.burst!r}: requires rate=")
         return None
 
 

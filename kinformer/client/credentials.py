@@ -91,7 +91,7 @@ class StaticCredential:
         self.kind: CredentialKind = "token" if scheme == "Bearer" else "password" if scheme == "Basic" else "none"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {'of its own' if self._authorization else 'without a header'}>"
+        return f"<{type(self).__name__} {'with a header' if self._authorization else 'without a header'}>"
 
     async def authorization(self) -> str | None:
         return self._authorization
@@ -159,7 +159,7 @@ class TokenFile:
         elif self._token is None:
             raise ConfigError(problem)
         else:
-            log.warning("%s; the last token stays in use", problem, reason="token_unreadable")
+            log.warning("%s; continuing with the last token", problem, reason="token_unreadable")
 
 
 @dataclass(slots=True, kw_only=True)

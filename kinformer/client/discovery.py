@@ -148,7 +148,7 @@ async def lacking_resource(client: Client, resource: GroupVersionResource) -> st
     try:
         resources = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
-        log.debug("no hint for %s: %s", resource, error, resource=resource, reason=error)
+        log.debug("could not look for resources similar to %s: %s", resource, error, resource=resource, reason=error)
         return None
     if any(str(found) == str(resource) for found in resources):
         return None
@@ -169,7 +169,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
         except NotFoundError:
             return await _version_presence(client, resource)
     except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
+        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
         return None
     if document.get("kind") != "APIResourceList" or not isinstance(document.get("resources"), list):
         return None
@@ -187,7 +187,7 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     try:
         answer = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
+        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
         return None
     entries = _dicts(_dict(answer), "resources")
     scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
@@ -270,7 +270,7 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
             try:
                 answer = _dict(await client.request("GET", f"{path}/{name}"))
             except (APIError, ConnectError, DecodeError) as error:
-                log.warning("discovery leaves %s out: %s", name, error, reason=error)
+                log.warning("discovery ignores %s: %s", name, error, reason=error)
                 return []
         return list(_listed(name, answer))
 

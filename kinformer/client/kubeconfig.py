@@ -339,7 +339,7 @@ def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
             return entry
         names.append(entry.text("name"))
     place = where if ": " in where else f"{', '.join(str(file.file) for file in files)}: {where}"
-    known = f"there are {', '.join(sorted(set(names)))}" if names else f"{section} is empty"
+    known = f"known: {', '.join(sorted(set(names)))}" if names else f"{section} is empty"
     raise ConfigError(f"{place}: {name!r} is not in {section}; {known}")
 
 
@@ -376,7 +376,7 @@ def _exec_plugin(plugin: _Field, cluster: _Field) -> ExecPlugin:
     separators = {os.sep, os.altsep or os.sep}
     mode = plugin.text("interactiveMode") or "IfAvailable"
     if mode not in ("Never", "IfAvailable", "Always"):
-        raise ConfigError(f"{plugin.at('interactiveMode')}: {mode!r} is none of Never, IfAvailable and Always")
+        raise ConfigError(f"{plugin.at('interactiveMode')}: invalid {mode!r}: expected Never, IfAvailable or Always")
     env = {}
     for number, entry in enumerate(plugin.items("env")):
         variable = _Field(plugin.file, f"{plugin.path}.env[{number}]", entry)

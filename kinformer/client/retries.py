@@ -95,10 +95,10 @@ class Exchange:
         what = f"{self.method} {self.url}"
         if self.limit is not None:
             return ConnectError(
-                f"{what}: not sent within {seconds:g} s: the client's own limit, {self.limit}, is used up"
+                f"{what}: not sent within {seconds:g} s: the client's rate limit, {self.limit}, is exhausted"
             )
         before = f"; before: {self.error}" if self.error is not None else ""
-        return ConnectError(f"{what}: no answer within {seconds:g} s{before}")
+        return ConnectError(f"{what}: no response within {seconds:g} s{before}")
 
     def delay_after(self, error: APIError | ConnectError, deadline: float | None) -> float | None:
         """Return the delay in seconds before a retry, or None for no retry.
@@ -176,12 +176,12 @@ class Sender:
         self._throttled += seconds > 0
         if self._metrics is not None:
             labels = {"verb": exchange.method, "host": self._host}
-            message = "Seconds that requests wait for the client's own limit"
+            message = "Seconds that requests wait for the client's rate limit"
             self._metrics.histogram("rest_client_rate_limiter_duration_seconds", message, labels, _BUCKETS)(seconds)
         now = asyncio.get_running_loop().time()
         if seconds > _LONG_WAIT and now >= self._next_line:
             self._next_line = now + _WAIT_LOG_PERIOD
-            message = "%s %s waited %.3g s for its turn: the client's own limit is %s"
+            message = "%s %s waited %.3g s: the client's rate limit is %s"
             log.info(message, exchange.method, exchange.url, seconds, limit, reason="throttled")
 
     def _note_retry(self, exchange: Exchange, error: APIError | ConnectError, delay: float) -> None:
@@ -191,7 +191,7 @@ class Sender:
             # client-go uses "<error>" as the code of a request without a response.
             code = cause if isinstance(error, APIError) else "<error>"
             labels = {"code": code, "verb": exchange.method, "host": self._host}
-            self._metrics.counter("rest_client_request_retries_total", "Requests that were sent again", labels)(1)
+            self._metrics.counter("rest_client_request_retries_total", "Requests that were retried", labels)(1)
         message = "%s %s: %s; retrying in %.3g s (%d of %d)"
         about = (exchange.method, exchange.url, error, delay, exchange.attempts, exchange.retries)
         if exchange.attempts == 1 and self._told.is_news(self._retries.total()):
@@ -215,7 +215,7 @@ class RateLimit:
 
     def __init__(self, rate: float, burst: int | None = None) -> None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
-            raise ConfigError(f"invalid rate={rate!r}: expected requests a second, above 0")
+            raise ConfigError(f"invalid rate={rate!r}: expected requests per second, above 0")
         if burst is not None and (isinstance(burst, bool) or not isinstance(burst, int) or burst < 1):
             raise ConfigError(f"invalid burst={burst!r}: expected a whole number, 1 or more")
         self.rate = rate

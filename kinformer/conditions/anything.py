@@ -86,7 +86,7 @@ def is_deleted(uid: str | None = None) -> Callable[[Object | None], bool]:
         ValueError: The uid is empty or not a string, so every object would count as deleted.
     """
     if uid is not None and (not isinstance(uid, str) or not uid):
-        raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`, or none for any object")
+        raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`, or no argument for any object")
 
     def check(obj: Object | None) -> bool:
         return obj is None or (uid is not None and uid_of(obj) != uid)

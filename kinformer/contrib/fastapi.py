@@ -215,7 +215,7 @@ def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPC
         found = next((one for one in derived if one.name == name), None)
         if found is None:
             there = ", ".join(one.name for one in derived) or "none"
-            raise RuntimeError(f"the factory has no derived collection {name!r}; there are {there}")
+            raise RuntimeError(f"the factory has no derived collection {name!r}; known collections: {there}")
         if require_synced and not found.has_synced:
             raise HTTPException(503, f"{name}: its values have not been computed yet", headers=_RETRY_AFTER)
         return found

@@ -210,7 +210,7 @@ class PrometheusMetrics:
             return None
 
     def _broken_reads(self) -> Metric:
-        message = "Times that something was left out of an export because reading it failed"
+        message = "Parts left out of an export because reading them failed"
         return CounterMetricFamily("kinformer_metrics_errors", message, value=self._broken)
 
 

@@ -196,7 +196,7 @@ class Applier:
         self._applied.pop(key, None)
         answer = await self._client.request("PATCH", path, body=document, params=self._params, headers=_APPLY)
         if not isinstance(answer, KubeObject):
-            raise TypeError(f"PATCH {path}: expected an object in the server's answer, not {answer!r}")
+            raise TypeError(f"PATCH {path}: expected an object in the server's response, not {answer!r}")
         state: dict[str, Json] = answer.to_dict()
         tree = owned_fields(state, self._manager)
         version = version_or_zero(answer.resource_version)

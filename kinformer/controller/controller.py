@@ -64,14 +64,14 @@ class Controller:
     """Constant: a manager with an elector runs it only while this replica leads."""
 
     own_informers: tuple[SharedInformer, ...] = ()
-    """Constant: its informers are entered and left by others, such as a factory."""
+    """Constant: its informers are entered and exited elsewhere, such as by a factory."""
 
     def __init__(self, reconcile: ReconcileFunction, **keywords: Unpack[ControllerKeywords]) -> None:
         self._options = options = options_of(ControllerOptions, "Controller", keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name
         check_callback(reconcile, "reconcile", "request", f"controller {self.name}")
         self.reconcile = reconcile
-        """The function that the controller was made with: call it with a `Request` to test it by itself."""
+        """The function passed to the controller. Call it with a `Request` to test it alone."""
         self._limiter: RateLimiter[str] = (
             ExponentialFailureRateLimiter() if options.rate_limiter is None else options.rate_limiter
         )
@@ -96,7 +96,9 @@ class Controller:
             TypeError: `predicate` cannot be called with an event.
         """
         if self._main is not None:
-            raise ConfigError(f"controller {self.name} is for {self._main.name} already; use watches() for others")
+            raise ConfigError(
+                f"controller {self.name} already has the main informer {self._main.name}; use watches() for others"
+            )
         self._add_source(ControllerSource(informer, None, predicate))
         self._main = informer
         return self
@@ -172,7 +174,7 @@ class Controller:
             LeadershipLostError: The lead was lost.
         """
         if self._run is not None:
-            raise RuntimeError(f"controller {self.name} is running already")
+            raise RuntimeError(f"controller {self.name} is already running")
         if not self._sources:
             raise ConfigError(f"controller {self.name} has no sources; call for_, owns or watches first")
         queue: RateLimitingQueue[str] = RateLimitingQueue(self._limiter, name=self.name, metrics=self._options.metrics)

@@ -146,7 +146,7 @@ class EventRecorder:
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
-            raise RuntimeError("an EventRecorder can be entered once; make another one")
+            raise RuntimeError("an EventRecorder can be entered only once; create a new one")
         self._task = asyncio.get_running_loop().create_task(
             self._send_until_closed(), name=f"kinformer events of {self._controller}"
         )
@@ -165,7 +165,7 @@ class EventRecorder:
             if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait({self._task})
-            self._drop(len(self._queue), "the recorder was left")
+            self._drop(len(self._queue), "the recorder was exited")
             self._queue.clear()
         if not self._task.cancelled():
             self._task.result()
@@ -217,7 +217,7 @@ class EventRecorder:
             return self._drop(1, f"too many events about {about.kind} {about.name}")
         if self._closing or len(self._queue) >= self._queue_size:
             self._series.forget(key, occurrences)
-            return self._drop(1, "too many events wait for the server")
+            return self._drop(1, "too many events are waiting for the server")
         if occurrences.count == 1:
             self._documents[key] = self._new_document(about, other, reason, action, type, note)
         self._queue.append(_Job(key, occurrences, self._documents[key]))
@@ -233,7 +233,7 @@ class EventRecorder:
         """Count lost events, and return False."""
         if count:
             self._counts["dropped"] += count
-            log.debug("%d events of %s dropped: %s", count, self._controller, why, reason="events_dropped")
+            log.debug("%d events of %s were dropped: %s", count, self._controller, why, reason="events_dropped")
         return False
 
     def _new_document(
@@ -332,7 +332,7 @@ class EventRecorder:
         self._counts["dropped"] += 1
         about = job.document["regarding"]
         key = _utf8(f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")).decode()
-        text = "the event %s about %s %s is lost: %s"
+        text = "event %s about %s %s was dropped: %s"
         log.warning(text, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
 
     def _renamed(self, document: _EventDocument) -> _EventDocument:

@@ -47,7 +47,9 @@ class Finalizer:
 
     def __init__(self, client: Client, resource: str | GroupVersionResource, name: str) -> None:
         if not all(name.partition("/")):
-            raise ConfigError(f"invalid finalizer {name!r}: expected a domain in it, as in 'example.com/cleanup'")
+            raise ConfigError(
+                f"invalid finalizer {name!r}: expected a domain and a name, such as 'example.com/cleanup'"
+            )
         self.name = name
         self._client = client
         self._resource = GroupVersionResource.parse(resource)
@@ -110,7 +112,7 @@ class Finalizer:
     async def _read_again(self, obj: KubeObject) -> KubeObject:
         fresh = self._checked(await self._client.request("GET", self._path(obj)))
         if fresh.uid != obj.uid:
-            raise NotFoundError(404, "NotFound", f"{obj!r} is gone: another object has its name")
+            raise NotFoundError(404, "NotFound", f"{obj!r} was deleted, and another object has its name")
         return fresh
 
     def _path(self, obj: KubeObject) -> str:
@@ -118,5 +120,5 @@ class Finalizer:
 
     def _checked(self, answer: object) -> KubeObject:
         if not isinstance(answer, KubeObject):
-            raise TypeError(f"{self._resource}: expected an object in the server's answer, not {answer!r}")
+            raise TypeError(f"{self._resource}: expected an object in the server's response, not {answer!r}")
         return answer

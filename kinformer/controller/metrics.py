@@ -54,11 +54,14 @@ _COUNTERS = {
     "errors": ("controller_runtime_reconcile_errors_total", "Reconciles that raised"),
     "terminal_errors": ("controller_runtime_terminal_reconcile_errors_total", "Reconciles that raised TerminalError"),
     "timeouts": ("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their timeout"),
-    "source_errors": ("kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
-    "own_write_waits": ("kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
-    "own_write_timeouts": ("kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
+    "source_errors": ("kinformer_controller_source_errors_total", "Events for which a predicate or mapper raised"),
+    "own_write_waits": (
+        "kinformer_controller_own_write_waits_total",
+        "Waits of keys for their own writes or derived collections",
+    ),
+    "own_write_timeouts": ("kinformer_controller_own_write_timeouts_total", "Waits for own writes that timed out"),
     "caught_up_waits": ("kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
-    "caught_up_timeouts": ("kinformer_controller_caught_up_timeouts_total", "Of these, those in vain"),
+    "caught_up_timeouts": ("kinformer_controller_caught_up_timeouts_total", "Calls of caught_up that timed out"),
 }
 
 
@@ -99,8 +102,8 @@ class ControllerMetrics:
         if self._metrics is None:
             return
         for name, text, read in (
-            ("active_workers", "Reconciles under way", lambda: float(active())),
-            ("max_concurrent_reconciles", "Reconciles that may run at once", lambda: float(workers)),
+            ("active_workers", "Reconciles in progress", lambda: float(active())),
+            ("max_concurrent_reconciles", "The most reconciles that may run at the same time", lambda: float(workers)),
         ):
             self._close_gauges.append(self._metrics.gauge(f"controller_runtime_{name}", text, self._label, read))
 

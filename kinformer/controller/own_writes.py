@@ -148,7 +148,7 @@ class OwnWrites:
         try:
             target = key_of(obj)
         except KeyFuncError as error:
-            raise TypeError(f"invalid wrote({obj!r}): expected an object of the API, as the server answered") from error
+            raise TypeError(f"invalid wrote({obj!r}): expected the API object that the server returned") from error
         version = version_or_zero(resource_version_of(obj))
         if version:
             written = _selectable(obj, target)
@@ -221,10 +221,10 @@ class OwnWrites:
                     await self._wait_for_write(key, write)
         except TimeoutError:
             is_seen = False
-            text = "%s: its own writes have not come back within %g s; it is reconciled without them"
+            text = "%s: its own writes were not seen within %g s; reconciling without them"
             log.warning(text, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
-            log.debug("%s: not waiting for its writes: the informer has been left", key, key=key, reason="stopped")
+            log.debug("%s: not waiting for its writes: the informer was exited", key, key=key, reason="stopped")
         self._pending.pop(key, None)
         return is_seen
 
@@ -246,7 +246,7 @@ class OwnWrites:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{key}: its own write to {current} has not come back within {timeout:g} s") from error
+            raise TimeoutError(f"{key}: its own write to {current} was not seen within {timeout:g} s") from error
 
     async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
         try:

@@ -99,7 +99,7 @@ def _generation_differs(old: KubeObject, new: KubeObject) -> bool:
 generation_changed = _changed("generation_changed", _generation_differs)
 """Passes an update if the spec has changed or deletion was requested, but not if only the status or labels have.
 
-Of resources without a generation every update passes.
+For resources without a generation, every update passes.
 """
 
 labels_changed = _changed("labels_changed", lambda old, new: old.labels != new.labels)

@@ -43,7 +43,7 @@ def request_key(request: str | Request, *, clusters: bool = False) -> str:
         return f"{namespace}/{name}" if namespace else name
     for part in (request.cluster, request.namespace, request.name):
         if "/" in part:
-            raise ValueError(f"{request!r}: {part!r} has a slash")
+            raise ValueError(f"{request!r}: {part!r} must not contain a slash")
     return request.key
 
 

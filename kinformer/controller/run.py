@@ -130,9 +130,9 @@ class ControllerRun:
             self._end.set_exception(error)
             self._end.exception()  # marked as retrieved, because nothing awaits it if the run is being cancelled
         elif isinstance(error, LeadershipLostError) or (self.queue.shutting_down and isinstance(error, KinformerError)):
-            log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # as informers stop too
+            log.debug("%s ended with %s: %s", task, type(error).__name__, error, reason=error)  # as informers stop too
         else:
-            log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
+            log.error("%s ended with %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
     async def _wait_synced(self) -> None:
         waiting = asyncio.ensure_future(_all_synced(self._feeds))
@@ -149,7 +149,7 @@ class ControllerRun:
     def _warn_of_sync(self) -> None:
         unsynced = [feed for feed in self._feeds if not feed.has_synced]
         reasons = "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in unsynced)
-        log.warning("controller %s still waits for %s", self._name, reasons, reason="unsynced")
+        log.warning("controller %s is still waiting for %s", self._name, reasons, reason="unsynced")
 
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
@@ -162,7 +162,7 @@ class ControllerRun:
             check_fences()
             await self._tasks.finish(self._active, deadline)
         except KinformerError as error:
-            log.info("controller %s: %s; its reconciles are cancelled", self._name, error, reason=error)
+            log.info("controller %s: %s; cancelling its reconciles", self._name, error, reason=error)
         finally:
             await self._tasks.cancel()
             self.abandoned |= {key: task for task, key in self._active.items() if not task.done()}
@@ -184,12 +184,12 @@ class ControllerRun:
             abandoned = self.abandoned.get(key)
             if abandoned is not None and not abandoned.done():
                 self._free_workers.release()
-                self._start_task(key, self._wait_for_abandoned(key, abandoned), f"{key} waits for an earlier run")
+                self._start_task(key, self._wait_for_abandoned(key, abandoned), f"{key} is waiting for an earlier run")
                 continue
             if self.own_writes.is_behind(key) or self._is_deriving:
                 self._free_workers.release()
                 self._metrics.count("own_write_waits")
-                self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
+                self._start_task(key, self._wait_for_own_writes(key), f"{key} is waiting for its writes")
                 continue
             task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
             self._active[task] = key
@@ -206,7 +206,7 @@ class ControllerRun:
         self._free_workers.release()
 
     async def _wait_for_abandoned(self, key: str, abandoned: asyncio.Task[None]) -> None:
-        text = "controller %s: %s waits for its reconcile of an earlier run, which ignored its cancellation"
+        text = "controller %s: %s is waiting for its reconcile of an earlier run, which ignored its cancellation"
         log.warning(text, self._name, key, resource=self._resource, key=key, reason="abandoned")
         await asyncio.wait({abandoned})
         self.queue.add(key, priority=self.queue.priority(key))
@@ -302,13 +302,13 @@ class ControllerRun:
         self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            text = "controller %s: %s had been changed by another client; retry in %.3g s"
+            text = "controller %s: %s was changed by another client; retrying in %.3g s"
             log.info(text, self._name, key, delay, resource=self._resource, key=key, reason=error)
         elif timed_out:
-            text, limit = "controller %s: %s took longer than %g s (%s); retry in %.3g s", self._options.timeout
+            text, limit = "controller %s: %s took longer than %g s (%s); retrying in %.3g s", self._options.timeout
             self._log_failure(key, None, text, self._name, key, limit, why, delay, reason="reconcile_timeout")
         else:
-            text, attempt = "controller %s: %s failed (%s; attempt %d); retry in %.3g s", request.attempt + 1
+            text, attempt = "controller %s: %s failed (%s; attempt %d); retrying in %.3g s", request.attempt + 1
             self._log_failure(key, error, text, self._name, key, why, attempt, delay, reason="reconcile_failed")
 
     def _log_failure(self, key: str, error: BaseException | None, text: str, *args: object, reason: str) -> None:

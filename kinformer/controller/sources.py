@@ -140,7 +140,7 @@ class SourceFeed:
                     self._queued.clear()
                 await self._trigger_keys_of(event)
                 self._queued.set()
-        raise StoppedError(f"informer {self.informer.name} was left while controller {self._name} was running on it")
+        raise StoppedError(f"informer {self.informer.name} was exited while controller {self._name} was using it")
 
     @property
     def has_synced(self) -> bool:
@@ -195,7 +195,7 @@ class SourceFeed:
         self._on_failure()
         log.log(
             logging.ERROR if self._logged.is_news(event.key, type(error).__name__) else logging.DEBUG,
-            "controller %s: %s of %s could not be mapped",
+            "controller %s: predicate or mapper failed for %s of %s",
             self._name,
             event.type,
             event.key,

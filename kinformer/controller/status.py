@@ -42,7 +42,7 @@ async def write_status(
     metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version}
     answer = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
     if not isinstance(answer, KubeObject):
-        raise TypeError(f"PATCH {path}: expected an object in the server's answer, not {answer!r}")
+        raise TypeError(f"PATCH {path}: expected an object in the server's response, not {answer!r}")
     return answer
 
 

@@ -75,7 +75,7 @@ class Engine(ComputedCore):
     async def _finish(self, deadline: float) -> None:
         """Stop computing, then let the handlers finish."""
         try:
-            self._stop(StoppedError(f"derived collection {self.name} has been left"))
+            self._stop(StoppedError(f"derived collection {self.name} was exited"))
             await self.handlers.finish(deadline)
         finally:
             await self.tasks.cancel()
@@ -103,7 +103,7 @@ class Engine(ComputedCore):
     def crashed(self, task: str, error: BaseException) -> None:
         """End with an error of its own, or of a task."""
         if not self.life.has_ended:
-            text = "derived collection %s ended by %s"
+            text = "derived collection %s ended with %s"
             log.error(text, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
             self._end(error)
 
@@ -131,7 +131,7 @@ class Engine(ComputedCore):
             way = source.computed.way_to(self)
             if way is not None:
                 names = " reads ".join([self.name, *way])
-                self.circle = ConfigError(f"derived collection {self.name} would be made of itself: {names}")
+                self.circle = ConfigError(f"derived collection {self.name} would read itself: {names}")
                 raise self.circle
             source.computed.read_by(self)
             self.rise(source.computed.height + 1)
@@ -175,14 +175,14 @@ class Engine(ComputedCore):
     def _input_ended(self, source: Source, error: BaseException) -> None:
         if not self.life.has_ended:
             log.warning(
-                "derived collection %s changes no more, because %s ended: %s",
+                "derived collection %s no longer changes, because %s ended: %s",
                 self.name,
                 source.name,
                 describe(error),
                 reason=error,
             )
             if isinstance(error, StoppedError):
-                error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was left")
+                error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was exited")
             self._end(error)
 
     def _inputs(self) -> Sequence[Source]:

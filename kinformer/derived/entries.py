@@ -36,7 +36,7 @@ Entry: TypeAlias = Any
 """An object of an informer, or the value of a derived collection with its key."""
 
 EntryChange: TypeAlias = tuple[str, Entry, Entry]
-"""The key, the entry before (None: there was none), the entry now (None: there is none)."""
+"""The key, the previous entry or None, and the current entry or None."""
 
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector traverses objects of the type
 _PARTS = 16  # parts of a tuple that are checked: longer tuples are rare, or were checked by the collector

@@ -82,7 +82,7 @@ class Fetch:
             RuntimeError: The run of the function that this `fetch` belongs to has ended.
         """
         if self.read is None:
-            raise RuntimeError("fetch() belongs to one run of the function, which has ended")
+            raise RuntimeError("fetch() was called after the run of the function that it belongs to")
         if key is not None and index is None and owner is None and selector is None and namespace is None:
             tap = self._tap_of(collection)
             self.read.append((tap.number, KEY, key))

@@ -70,10 +70,10 @@ class DerivedMetrics(CollectionMetrics):
         health, figures = self._health(), self._statistics()
         one = self._one
         yield one("objects", "Values in the cache", figures.objects)
-        yield one("synced", "1 once all that it reads is complete and every value has been computed", health.synced)
-        yield one("live", "1 while all that it reads follows its server", health.live)
+        yield one("synced", "1 once all its sources are complete and every value has been computed", health.synced)
+        yield one("live", "1 while all its sources follow their server", health.live)
         yield one("dependencies", "Pairs of a value and something that it was computed from", figures.dependencies)
-        yield one("waiting", "Objects whose values have to be computed anew", figures.waiting)
+        yield one("waiting", "Objects whose values must be computed again", figures.waiting)
         yield one("runs_total", "Calls of its function", figures.runs)
         yield one("failures_total", "Calls of its function that raised", figures.failures)
         yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
@@ -82,4 +82,4 @@ class DerivedMetrics(CollectionMetrics):
         several = self._several
         yield several("reads", "1 for each collection that it reads", "source", dict.fromkeys(figures.reads, 1))
         yield several("events_total", "Changes of values", "type", figures.events)
-        yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
+        yield several("handler_pending", "Calls that are waiting for a handler", "handler", figures.pending)

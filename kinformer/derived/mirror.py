@@ -59,7 +59,7 @@ class MirrorCore(CollectionCore):
     def crashed(self, task: str, error: BaseException) -> None:
         """End with the error of a task."""
         if not self.life.has_ended:
-            log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
+            log.error("%s ended with %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
             self._ended(error)
 
     def _ended(self, error: BaseException) -> None:

@@ -29,10 +29,11 @@ def by_index(name: str) -> str:
 
 
 Read = tuple[int, str, str]
-"""One read: the number of the collection, the kind of the question, and what was asked for.
+"""One read: the number of the collection, the kind of the question, and its argument.
 
-Of a selector that is the canonical text behind the namespace and a line feed; of `ALL` the empty text. A plain tuple,
-which the garbage collector stops tracking once it has seen it: there may be one for each value.
+The argument of a selector is the namespace, a line feed and the canonical selector. The argument of `ALL` is an empty
+string. A plain tuple, which the garbage collector stops tracking once it has seen it, because there may be one per
+value.
 """
 
 

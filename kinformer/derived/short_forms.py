@@ -212,7 +212,7 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
         named: Mapping[str, Collection] = members[0]
         return UnionCollection(UnionEngine(name or f"union of {', '.join(named)}", named, away_after=away_after))
     if not members:
-        raise ConfigError("union: got no collection; pass some, or a mapping of names to collections")
+        raise ConfigError("union: expected collections, or a mapping of names to collections")
     listed: Sequence[Collection] = members
     text = name or f"union of {', '.join(member.name for member in listed)}"
     return DerivedCollection(UnionEngine(text, tuple(listed)))

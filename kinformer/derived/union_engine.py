@@ -34,7 +34,7 @@ def check_member(name: str) -> str:
         ConfigError: The name is empty or has a slash, so that the keys of its objects would be ambiguous.
     """
     if not isinstance(name, str) or not name or "/" in name:
-        raise ConfigError(f"union: invalid name {name!r} of a member: expected a non-empty string without '/'")
+        raise ConfigError(f"union: invalid member name {name!r}: expected a non-empty string without '/'")
     return name
 
 
@@ -116,9 +116,9 @@ class UnionEngine(Engine):
             RuntimeError: The union has not been entered.
         """
         if not self.life.has_begun:
-            raise RuntimeError(f"{self.name} has not been entered; members are added while it runs")
+            raise RuntimeError(f"{self.name} has not been entered; add members while it is running")
         if check_member(name) in self._members:
-            raise ConfigError(f"union: {self.name} has a member {name!r} already")
+            raise ConfigError(f"union: {self.name} already has a member {name!r}")
         self._file(name, self._tap(self.source_of(member), with_state=True))
 
     def replace(self, name: str, member: Collection) -> None:
@@ -177,7 +177,7 @@ class UnionEngine(Engine):
                 self.remove(name)
             elif not member.has_crashed:
                 member.has_crashed = True
-                text = "derived collection %s: %s changes no more, because %s ended: %s"
+                text = "derived collection %s: %s no longer changes, because %s ended: %s"
                 log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
                 self.wake()
 

@@ -231,7 +231,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         """
         self._core.life.require_running("add")
         if not self._core.life.has_begun:
-            raise RuntimeError(f"{self.name} has not been entered; clusters are added while it runs")
+            raise RuntimeError(f"{self.name} has not been entered; add clusters while it is running")
         return await self._roster.add(name, Wanted.by_program(client))
 
     async def remove(self, name: str) -> None:

@@ -153,7 +153,7 @@ class ClusterKeeper:
                     return
             except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
                 if self._ending.is_set():
-                    log.debug("cluster %s was left with %s", self.name, describe(error), reason=error)
+                    log.debug("cluster %s was disconnected with %s", self.name, describe(error), reason=error)
                     return
                 self.cluster = None
                 self.note(error)

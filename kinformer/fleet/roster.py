@@ -166,20 +166,20 @@ class Roster:
         finally:
             await self.tasks.cancel()
             self.open.clear()
-            error = StoppedError(f"{self._name} has been left")
+            error = StoppedError(f"{self._name} was exited")
             self.settled.fail(error)
             for keeper in keepers:
                 keeper.tell(error)
 
     def _crashed(self, task: str, error: BaseException) -> None:
-        log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self._name, reason=error)
+        log.error("%s ended with %s", task, describe(error), exc_info=error, resource=self._name, reason=error)
 
     # --- clusters of the program ------------------------------------------------------------------
 
     async def add(self, name: str, wanted: Wanted) -> Cluster:
         """Connect a cluster, and return it. See `Fleet.add`."""
         if check_member(name) in self._wanted:
-            raise ConfigError(f"{self._name} has a cluster {name!r} already")
+            raise ConfigError(f"{self._name} already has a cluster {name!r}")
         keeper = self._want(name, wanted)
         self._start(keeper)
         self._of_program.add(name)
@@ -195,7 +195,7 @@ class Roster:
         if name not in self._wanted:
             raise KeyError(name)
         if name not in self._of_program and not isinstance(self.source, GivenClusters):
-            raise ConfigError(f"{self._name}: cluster {name!r} is of {self.source.description}; remove it there")
+            raise ConfigError(f"{self._name}: cluster {name!r} comes from {self.source.description}; remove it there")
         return self._drop(name)
 
     # --- clusters of the source -------------------------------------------------------------------
@@ -211,14 +211,14 @@ class Roster:
         except Exception as error:  # noqa: BLE001 - the clusters stay as they are
             self._source_failed(error)
             return
-        self._source_failed(StoppedError(f"{self.source.description} have been left, so they are followed no more"))
+        self._source_failed(StoppedError(f"{self.source.description} were exited, so they are no longer followed"))
 
     def _source_failed(self, error: Exception) -> None:
         self.source_error = error
         self._counts["failures"] += 1
         self._counts["refused"] += isinstance(error, ConfigError)
         if self._logged.is_news("", str(error)):
-            text = "%s: %s cannot be read, so the clusters stay as they are: %s"
+            text = "%s: %s cannot be read, so the present clusters are kept: %s"
             log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
 
     async def _apply(self, desired: Desired) -> None:
@@ -251,7 +251,7 @@ class Roster:
         except ConfigError as error:
             return error
         if name in self._of_program:
-            return ConfigError(f"cluster {name!r} of {self.source.description}: the program has one already")
+            return ConfigError(f"cluster {name!r} of {self.source.description}: the program has already added it")
         return None
 
     def _note_failures(self, bad: Mapping[str, Exception]) -> None:
@@ -345,7 +345,7 @@ class Roster:
         if self.source_error is not None:
             return f"the clusters are not known: {describe(self.source_error)}"
         if self.settled.is_open:
-            return "the clusters are joining"
+            return "the clusters are being connected"
         return f"the clusters of {self.source.description} are not known yet"
 
     def health(self) -> dict[str, ClusterHealth]:

@@ -105,7 +105,7 @@ class SecretClusters:
             if name is None:
                 continue
             if name in taken:
-                failures[secret.key] = ConfigError(f"{where}: {taken[name]} is cluster {name!r} already")
+                failures[secret.key] = ConfigError(f"{where}: {taken[name]} already defines cluster {name!r}")
                 continue
             taken[name] = where
             found = await self._wanted(secret, where)
@@ -167,5 +167,5 @@ def _refuse_local(content: dict[str, object], where: str) -> None:
             body = entry.get(part) if isinstance(entry, dict) else None
             for name in names:
                 if isinstance(body, dict) and body.get(name):
-                    text = f"{where}: {section}[{entry.get('name')}].{part}.{name}: would use files or programs here"
-                    raise ConfigError(f"{text}; pass trusted=True if all who write these Secrets may")
+                    text = f"{where}: {section}[{entry.get('name')}].{part}.{name}: uses local files or programs"
+                    raise ConfigError(f"{text}; pass trusted=True if everyone who can write these Secrets may do that")

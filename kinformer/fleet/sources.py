@@ -37,7 +37,7 @@ class Wanted:
         if isinstance(client, Client):
             return cls(lambda: client, object(), once=True)
         if not callable(client):
-            raise ConfigError(f"Fleet: expected a Client, or a function that makes one, got {type(client).__name__}")
+            raise ConfigError(f"Fleet: expected a Client, or a function that returns one, got {type(client).__name__}")
         return cls(client, object())
 
 

@@ -147,4 +147,4 @@ class FleetUnions:
         try:
             one.join(cluster)
         except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
-            roster.note(keeper, error, f"it has no part in {one.union.name}")
+            roster.note(keeper, error, f"cannot join {one.union.name}")

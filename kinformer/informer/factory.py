@@ -298,12 +298,12 @@ class SharedInformerFactory(Entered):
             if informer.snapshot_file is not None and held.informer.snapshot_file == informer.snapshot_file:
                 raise ConfigError(
                     f"snapshot: {informer.name} and {held.informer.name} would write to the same file, "
-                    f"{informer.snapshot_file}; give a folder, or a file for each"
+                    f"{informer.snapshot_file}; pass a folder, or a file for each"
                 )
 
     def _require_running(self, method: str) -> None:
         if self._core.life.is_left:
-            raise RuntimeError("the factory has been left")
+            raise RuntimeError("the factory was exited")
         self._core.life.require_loop(method)
 
     def add(self, part: P) -> P:

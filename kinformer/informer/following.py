@@ -60,7 +60,7 @@ class KeyFollower:
                 for part in parts:
                     if part.done():
                         part.result()
-            self._ended(StoppedError(f"{self._collection.name} was left"))
+            self._ended(StoppedError(f"{self._collection.name} was exited"))
         except Exception as error:  # noqa: BLE001 - the collection's error, which is passed to `ended`
             self._ended(error)
         finally:

@@ -73,11 +73,11 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         self.name = core.name
         self.resource: Any = core.source.resource  # a GroupVersionResource, if the source is a ListWatch
         self.indexer = indexer
-        """The cache by key and by index; reads return snapshots and may come from any thread."""
+        """The cache by key and by index. Reads return snapshots and may come from any thread."""
         self.lister: Lister[KubeObject[M]] = Lister(indexer, default_namespace=core.source.namespace or "")
-        """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        """The cache with the usual Kubernetes reads: by name, namespace and selector."""
         self.by_key: Mapping[str, KubeObject[M]] = KeyView(indexer)
-        """The cache as a mapping: ``informer.by_key["default/web-1"]``; iterating takes a snapshot."""
+        """The cache as a mapping: ``informer.by_key["default/web-1"]``. Iterating takes a snapshot."""
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:

@@ -126,7 +126,7 @@ class InformerCore(CollectionCore):
             await self.handlers.finish(deadline)
             await self.tasks.finish(saving, deadline)
         finally:
-            self._give_up(StoppedError(f"informer {self.name} has been left"))
+            self._give_up(StoppedError(f"informer {self.name} was exited"))
             await self.tasks.cancel()
             self._metrics.close()
             if self.ended is not None and not self.ended.done():
@@ -148,7 +148,7 @@ class InformerCore(CollectionCore):
         """Stop with the error of a task."""
         if self.life.error is not None:
             return
-        log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
+        log.error("%s ended with %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
         self.life.error = error
         for feeding in self._feeding:
             feeding.cancel()

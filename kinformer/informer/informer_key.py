@@ -41,15 +41,15 @@ class InformerIdentity:
         """
         fields = options.fields
         if isinstance(fields, str):
-            raise ConfigError(f"{resource}: fields={fields!r} is one string; give a list of JSON paths")
+            raise ConfigError(f"{resource}: fields={fields!r} is one string; pass a list of JSON paths")
         if fields is not None and options.metadata_only:
-            raise ConfigError(f"{resource}: fields and metadata_only exclude each other")
+            raise ConfigError(f"{resource}: fields and metadata_only cannot be combined")
         selector = options.label_selector
         several = options.namespaces
         chosen = several if isinstance(several, LabelSelector | Collection) else None
         names = _namespaces(resource, options.namespace, None if chosen is not None else several)  # type: ignore[arg-type]
         if chosen is not None and names:
-            raise ConfigError(f"{resource}: give namespace or namespaces, not both")
+            raise ConfigError(f"{resource}: pass namespace or namespaces, not both")
         return cls(
             resource=resource,
             namespaces=names,
@@ -67,16 +67,16 @@ class InformerIdentity:
 
 def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterable[str] | None) -> tuple[str, ...]:
     if one is not None and several is not None:
-        raise ConfigError(f"{resource}: give namespace or namespaces, not both")
+        raise ConfigError(f"{resource}: pass namespace or namespaces, not both")
     if one is not None and not isinstance(one, str):
-        raise ConfigError(f"{resource}: namespace={one!r} must be one name, a text; for several use namespaces=")
+        raise ConfigError(f"{resource}: namespace={one!r} must be one string; for several names use namespaces=")
     if isinstance(several, str):
         raise ConfigError(f"{resource}: namespaces={several!r} is one string; use namespace=")
     if several is None:
         return (one,) if one else ()
     names = tuple(sorted(set(several)))
     if not names or "" in names:
-        raise ConfigError(f"{resource}: namespaces={list(names)!r} must name one at least, and none may be empty")
+        raise ConfigError(f"{resource}: namespaces={list(names)!r} must have at least one name, and no empty name")
     return names
 
 
@@ -94,4 +94,4 @@ def check_index_paths(
     what = "metadata_only" if metadata_only else f"fields={kept!r}"
     for name, path in indexers.items():
         if isinstance(path, str) and not covers(kept, path):
-            raise ConfigError(f"{resource}: index {name!r} is over {path!r}, which {what} does not keep")
+            raise ConfigError(f"{resource}: index {name!r} reads {path!r}, which {what} does not keep")

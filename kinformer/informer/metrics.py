@@ -169,7 +169,7 @@ class InformerMetrics(CollectionMetrics):
         yield one("synced", "1 once the first full list is in the cache", health.synced)
         yield one("live", "1 while the cache follows the server", health.live)
         yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
-        yield one("queue_depth", "Keys with changes that are received and not in the cache yet", figures.queued)
+        yield one("queue_depth", "Keys with received changes that are not in the cache yet", figures.queued)
         yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
         yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
         yield one("received_bytes_total", "Bytes received, before decoding", figures.bytes)
@@ -185,6 +185,6 @@ class InformerMetrics(CollectionMetrics):
         yield several("watch_restarts_total", "Watches that ended", "cause", figures.watch_restarts)
         yield several("failures_total", "Requests and streams that failed", "cause", dict(self._failures))
         yield several("snapshots_total", "Snapshots by outcome", "outcome", figures.snapshots)
-        yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
+        yield several("handler_pending", "Calls that are waiting for a handler", "handler", figures.pending)
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)

@@ -83,7 +83,7 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
         state = "is absent" if seen is None else f"is at resourceVersion {version}" if version else f"is {seen!r}"
         name = getattr(condition, "__name__", "the condition")
         raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from None
-    raise StoppedError(f"{informer.name} was left while something waited for {key}")
+    raise StoppedError(f"{informer.name} was exited during wait_for {key}")
 
 
 def _has_objects(informer: object) -> bool:

@@ -77,7 +77,7 @@ class ResourceOptions(InformerOptions):
         options = sorted(option.name for option in fields(cls))
         for keyword in keywords:
             if keyword not in options:
-                raise ConfigError(f"unknown option {keyword!r}; there are {', '.join(options)}")
+                raise ConfigError(f"unknown option {keyword!r}; known options: {', '.join(options)}")
         return cls(**keywords) if defaults is None else replace(defaults, **keywords)
 
     def refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
@@ -86,7 +86,7 @@ class ResourceOptions(InformerOptions):
             has, wants = getattr(self, option), getattr(asked, option)
             if has != wants:
                 raise ConfigError(
-                    f"{resource} is held with {option}={has!r}, and now asked for with {option}={wants!r}"
+                    f"{resource} already has an informer with {option}={has!r}, but {option}={wants!r} was requested"
                 )
 
 

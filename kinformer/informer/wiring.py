@@ -148,7 +148,7 @@ class Wiring:
             check_callback(options.transform, "transform", "document", f"informer {name}", plain=True)
         self.chosen = sources if isinstance(sources, ChosenNamespaces) else None
         if self.chosen is not None and options.snapshot is not None:
-            raise ConfigError(f"informer {name}: a snapshot cannot be kept of namespaces that come and go; pass None")
+            raise ConfigError(f"informer {name}: a snapshot of changing namespaces is not possible; pass snapshot=None")
         first = {} if isinstance(sources, ChosenNamespaces) else dict(sources)
         self.indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
         self.queue = AtomicDeltaFIFO(self.indexer.get_by_key)
@@ -284,7 +284,7 @@ class Wiring:
         scope = applied.scope_of(namespace, self._name)
         parts = self._scopes.get(scope)
         if parts is None:
-            raise StoppedError(f"namespace {scope} is followed no more")
+            raise StoppedError(f"namespace {scope} is no longer followed")
         await applied.wait(scope, version_number(version), partial(parts.reflector.refresh, version))
 
     # --- reports ----------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def _reason(reflector: Reflector) -> str:
     health = reflector.health()
     if health.last_error is not None:
         return _explain(health.last_error)
-    return "the list has come and is being written to the cache" if health.synced else reflector.progress
+    return "the list has arrived and is being written to the cache" if health.synced else reflector.progress
 
 
 def _explain(error: BaseException) -> str:

@@ -44,8 +44,8 @@ class Written(NamedTuple):
         version = resource_version_of(answer)
         if not version:
             raise ValueError(
-                f"invalid answer {_excerpt(answer)}: it has no metadata.resourceVersion; that of a DELETE has one from "
-                "Kubernetes 1.38 on, else wait for the end with wait_for(informer, key, is_deleted(uid))"
+                f"invalid response {_excerpt(answer)}: it has no metadata.resourceVersion; responses to DELETE have "
+                "one since Kubernetes 1.38; before that, wait with wait_for(informer, key, is_deleted(uid))"
             )
         namespace = namespace or namespace_of(answer) or None
         if not has_ended(answer):

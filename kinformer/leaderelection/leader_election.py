@@ -199,7 +199,7 @@ class LeaderElector:
             RuntimeError: It is already leading or waiting for the lead.
         """
         if self._state != "idle":
-            raise RuntimeError(f"{self!r}: leading() can be entered once at a time; leave it first")
+            raise RuntimeError(f"{self!r}: leading() is already entered; exit it first")
         self._state = "waiting"
         self._metrics.candidacy_began()
         try:
@@ -330,7 +330,7 @@ class LeaderElector:
                     validity.lapse(f"{base.holder} holds the Lease")
                     return None
         if base is None:
-            text = "the Lease %s was deleted while %s led; it is created again"
+            text = "the Lease %s was deleted while %s led; creating it again"
             log.warning(text, self.name, self.identity, key=self.name, reason="lease_deleted")
         sent, lease = await self._write(base, self._next_document(base, take=False), validity.request_timeout)
         validity.extend(sent)
@@ -350,12 +350,12 @@ class LeaderElector:
                     return
                 with contextlib.suppress(ConflictError):
                     await self._leases.update(lease.released(self._clock.wall()), timeout())
-                    log.info("%s gave %s back", self.identity, self.name, key=self.name, reason="released")
+                    log.info("%s released %s", self.identity, self.name, key=self.name, reason="released")
                     return
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = await self._leases.get(self._lease_name, timeout())
         except KinformerError as error:
-            text = "%s could not give %s back; others wait until it expires: %s"
+            text = "%s could not release %s; others wait until it expires: %s"
             log.warning(text, self.identity, self.name, error, key=self.name, reason=error)
 
     # --- state ----------------------------------------------------------------------------------------------------
@@ -396,8 +396,8 @@ class _Term:
 
     def _renewing_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s ended by %s", task.get_name(), type(error).__name__, exc_info=error, reason=error)
-            self.validity.lapse(f"its renewal ended by {type(error).__name__}: {error}", error)
+            log.error("%s ended with %s", task.get_name(), type(error).__name__, exc_info=error, reason=error)
+            self.validity.lapse(f"its renewal ended with {type(error).__name__}: {error}", error)
 
     async def stop_renewing(self) -> None:
         self.validity.close()

@@ -70,7 +70,7 @@ class LeaseClient:
             answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
         items = answer.get("items")
         if not isinstance(items, list):
-            raise DecodeError(f"GET {self._path}: expected a list of Leases, the answer has no items")
+            raise DecodeError(f"GET {self._path}: expected a list of Leases, the response has no items")
         return [Lease.from_json(item) for item in items]
 
     async def delete(self, lease: Lease, timeout: float) -> None:
@@ -86,5 +86,5 @@ class LeaseClient:
             answer = await self._client.request(method, path, body=body, timeout=max(0.0, timeout))
         lease = Lease.from_json(answer.to_dict() if isinstance(answer, KubeObject) else answer)
         if not lease.resource_version:
-            raise DecodeError(f"{method} {path}: expected a Lease, the answer has no metadata.resourceVersion")
+            raise DecodeError(f"{method} {path}: expected a Lease, the response has no metadata.resourceVersion")
         return lease

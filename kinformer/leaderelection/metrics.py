@@ -36,11 +36,11 @@ class LeaderElectionMetrics:
         self.observe_renewal: Callable[[float], None] = _ignore
         if metrics is not None:
             self.count_failure = metrics.counter(
-                "leader_election_slowpath_total", "Renewals of a lease that did not go through at once", self._labels
+                "leader_election_slowpath_total", "Requests to acquire or renew a lease that failed", self._labels
             )
             self.count_loss = metrics.counter(
                 "kinformer_leader_election_lost_total",
-                "Times that this process led and lost the lead before it gave it back",
+                "Times that this process lost the lead without releasing it",
                 self._labels,
             )
             self.observe_renewal = metrics.histogram(

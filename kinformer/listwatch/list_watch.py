@@ -45,7 +45,7 @@ log = get_logger("kinformer.list_watch")
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _CLUSTER_TTL = 1.0  # seconds, so that informers that reconnect together send one request
-_ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
+_ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
 
 # Selectable fields of pods that compare as "" if they are not set.
 _EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
@@ -374,7 +374,7 @@ class ListWatch:
                 raise
             yield events
         if framer.pending:
-            log.debug("%s: a watch ended within a line", self.name, resource=self.name, reason="fragment")
+            log.debug("%s: a watch ended in the middle of a line", self.name, resource=self.name, reason="fragment")
 
     def _event(self, line: bytes) -> WatchEvent:
         try:

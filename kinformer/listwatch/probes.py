@@ -53,7 +53,7 @@ async def with_hint(client: Client, resource: GroupVersionResource, error: NotFo
         return error
     if nearest is None:
         return error
-    hint = f", the nearest is {nearest}" if nearest else ""
+    hint = f"; the nearest is {nearest}" if nearest else ""
     message = f"{error.message or 'not found'}: the server has no {resource}{hint}"
     told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
     told.nearest = nearest

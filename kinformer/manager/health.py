@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Check = Callable[[], str | None]
-"""A function that returns None if all is well, else what is wrong."""
+"""A function that returns None, or a message that describes the problem."""
 
 
 class Answer(NamedTuple):
@@ -108,7 +108,7 @@ def _derived_readiness(health: InformerHealth) -> CacheReadiness:
 def _reason_without_error(health: InformerHealth) -> str:
     if health.state == "stopped":
         return "the informer has been stopped"
-    return "the server is asked again" if health.synced else "the first list has not come yet"
+    return "reconnecting to the server" if health.synced else "the first list has not arrived"
 
 
 def _unready(caches: Mapping[str, CacheReadiness]) -> str:
@@ -189,7 +189,7 @@ class ManagerHealth:
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
         """Add a check. See `Manager.add_check`."""
         if name in self._checks:
-            raise ValueError(f"there is a check {name!r} already; give it another name")
+            raise ValueError(f"a check {name!r} already exists; choose another name")
         self._checks[name] = (check, live)
 
     def pages(self) -> dict[str, Page]:
@@ -219,7 +219,7 @@ class ManagerHealth:
         factory, elector = self._factory(), self._elector()
         caches: dict[str, CacheReadiness] = {}
         if factory is None:
-            failed["manager"] = "it is starting, or has been left"
+            failed["manager"] = "starting or exited"
         else:
             _, caches = readiness(factory)
             if reasons := _unready(caches):
@@ -227,7 +227,7 @@ class ManagerHealth:
         if unsynced := [part.name for part in self.parts if not part.sync.is_done()]:
             failed["collections"] = f"not complete yet: {', '.join(unsynced)}"
         if self.stopping:
-            failed["manager"] = "it is stopping"
+            failed["manager"] = "stopping"
         for controller in self._controllers():
             own = {f"{one.name} of {controller.name}": informer_readiness(one) for one in controller.own_informers}
             caches.update(own)
@@ -269,7 +269,7 @@ def _not_ready_reason(controller: ManagedController, own_caches: Mapping[str, Ca
     if reason := controller.not_ready_reason() or _unready(own_caches):
         return reason
     waits = controller.statistics().running and not controller.synced
-    return "it waits for its informers" if waits else None
+    return "it is waiting for its informers" if waits else None
 
 
 def _exposed(exposition: Exposition, accept: str) -> Answer:

@@ -48,7 +48,7 @@ class HealthServer:
     def port(self) -> int:
         """The port that it listens on. Raises RuntimeError if it is not listening."""
         if self._runner is None:
-            raise RuntimeError("the health server does not listen yet; enter the manager first")
+            raise RuntimeError("the health server is not listening yet; enter the manager first")
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:

@@ -54,10 +54,10 @@ class _Stopping:
     def take_signal(self, number: signal.Signals) -> bool:
         """Request a stop at the first signal and return True, or force it at the second one and return False."""
         if not self.requested.is_set():
-            log.info("%s: stopping; a second signal cancels everything at once", number.name, reason="signal")
+            log.info("%s: stopping; a second signal cancels everything immediately", number.name, reason="signal")
             self.requested.set()
             return True
-        log.warning("%s again: everything is cancelled", number.name, reason="signal")
+        log.warning("%s again: cancelling everything", number.name, reason="signal")
         self.forced.set()
         return False
 
@@ -150,7 +150,7 @@ class Manager:
 
     async def __aenter__(self) -> Self:
         if self._entered:
-            raise RuntimeError("a Manager can be entered once; make another one")
+            raise RuntimeError("a Manager can be entered only once; create a new one")
         self._entered = True
         async with AsyncExitStack() as stack:
             if self._server is not None:
@@ -174,7 +174,7 @@ class Manager:
             async with asyncio.timeout(_LEAVING):
                 return await self._stack.__aexit__(kind, error, traceback)
         except TimeoutError:
-            text = "leaving took longer than %g s after the second signal; the rest is abandoned"
+            text = "exit took longer than %g s after the second signal; the rest is abandoned"
             log.warning(text, _LEAVING, reason="abandoned")
             return None
 
@@ -199,7 +199,7 @@ class Manager:
     def port(self) -> int:
         """The port of the probes. Raises RuntimeError if they are not served."""
         if self._server is None:
-            raise RuntimeError("this manager has no `listen`, so there is no port")
+            raise RuntimeError("this manager has no port; pass listen= to serve the probes")
         return self._server.port
 
     def add(self, what: A, *, needs_leadership: bool = True) -> A:
@@ -229,7 +229,7 @@ class Manager:
         added = what
         if isinstance(what, ManagedController):
             if any(one.name == what.name for one in self._controllers):
-                raise ValueError(f"there is a controller {what.name!r} already; give one of them another name=")
+                raise ValueError(f"a controller {what.name!r} already exists; give one of them another name=")
             self._controllers.append(what)
             needs_leadership = needs_leadership and not what.runs_in_every_replica
             self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
@@ -275,9 +275,9 @@ class Manager:
             Exception: A controller or a coroutine function raised this error.
         """
         if not self._entered or self._left:
-            raise RuntimeError("call run() within `async with` on the manager")
+            raise RuntimeError("call run() inside `async with` on the manager")
         if self._running:
-            raise RuntimeError("a Manager can run once; make another one")
+            raise RuntimeError("a Manager can run only once; create a new one")
         self._running = True
         stops = [asyncio.ensure_future(event.wait()) for event in (self._stopping.requested, self._stopping.failed)]
         tasks = [asyncio.create_task(self._run_added(leading=False), name="kinformer manager: all replicas")]
@@ -337,7 +337,7 @@ class Manager:
             while (pending := [task for task in tasks if not task.done()]) and not forced.done():
                 left = deadline - loop.time()
                 if left <= 0:
-                    text = "after %g s not everything has ended; it is cancelled again"
+                    text = "some tasks have not ended after %g s; cancelling them again"
                     log.warning(text, self._shutdown_timeout, reason="slow_shutdown")
                     break
                 await asyncio.wait({forced, *pending}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -364,7 +364,8 @@ async def _called(run: Runnable) -> None:
         if task is None or task.cancelling():
             raise
         # It awaited something that was cancelled, and was not stopped itself. Without an error, no one would notice.
-        raise RuntimeError(f"{getattr(run, '__qualname__', run)} ended by a CancelledError of its own") from error
+        name = getattr(run, "__qualname__", run)
+        raise RuntimeError(f"{name} ended with a CancelledError, although it was not cancelled") from error
 
 
 @shielded_from_scopes
@@ -382,4 +383,5 @@ async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
                 task.cancel()
     for task in tasks:
         if (error := _failure_of(task)) is not None:
-            log.error("%s ended by %s: %s", task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
+            text = "%s ended with %s: %s"
+            log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)

@@ -57,7 +57,7 @@ def owned_by(child: Mapping[str, object], owner: KubeObject, *, controller: bool
             if other.get("controller"):
                 name = f"{other.get('kind')} {other.get('name')}"
                 raise ValueError(
-                    f"{owner!r} cannot control {metadata.get('name')!r}, which is controlled by {name} already"
+                    f"{owner!r} cannot control {metadata.get('name')!r}, which is already controlled by {name}"
                 )
     metadata["ownerReferences"] = [*references, owner_reference(owner, controller=controller)]
     document["metadata"] = metadata

@@ -105,7 +105,7 @@ class AppliedVersions:
         self.current.pop(scope, None)
         for waiting, _, waiter in self.waiters:
             if waiting == scope and not waiter.done():
-                waiter.set_exception(StoppedError(f"namespace {scope} is followed no more"))
+                waiter.set_exception(StoppedError(f"namespace {scope} is no longer followed"))
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in each waiting task, because no further version will be applied."""

@@ -241,7 +241,7 @@ class HandlerRunner:
             return
         self._named = True
         log.warning(
-            "handler %s held the event loop for %.1f s on %s of %s: make it a coroutine function that awaits, "
+            "handler %s blocked the event loop for %.1f s on %s of %s: make it a coroutine function that awaits, "
             "or pass thread=True to add_event_handler",
             self.mailbox.name,
             seconds,
@@ -281,7 +281,7 @@ class HandlerRegistration:
         self._resource = resource
         self._why = why
         self.resync_period = resync_period
-        """Seconds between two resyncs, replays of the cache to this handler; 0 is off."""
+        """Seconds between resyncs (replays of the cache) to this handler, or 0 for none."""
 
     @property
     def name(self) -> str:
@@ -317,7 +317,7 @@ class HandlerRegistration:
             raise NotSyncedError(text, {self._resource: None}) from None
 
     def _warn_of_sync(self) -> None:
-        text = "handler %s of %s still waits for its initial adds: %s"
+        text = "handler %s of %s is still waiting for its initial adds: %s"
         args = (self.name, self._resource, self._waiting_for())
         log.warning(text, *args, resource=self._resource, reason="unsynced")
 

@@ -216,7 +216,8 @@ class HandlerSet:
         for runner in self._runners:
             if not runner.mailbox.has_synced:
                 return (
-                    f"handler {runner.mailbox.name} has not finished its initial adds; {len(runner.mailbox)} calls wait"
+                    f"handler {runner.mailbox.name} has not finished its initial adds; "
+                    f"{len(runner.mailbox)} calls are waiting"
                 )
         return ""
 

@@ -134,7 +134,7 @@ class ThreadRunner(HandlerRunner):
         self.mailbox.held = 0
         if self._thread is not None:
             log.error(
-                "handler %s still runs in its worker thread and is abandoned",
+                "handler %s is still running in its worker thread and is abandoned",
                 self.mailbox.name,
                 resource=self._resource,
                 reason="abandoned",

@@ -55,9 +55,9 @@ class Marker(enum.Enum):
 class ScopeStep(enum.Enum):
     """The step of a `ScopeChange`."""
 
-    JOINED = "its first list is to come"
+    JOINED = "its first list has not arrived"
     COMPLETE = "the cache is complete without its first list"
-    LEFT = "its objects leave the cache"
+    LEFT = "its objects are removed from the cache"
 
 
 class ScopeChange(NamedTuple):

@@ -164,11 +164,11 @@ class Reflector:
 
     @property
     def progress(self) -> str:
-        """A description of the full list in progress, or "no answer yet" if there is none.
+        """A description of the full list in progress, or "no response yet" if there is none.
 
         :meta private:
         """
-        return self._collecting.progress if self._collecting is not None else "no answer yet"
+        return self._collecting.progress if self._collecting is not None else "no response yet"
 
     def health(self) -> InformerHealth:
         """Return the current health, that is, how well the store follows the server."""
@@ -197,7 +197,7 @@ class Reflector:
                 not raised but retried.
         """
         if self._health.running:
-            raise RuntimeError(f"reflector {self.name} is running already; make another one to run it twice")
+            raise RuntimeError(f"reflector {self.name} is already running; create another reflector")
         self._health.started(asyncio.get_running_loop().time)
         bug: Exception | None = None
         try:
@@ -415,7 +415,7 @@ class Reflector:
         # Every server sends these occasionally, and the next request resolves them.
         expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
         level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
-        text = "%s: %s failed, so lists will be made instead: %s" if falls_back else "%s: %s failed: %s"
+        text = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
         log.log(level, text, self.name, state.doing, error, resource=self.name, reason=error)
         self._health.failed(error)
         if self._on_error is not None:

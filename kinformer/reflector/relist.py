@@ -68,7 +68,7 @@ class ListRun:
     def progress(self) -> str:
         """The progress of the list."""
         if self.page == 1 and not self.received:
-            return "no answer yet"
+            return "no response yet"
         return f"still listing: page {self.page}, {self.received:,} objects so far"
 
     async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[object], str]:

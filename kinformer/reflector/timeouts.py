@@ -33,7 +33,7 @@ async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
             return await awaitable
     except TimeoutError:
         if scope.expired():
-            raise TimeoutError(f"{request}: no answer within {seconds:g} s") from None
+            raise TimeoutError(f"{request}: no response within {seconds:g} s") from None
         raise
 
 

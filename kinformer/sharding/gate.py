@@ -27,10 +27,10 @@ _CLOCK_TOLERANCE = 1.25  # tombstones are kept longer by this factor, because ot
 class Verdict(enum.Enum):
     """The gate's answer for a key."""
 
-    START = "it is ours"
-    LATER = "it may be ours, but another replica may still work on it, or cache and ledger do not agree yet"
-    FRESH = "it is ours, but the caches do not yet hold all objects that were taken with it"
-    SKIP = "it is another replica's, or gone; should it become ours, an event or the ledger triggers it"
+    START = "it is this replica's"
+    LATER = "it may be this replica's, but another one may still be working on it, or cache and ledger do not agree yet"
+    FRESH = "it is this replica's, but the caches do not yet hold all objects that were taken with it"
+    SKIP = "it is another replica's, or deleted; if it becomes this replica's, an event or the ledger triggers it"
 
 
 class Admission(NamedTuple):
@@ -213,7 +213,8 @@ class ShardGate:
             except asyncio.CancelledError:
                 current = asyncio.current_task()
                 if active.stopped and (current is None or not current.cancelling()):
-                    raise ShardLostError(f"slot {slot} of key {key} goes to another replica") from None
+                    text = f"the reconcile of key {key} (slot {slot}) was stopped: the key may now be another replica's"
+                    raise ShardLostError(text) from None
                 raise
 
     def _reconcile_ended(self, key: str, active: _ActiveReconcile) -> None:

@@ -20,7 +20,7 @@ from kinformer.objects.meta import DeletedFinalStateUnknown, version_number
 __all__ = ["STEP", "Doubt", "LedgerObject", "OnChange", "ShardLedger", "Tombstone"]
 
 STEP = 64
-"""Keys that one step of a replace handles at most: 0.1 ms."""
+"""The most keys that one step of a replace handles, which takes 0.1 ms."""
 
 
 class LedgerObject(Protocol):

@@ -262,7 +262,7 @@ class ShardMembership:
         wanted, claims = self._wanted_slots(), self._claims
         taken = claims.decide(wanted, self._members.held, asked)
         if taken:
-            text = "%s took %d slots of %s, and has %d"
+            text = "%s took %d slots of %s, and now has %d"
             log.info(
                 text, self.identity, len(taken), self.group, len(claims.held), key=self.group, reason="slots_taken"
             )
@@ -325,7 +325,7 @@ class ShardMembership:
             self._validity = None
             self._work.drop_all_slots()
         if not await _ends_within(_GRACE, self._drop_all_slots()):
-            text = "%s leaves %s although work on it goes on that was cancelled"
+            text = "%s is leaving %s, but some cancelled work is still running"
             log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
         if ours:
             await self._attempt(lambda: self._lease.give_back(self._epoch, self._options.request_timeout))

@@ -56,14 +56,14 @@ class ShardMetrics:
     def _readings(self, name: str) -> Iterator[MetricFamily]:
         health, dropped, ledger, doubts = self._figures()
         for metric, text, value in (
-            ("live", "1 while the replica takes part, and its right to its slots holds", health.live),
-            ("balanced", "1 while all replicas know of the same ones, and every slot is held", health.balanced),
+            ("live", "1 while the replica is a member and its right to its slots has not lapsed", health.live),
+            ("balanced", "1 while all replicas know the same replicas, and every slot is held", health.balanced),
             ("slots", "Slots that the replica holds, of 256", health.slots),
-            ("pending_slots", "Slots that it is to have, and has not yet", health.pending),
-            ("members", "Replicas that live, this one included", health.members),
-            ("ledger_objects", "Objects of all replicas, of which it knows the uid", ledger),
-            ("doubts", "Objects that another replica may still be busy with", doubts),
-            ("dropped_total", "Objects and events that came and were another replica's", dropped),
+            ("pending_slots", "Slots assigned to the replica that it does not hold yet", health.pending),
+            ("members", "Living replicas, including this one", health.members),
+            ("ledger_objects", "Objects of all replicas whose uid it knows", ledger),
+            ("doubts", "Keys that another replica may still be working on", doubts),
+            ("dropped_total", "Objects and events received for other replicas", dropped),
         ):
             yield MetricFamily(
                 name=f"kinformer_shard_{metric}",

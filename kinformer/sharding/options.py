@@ -17,7 +17,7 @@ from kinformer.objects.meta import GroupVersionResource
 __all__ = ["ShardingKeywords", "ShardingOptions", "ShareInformerKeywords", "SourceFactory"]
 
 SourceFactory = Callable[[GroupVersionResource, bool], ListerWatcher]
-"""Makes a source of a resource; the second argument is True for metadata only."""
+"""Creates a source of a resource. The second argument is True for metadata only."""
 
 
 class ShareInformerKeywords(InformerKeywords, total=False):
@@ -66,5 +66,5 @@ class ShardingOptions(ControllerOptions, LeaseOptions):
         if self.shutdown_timeout >= self.renew_deadline:
             raise ConfigError(
                 f"shutdown_timeout={self.shutdown_timeout!r} must be below renew_deadline={self.renew_deadline!r}, "
-                "or a share lapses while it is being given away"
+                "or a share lapses while it is being released"
             )

@@ -15,7 +15,7 @@ from kinformer.sharding.members import GROUP, annotations_of
 __all__ = ["LEASE_CHANGED", "OwnLease"]
 
 LEASE_CHANGED = (ConflictError, AlreadyExistsError, NotFoundError)
-"""The errors of a write to a Lease that is not as its writer knew it."""
+"""The errors of a write to a Lease that was changed since it was last read."""
 
 
 class OwnLease:

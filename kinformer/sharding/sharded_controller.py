@@ -160,7 +160,7 @@ class ShardedController:
         """
         gvr = GroupVersionResource.parse(resource)
         if gvr in self._owned:
-            raise ConfigError(f"{gvr} is owned already; call owns() once for each resource")
+            raise ConfigError(f"{gvr} is already owned; call owns() once for each resource")
         source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
         keywords: ShareInformerKeywords = {**self._informer_defaults, **options}
         informer: SharedInformer = SharedInformer(source, name=str(gvr), **keywords)
@@ -203,7 +203,7 @@ class ShardedController:
             Exception: The error with which an informer, the ledger or the membership crashed.
         """
         if self._end is not None:
-            raise RuntimeError(f"{self!r} can run once; make a new one")
+            raise RuntimeError(f"{self!r} can run only once; create a new one")
         self._end = asyncio.get_running_loop().create_future()
         async with ShieldedExitStack() as stack:
             self._metrics.open()
@@ -220,7 +220,7 @@ class ShardedController:
             await self._end
 
     def _task_crashed(self, task: str, error: BaseException) -> None:
-        log.error("%s ended by %s: %s", task, type(error).__name__, error, reason=error)
+        log.error("%s ended with %s: %s", task, type(error).__name__, error, reason=error)
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 

@@ -53,7 +53,7 @@ def shard_selector(slots: Iterable[int]) -> str | None:
     """
     chosen = sorted(set(slots))
     if not chosen:
-        raise ValueError("no slots: expected one or more, because no shard selector matches nothing")
+        raise ValueError("no slots: expected one or more, because a shard selector cannot be empty")
     if len(chosen) == SLOTS:
         return None
     ranges: list[list[int]] = []

@@ -196,7 +196,7 @@ class _NoEvents:
 
 def _slots_changed() -> ExpiredError:
     # With a delay of its own, because this is not a failure that needs backoff.
-    return ExpiredError(410, "Expired", "the slots have changed; everything is listed again", retry_after=0.1)
+    return ExpiredError(410, "Expired", "the slots have changed; listing everything again", retry_after=0.1)
 
 
 class NewestListSource(ListerWatcherWrapper):

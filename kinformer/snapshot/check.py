@@ -121,7 +121,9 @@ class SnapshotCheck:
         except TimeoutError:
             pass  # only from here, because reading from a network raises ConnectError
         if left:
-            raise SnapshotRefusedError("changed", f"{_first(left)} is gone, and the watch has not reported its delete")
+            raise SnapshotRefusedError(
+                "changed", f"{_first(left)} is missing, and the watch has not reported its delete"
+            )
 
 
 def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bool:
@@ -133,7 +135,7 @@ def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bo
             break  # later than the responses that lacked the objects
     else:
         return bool(events) and not left
-    raise SnapshotRefusedError("changed", f"{_first(left)} is not there, and the watch has not deleted it")
+    raise SnapshotRefusedError("changed", f"{_first(left)} is missing, and the watch has not reported its delete")
 
 
 def _any_uid(left: Mapping[str, str], key: str, obj: object) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable
     resumable = capabilities_of(source).resumable
     if resumable is None:
         raise ConfigError(
-            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which the check of a snapshot needs"
+            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which a snapshot requires"
         )
     contents = dict(resumable.contents)
     if len(sources) > 1:

@@ -149,7 +149,7 @@ class ObjectWriter:
             number = numbers.get(mark)
             if number is None:
                 if obj.kind == "Secret" and obj.api_version == "v1" and not self._secrets:
-                    raise SnapshotRefusedError("secrets", f"{obj!r} is among the objects; Secrets are not written")
+                    raise SnapshotRefusedError("secrets", f"{obj!r} is a Secret, and secrets=True is not set")
                 number = numbers[mark] = len(numbers)
                 self._kept.append((labels, owners))
                 stamps.append(_Stamp(obj.namespace, obj.api_version, obj.kind, labels, owners))
@@ -208,7 +208,7 @@ class BlockReader:
             raise SnapshotRefusedError("torn", "it ends too early")
         kind, head_length, body_length, said = _FRAME.unpack(frame)
         if kind not in kinds or head_length + body_length > self._size:
-            raise SnapshotRefusedError("torn", "a block of it cannot be")
+            raise SnapshotRefusedError("torn", "it has an invalid block")
         head, body = self._read(head_length), self._read(body_length)
         crc = zlib.crc32(_FRAME.pack(kind, head_length, body_length, 0), self._crc)
         crc = zlib.crc32(body, zlib.crc32(head, crc))
@@ -257,7 +257,7 @@ class ObjectReader:
         except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, RecursionError) as error:
             raise SnapshotRefusedError("torn", f"a block of it cannot be read: {error}") from error
         if at != len(body):
-            raise SnapshotRefusedError("torn", "a block of it has another length than its objects")
+            raise SnapshotRefusedError("torn", "the length of a block differs from that of its objects")
         return objects
 
     def _shared(self, stamp: _Stamp) -> _Stamp:

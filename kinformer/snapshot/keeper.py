@@ -171,7 +171,7 @@ class SnapshotKeeper:
         else:
             self._saved = cut.versions
             self._count("saved")
-            text = "%s: %d objects are in %s, after %.1f s"
+            text = "%s: wrote %d objects to %s in %.1f s"
             seconds = time.perf_counter() - began
             log.debug(text, self._name, count, self.file, seconds, resource=self._name, reason="saved")
 

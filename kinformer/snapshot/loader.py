@@ -95,7 +95,7 @@ class SnapshotLoader:
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
         level = logging.INFO if error.reason in _EXPECTED else logging.WARNING
-        text = "%s: the snapshot %s is not used, so the objects are listed: %s"
+        text = "%s: the snapshot %s is not used; listing the objects: %s"
         log.log(level, text, self._name, self._file, error, resource=self._name, reason=error.reason)
 
     async def _load(self) -> dict[Scope, Resumption]:
@@ -130,7 +130,7 @@ class SnapshotLoader:
                         await budget.pause()
         count = sum(len(part.objects) for part in parts.values())
         if count != reader.header.objects:
-            raise SnapshotRefusedError("torn", f"{reader.header.objects} objects were to be in it, {count} are")
+            raise SnapshotRefusedError("torn", f"expected {reader.header.objects} objects, found {count}")
 
     def _compare(self, header: SnapshotHeader) -> None:
         if dict(header.contents) != dict(self._contents):
@@ -152,7 +152,7 @@ class SnapshotLoader:
             by_namespace.setdefault(obj.namespace, []).append(obj)
         for namespace, objects in by_namespace.items():
             if namespace not in parts:
-                raise SnapshotRefusedError("torn", f"it has objects of {namespace!r}, and should not")
+                raise SnapshotRefusedError("torn", f"it has unexpected objects of namespace {namespace!r}")
             await self._add(parts[namespace], namespace, objects)
 
     async def _add(self, part: Resumption, scope: Scope, objects: list[KubeObject]) -> None:

@@ -58,8 +58,8 @@ class Snapshot:
         """
         if resource == SECRETS and not self.secrets:
             raise ConfigError(
-                f"snapshot of {resource}: Secrets are not written to disk unless asked; "
-                f"give snapshot=Snapshot({os.fspath(self.path)!r}, secrets=True)"
+                f"snapshot of {resource}: Secrets are not written to disk by default; "
+                f"pass snapshot=Snapshot({os.fspath(self.path)!r}, secrets=True)"
             )
 
     def file(self, contents: Mapping[str, str]) -> Path:

@@ -18,7 +18,7 @@ CHURN_SLICE = 0.05  # seconds between two bursts of changes
 def _parse_objects(text: str) -> tuple[str, int]:
     name, _, count = text.partition("=")
     if name not in ("pods", "configmaps") or not count.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not pods=N or configmaps=N")
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected pods=N or configmaps=N")
     return name, int(count)
 
 

@@ -192,7 +192,7 @@ class ObjectFactory:
 
     async def _object(self, method: str, path: str, body: dict[str, Any]) -> KubeObject:
         answer = await self._client.request(method, path, body=body)
-        assert isinstance(answer, KubeObject), f"{method} {path} is answered with an object"
+        assert isinstance(answer, KubeObject), f"{method} {path}: expected an object"
         return answer
 
     async def _resource(self, api_version: str, kind: str) -> APIResource:

@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     kinds = f"{EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}"
-    config.addinivalue_line("markers", f"kube_apiserver(*kinds): only where `kube_apiserver` is one of {kinds}")
+    config.addinivalue_line("markers", f"kube_apiserver(*kinds): run only if `kube_apiserver` is one of {kinds}")
     if sys.modules.get("pytest_asyncio.plugin") in config.pluginmanager.get_plugins():  # under any name
         from kinformer.testing import pytest_asyncio_fixtures
 
@@ -71,7 +71,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for kind in marker.args:
         _check_kind(f"{item.nodeid}: the mark kube_apiserver", kind)
     if (kind := server_kind(item.config)) not in marker.args:
-        pytest.skip(f"for {' or '.join(marker.args)}, and this is {kind}")
+        pytest.skip(f"requires kube_apiserver={' or '.join(marker.args)}, but this run uses {kind}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -96,7 +96,7 @@ def server_kind(config: pytest.Config) -> str:
 
 def _check_kind(where: str, kind: str) -> None:
     if kind not in (EMBEDDED, CONTROL_PLANE, KUBECONFIG):
-        raise pytest.UsageError(f"{where}: {kind!r} is none of {EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}")
+        raise pytest.UsageError(f"{where}: invalid {kind!r}: expected {EMBEDDED}, {CONTROL_PLANE} or {KUBECONFIG}")
 
 
 # -- the servers that a session shares ---------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def _scene_fixture(request: pytest.FixtureRequest) -> str:
     if "anyio_backend" in request.fixturenames:
         return "_kube_scene_anyio"
     pytest.fail(
-        "kube_apiserver and what builds on it are for coroutine tests that pytest-asyncio or anyio's plugin runs; "
-        "neither runs this one. `async with APIServer()` works anywhere.",
+        "kube_apiserver and its dependent fixtures need a coroutine test run by pytest-asyncio or anyio; this test is "
+        "run by neither. `async with APIServer()` works anywhere.",
         pytrace=False,
     )
 

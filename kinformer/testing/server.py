@@ -397,7 +397,7 @@ class APIServer(State):
                 try:
                     self._rewind_for(fault.revisions, call.request)
                 except ValueError as error:
-                    raise failure(500, f"the fault cannot strike: {error}") from error
+                    raise failure(500, f"the fault cannot be applied: {error}") from error
             else:
                 await response.cut_or_stall(fault)
 

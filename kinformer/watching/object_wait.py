@@ -74,9 +74,9 @@ async def wait_for_object(
 
 def _check_scope(resource: GroupVersionResource, key: str, namespaced: bool | None) -> None:
     if namespaced is True and "/" not in key:
-        raise ValueError(f"the key {key!r} has no namespace, and objects of {resource} are in one: 'namespace/name'")
+        raise ValueError(f"the key {key!r} has no namespace, but {resource} is namespaced: expected 'namespace/name'")
     if namespaced is False and "/" in key:
-        raise ValueError(f"the key {key!r} has a namespace, and objects of {resource} are in none: 'name'")
+        raise ValueError(f"the key {key!r} has a namespace, but {resource} is cluster-scoped: expected 'name'")
 
 
 def _newest(options: ListOptions) -> ListOptions:
@@ -165,9 +165,7 @@ class _ObjectState:
         self._ask(None)
         if deleted and not self._allow_recreate and not self.result.done():
             assert self._last is not None
-            text = (
-                f"{self.title} has been deleted while it was waited for; its last state {describe_object(self._last)}"
-            )
+            text = f"{self.title} was deleted during the wait; its last state {describe_object(self._last)}"
             self.result.set_exception(DeletedError(text, self._last))
 
     def _ask(self, obj: KubeObject | None) -> None:
@@ -207,7 +205,7 @@ class _ObjectState:
         if self._present is None and not self._told_absent:
             return "it was never seen, because no list has succeeded"
         if self._present is None and self._last is not None:
-            return f"it has been deleted; its last state {describe_object(self._last)}"
+            return f"it was deleted; its last state {describe_object(self._last)}"
         return f"it {describe_object(self._present)}"
 
     def close(self) -> None:
@@ -247,7 +245,9 @@ def _parts(obj: KubeObject) -> Iterator[str]:
     metadata: Any = obj.get("metadata") or {}
     if metadata.get("deletionTimestamp"):
         finalizers = ", ".join(metadata.get("finalizers") or ())
-        yield f"being deleted since {metadata['deletionTimestamp']}" + (f" (waits for {finalizers})" * bool(finalizers))
+        yield f"being deleted since {metadata['deletionTimestamp']}" + (
+            f" (waiting for {finalizers})" * bool(finalizers)
+        )
     yield f"at resourceVersion {obj.resource_version}"
 
 

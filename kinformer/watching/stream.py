@@ -164,7 +164,7 @@ class WatchStream:
 
     async def __aenter__(self) -> Self:
         if self._stack is not None:
-            raise RuntimeError(f"stream {self.name} was entered before; create a new one")
+            raise RuntimeError(f"stream {self.name} has already been entered; create a new one")
         self._stack = ShieldedExitStack()
         self._running = await self._stack.enter_async_context(following(self._reflector))
         self._running.add_done_callback(lambda _: self._store.end())
@@ -241,7 +241,7 @@ def _checked(resource_version: str | None) -> str:
     try:
         compare_resource_versions(resource_version, resource_version)
     except (ValueError, TypeError) as error:
-        text = f"resource_version={resource_version!r}: pass a version that a stream gave, or None"
+        text = f"resource_version={resource_version!r}: pass a version from a stream, or None"
         raise ConfigError(text) from error
     return resource_version
 

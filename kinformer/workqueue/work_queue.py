@@ -74,8 +74,8 @@ class _Exported:
         self._gauges = [
             metrics.gauge(f"workqueue_{metric}", text, labels, read)
             for metric, text, read in (
-                ("depth", "Keys that wait", lambda: len(queue)),
-                ("unfinished_work_seconds", "Seconds of work in progress, added up", lambda: figures().unfinished_work),
+                ("depth", "Keys that are waiting", lambda: len(queue)),
+                ("unfinished_work_seconds", "Total seconds of work in progress", lambda: figures().unfinished_work),
                 (
                     "longest_running_processor_seconds",
                     "Seconds of the longest work in progress",

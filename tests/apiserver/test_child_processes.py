@@ -29,7 +29,7 @@ async def test_it_stops_at_sigterm_and_can_be_started_again_into_the_same_log(tm
     for times in (1, 2):
         child.start()
         await until_it_printed(child, "\n".join(["  hello"] * times))
-        with pytest.raises(RuntimeError, match="running already"):
+        with pytest.raises(RuntimeError, match="already running"):
             child.start()
         assert await child.stop(timeout=10)
         assert not child.running
@@ -69,7 +69,7 @@ async def test_a_failure_says_how_it_ended_and_what_it_printed_last(tmp_path: Pa
                 break
             await asyncio.sleep(0.01)
     text = str(child.failure("did not start"))
-    assert "the child did not start (it ended with status 3)" in text
+    assert "the child did not start (exit status 3)" in text
     assert str(tmp_path / "log") in text
     assert text.endswith("  1000\n  broken")
     assert "\n  900\n" not in text

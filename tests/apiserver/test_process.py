@@ -91,7 +91,7 @@ async def test_the_command_prints_its_url_serves_and_ends_cleanly_at_ctrl_c() ->
 async def test_the_command_says_in_one_line_what_it_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--objects", "cows=1"])
-    assert "'cows=1' is not pods=N or configmaps=N" in capsys.readouterr().err
+    assert "invalid 'cows=1': expected pods=N or configmaps=N" in capsys.readouterr().err
     async with APIServer() as server:
         port = server.url.rpartition(":")[2]
         assert await asyncio.to_thread(main, ["--port", port]) == 1

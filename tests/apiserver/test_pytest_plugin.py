@@ -119,8 +119,8 @@ def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_any
     modules |= {"test_anyio": EVERYTHING.format(mark=ANYIO), "test_some": SOME}
     result = run(*STRICT, "-p", "anyio", "-rs", **modules)
     result.assert_outcomes(passed=9, skipped=1, errors=1)
-    result.stdout.fnmatch_lines(["*for control-plane, and this is embedded*"])
-    result.stdout.fnmatch_lines(["*coroutine tests that pytest-asyncio or anyio's plugin runs; neither runs this one*"])
+    result.stdout.fnmatch_lines(["*requires kube_apiserver=control-plane, but this run uses embedded*"])
+    result.stdout.fnmatch_lines(["*need a coroutine test run by pytest-asyncio or anyio; this test is run by neither*"])
 
 
 @pytest.mark.process
@@ -136,7 +136,7 @@ def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: Plugi
 @pytest.mark.process
 def test_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
     result = run(*AUTO, "-o", "kube_apiserver=k3s", test_all=EVERYTHING.format(mark=""))
-    result.stdout.fnmatch_lines(["*'k3s' is none of embedded, control-plane, kubeconfig*"])
+    result.stdout.fnmatch_lines(["*invalid 'k3s': expected embedded, control-plane or kubeconfig*"])
 
 
 @pytest.mark.process
@@ -144,7 +144,7 @@ def test_a_mark_with_a_server_that_does_not_exist_is_refused(run: PluginRun) -> 
     text = 'import pytest\n\n@pytest.mark.kube_apiserver("embeded")\ndef test_never(): ...\n'
     result = run(*AUTO, test_all=text)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*'embeded' is none of embedded, control-plane, kubeconfig*"])
+    result.stdout.fnmatch_lines(["*invalid 'embeded': expected embedded, control-plane or kubeconfig*"])
 
 
 @pytest.mark.process

@@ -206,7 +206,7 @@ async def test_a_forked_child_is_told_to_enter_another_and_ends(server: APIServe
         """,
     )
     assert await run.status(30) == 0, run.errors
-    assert run.said.count("enter another one after the fork") == 2
+    assert run.said.count("create a new one after the fork") == 2
     assert "own\nchild 0\n" in run.said
 
 

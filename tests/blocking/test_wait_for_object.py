@@ -46,7 +46,7 @@ async def test_the_errors_are_those_of_the_client(server: APIServer) -> None:
             with pytest.raises(ValueError, match="has no namespace"):
                 informers.wait_for("v1/pods", "web-1", is_pod_running)
             ended.set_result("soon")
-            with pytest.raises(DeletedError, match="has been deleted"):
+            with pytest.raises(DeletedError, match="was deleted"):
                 informers.wait_for("v1/pods", "default/web-1", is_pod_running, timeout=20)
 
     waiting = asyncio.ensure_future(asyncio.to_thread(program))

@@ -172,7 +172,7 @@ def test_several_namespaces_in_the_place_of_one_are_an_error_that_says_so() -> N
         "by_namespace": lambda: pods.by_namespace(several),
     }
     for name, call in calls.items():
-        with pytest.raises(TypeError, match=rf"{name}: namespace=\['shop', 'bank'\] must be one name"):
+        with pytest.raises(TypeError, match=rf"{name}: invalid namespace=\['shop', 'bank'\]: expected a string"):
             call()
 
 
@@ -185,8 +185,8 @@ def test_a_namespace_that_is_read_as_a_selector_is_named_once_in_the_log(caplog:
         assert pods.list("team-01") == []
     [record] = caplog.records
     assert record.getMessage() == (
-        "list('team-01') found nothing: it reads 'team-01' as a label selector, objects with a label of that name; "
-        "for those of a namespace: list(namespace='team-01')"
+        "list('team-01') found nothing: 'team-01' was parsed as a label selector; "
+        "to list a namespace, use list(namespace='team-01')"
     )
     assert vars(record)["reason"] == "namespace_as_selector"
     assert keys(pods.list("team-02")) == ["team-01/a"]  # a label of that name: it is what it seems

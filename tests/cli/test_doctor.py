@@ -143,7 +143,7 @@ async def test_4_a_server_that_does_not_answer(server: APIServer, kinformer: Com
     finally:
         server.resume()
     assert ended.status == 4
-    assert "no answer within 0.3 s" in steps(ended)["server"]["text"]
+    assert "no response within 0.3 s" in steps(ended)["server"]["text"]
 
 
 async def test_4_something_that_is_no_api_server(kinformer: CommandLine) -> None:
@@ -330,5 +330,5 @@ async def test_an_object_that_is_too_large_is_named(server: APIServer, kinformer
 async def test_an_empty_resource_and_one_of_the_cluster_work(server: APIServer, kinformer: CommandLine) -> None:
     ended = await kinformer("doctor", "nodes", "-n", "default", "--server", server.url, "-o", "json")
     assert ended.status == 0
-    assert steps(ended)["objects"]["text"] == "there are none to measure"
+    assert steps(ended)["objects"]["text"] == "no objects to measure"
     assert "namespace" not in steps(ended)["rights"]["text"]

@@ -38,7 +38,7 @@ async def test_a_help_names_examples_options_and_how_it_ends(
     monkeypatch.setenv("COLUMNS", str(width))
     ended = await CommandLine(capsys)(name, "--help")
     assert ended.status == 0
-    for words in (f"Usage: kinformer {name}", "Examples:", "-h, --help", "Ends with 0"):
+    for words in (f"Usage: kinformer {name}", "Examples:", "-h, --help", "Exit codes: 0"):
         assert words in ended.out
     for unwanted in ("<bool>", "[default", "TEXT", "None"):
         assert unwanted not in ended.out

@@ -49,4 +49,4 @@ async def test_a_program_that_is_not_there_or_has_no_such_page_is_named(kinforme
     async with APIServer() as server:
         other = await kinformer("stats", f"{server.url}/version", "--once")
     assert other.status == 1
-    assert "/version is not a status of informers" in other.err
+    assert "/version does not return the status of informers" in other.err

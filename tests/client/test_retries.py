@@ -145,7 +145,7 @@ async def test_all_attempts_share_the_timeout_and_the_error_tells_the_last_failu
 
     async with HttpServer(then_silent) as server, Client.from_url(server.url) as client:
         began = now()
-        with pytest.raises(ConnectError, match=r"/x: no answer within 30 s; before: 429.*come back later"):
+        with pytest.raises(ConnectError, match=r"/x: no response within 30 s; before: 429.*come back later"):
             await client.request("GET", "/x")
         assert now() - began == pytest.approx(30, abs=0.5)
         await server.until_idle()

@@ -237,9 +237,7 @@ async def test_a_wait_for_an_object_that_is_deleted_says_how_it_was(
         waiting = asyncio.ensure_future(client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=60))
         await asyncio.sleep(patience)
         await api.remove(f"{pods}/web-1")
-        with pytest.raises(
-            DeletedError, match=r"has been deleted while it was waited for; its last state is .*, at resource"
-        ):
+        with pytest.raises(DeletedError, match=r"was deleted during the wait; its last state is .*, at resource"):
             await waiting
         with pytest.raises(TimeoutError, match="it is absent"):
             await client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=patience)

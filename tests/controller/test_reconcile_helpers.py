@@ -289,7 +289,7 @@ def test_an_owned_object_names_its_controller() -> None:
 
 def test_an_object_has_one_controller_and_any_number_of_owners() -> None:
     owned = owned_by(pod(), owner())
-    with pytest.raises(ValueError, match="'a', which is controlled by Foo web"):
+    with pytest.raises(ValueError, match="'a', which is already controlled by Foo web"):
         owned_by(owned, owner(uid="u-2", name="other"))
     both = owned_by(owned, owner(uid="u-2", name="other"), controller=False)
     assert [one["controller"] for one in both["metadata"]["ownerReferences"]] == [True, False]

@@ -19,5 +19,5 @@ async def test_a_factory_enters_what_it_is_given_and_leaves_it_before_the_inform
         await lengths.wait_synced(10)
         assert list(lengths.lister) == [5]
     assert lengths.health().state == "stopped"
-    with pytest.raises(StoppedError, match="has been left"):
+    with pytest.raises(StoppedError, match="was exited"):
         lengths.add_event_handler(on_add=print)

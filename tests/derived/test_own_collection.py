@@ -171,5 +171,5 @@ async def test_what_it_derives_ends_with_it(server: APIServer, client: Client) -
             await leaving.enter_async_context(stream)
             assert (await anext(stream)).object == "web-1"
         assert [event async for event in stream] == []  # it ends
-        with pytest.raises(StoppedError, match="because own v1/pods was left"):
+        with pytest.raises(StoppedError, match="because own v1/pods was exited"):
             names.add_event_handler(on_add=print)

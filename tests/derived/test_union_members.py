@@ -60,7 +60,7 @@ async def test_a_member_that_is_slow_and_does_not_fail_is_waited_for() -> None:
     far.hang = True
     east, west = informer(near, "east"), informer(far, "west", idle_timeout=1000)
     async with east, west, union({"east": east, "west": west}) as pods:
-        with pytest.raises(NotSyncedError, match="west: no answer yet") as caught:
+        with pytest.raises(NotSyncedError, match="west: no response yet") as caught:
             await pods.wait_synced(25)
         assert caught.value.unsynced == {"west": None}
         await pods.wait_synced(60)  # a request without an answer has failed after 30 s
@@ -104,7 +104,7 @@ async def test_a_member_that_crashes_keeps_its_last_state_and_ends_no_other(capl
     assert (health.state, health.live) == ("backing_off", False)
     assert isinstance(health.last_error, ZeroDivisionError)
     assert left == {"east/default/a", "east/default/c"}
-    assert "west changes no more, because west ended: " in caplog.text
+    assert "west no longer changes, because west ended: " in caplog.text
 
 
 async def test_a_member_that_takes_the_place_of_another_is_told_by_differences() -> None:
@@ -172,9 +172,9 @@ async def test_a_member_that_reads_the_union_is_refused_and_the_union_goes_on() 
     async with informer(source) as pods, union({"east": pods}, name="all") as everything:
         await everything.wait_synced(10)
         groups: Any = group_by(filtered(everything, lambda pod: True, name="filtered"), "metadata.name", name="groups")
-        with pytest.raises(ConfigError, match="all would be made of itself: all reads groups reads filtered reads all"):
+        with pytest.raises(ConfigError, match="all would read itself: all reads groups reads filtered reads all"):
             everything.add("west", groups)
-        with pytest.raises(ConfigError, match="all would be made of itself"):
+        with pytest.raises(ConfigError, match="all would read itself"):
             everything.replace("east", filtered(everything, bool))
         source.set("b")
         await settle()

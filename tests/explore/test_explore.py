@@ -199,7 +199,7 @@ def test_an_error_that_ends_the_program_is_found() -> None:
     async def broken(client: Client) -> None:
         await client.request("GET", "/api/v1/namespaces/default/configmaps/none")
 
-    assert finding_of(broken).startswith("errors: replica 1 ended by NotFoundError")
+    assert finding_of(broken).startswith("errors: replica 1 ended with NotFoundError")
 
 
 def test_a_program_that_writes_for_ever_is_found() -> None:

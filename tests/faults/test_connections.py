@@ -89,7 +89,7 @@ async def test_fault_04_a_connection_is_half_open() -> None:
         assert s.health.live
         await asyncio.sleep(32)
         assert (s.health.live, s.health.state) == (False, "backing_off")
-        assert "no answer within 30 s" in str(s.health.last_error)
+        assert "no response within 30 s" in str(s.health.last_error)
         s.put("c")
         s.server.resume()
         await s.in_step(60)

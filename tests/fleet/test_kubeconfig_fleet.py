@@ -72,7 +72,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_is_shown(
             write(file, kubeconfig({**servers, "west": servers["east"]}))
             await until(lambda: "west" in fleet)
             assert fleet.source_error is None
-    assert f"the kubeconfig {file} cannot be read, so the clusters stay as they are" in caplog.text
+    assert f"the kubeconfig {file} cannot be read, so the present clusters are kept" in caplog.text
 
 
 async def test_a_context_that_is_broken_hides_no_other(file: Path) -> None:
@@ -132,7 +132,7 @@ async def test_names_of_contexts_are_mapped_left_out_and_not_confused(file: Path
         async with Fleet.from_kubeconfig(file, poll=POLL) as fleet:
             await until(lambda: len(fleet) == 2)
             assert set(fleet) == {"arn:aws:eks:eu_east", "other"}
-            assert "are both cluster 'arn:aws:eks:eu_east'" in str(fleet.health()["arn:aws:eks:eu_east"].last_error)
+            assert "both map to cluster 'arn:aws:eks:eu_east'" in str(fleet.health()["arn:aws:eks:eu_east"].last_error)
 
         def only_eks(context: str) -> str | None:
             if context == "other":

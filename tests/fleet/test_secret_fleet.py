@@ -104,7 +104,7 @@ async def test_a_secret_that_would_use_this_machine_is_refused_unless_all_are_tr
     async with SharedInformerFactory(client) as hub, Fleet.from_secrets(hub.for_resource(SECRETS)) as fleet:
         await fleet.wait_synced(10)
         text = str(fleet.health()["evil"].last_error)
-        assert f"users[me].user.{next(iter(user))}: would use files or programs here" in text
+        assert f"users[me].user.{next(iter(user))}: uses local files or programs" in text
         assert len(fleet) == 0
 
 
@@ -141,7 +141,7 @@ async def test_secrets_are_named_by_the_program_and_of_two_with_one_name_the_fir
             errors = {name: str(health.last_error) for name, health in fleet.health().items() if not health.live}
             assert errors == {
                 "default/bug": "Secret default/bug: cluster_of raised ZeroDivisionError: a bug of the program",
-                "zone/east": "Secret zone/east: Secret default/east-kubeconfig is cluster 'east' already",
+                "zone/east": "Secret zone/east: Secret default/east-kubeconfig already defines cluster 'east'",
             }
             server.delete(SECRETS, "default", "east-kubeconfig")
             await until(lambda: fleet.get("east") and fleet["east"].client.server == servers["west"].url)
@@ -160,7 +160,7 @@ async def test_the_clusters_go_on_when_the_hub_is_left_first(
             await until(lambda: fleet.source_error)
             assert isinstance(fleet.source_error, StoppedError)
             assert list(fleet) == ["east"]
-    assert "the Secrets of v1/secrets cannot be read, so the clusters stay as they are" in caplog.text
+    assert "the Secrets of v1/secrets cannot be read, so the present clusters are kept" in caplog.text
 
 
 async def test_a_manager_enters_a_fleet_after_the_secrets_and_leaves_it_before(

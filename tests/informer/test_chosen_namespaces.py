@@ -91,7 +91,7 @@ async def test_it_is_synced_when_the_namespaces_are_known_and_each_is_listed(ser
     server.pause()
     async with SharedInformerFactory(client) as factory:
         maps = factory.for_resource(CONFIG_MAPS, **MINE)
-        with pytest.raises(NotSyncedError, match="the namespaces of v1/namespaces are not known: no answer yet"):
+        with pytest.raises(NotSyncedError, match="the namespaces of v1/namespaces are not known: no response yet"):
             await maps.wait_synced(0.1)
         server.resume()
         await maps.wait_synced(10)
@@ -145,7 +145,7 @@ async def test_a_write_is_waited_for_in_its_namespace_and_not_in_one_that_has_le
         waiting = asyncio.ensure_future(maps.wait_for_resource_version("999999", namespace="one"))
         await settle()
         server.update(namespace("one", "b"))
-        with pytest.raises(StoppedError, match="namespace one is followed no more"):
+        with pytest.raises(StoppedError, match="namespace one is no longer followed"):
             await asyncio.wait_for(waiting, 10)
         with pytest.raises(ValueError, match="follows the namespaces two"):
             await maps.wait_for_resource_version("1", namespace="one")
@@ -184,7 +184,7 @@ async def test_options_that_contradict_are_refused(client: Client, tmp_path: Any
     factory = SharedInformerFactory(client)
     with pytest.raises(ConfigError, match="namespace or namespaces, not both"):
         factory.for_resource(CONFIG_MAPS, namespace="one", namespaces=TEAM_A)
-    with pytest.raises(ConfigError, match="a snapshot cannot be kept of namespaces that come and go"):
+    with pytest.raises(ConfigError, match="a snapshot of changing namespaces is not possible"):
         factory.for_resource(CONFIG_MAPS, namespaces=TEAM_A, snapshot=tmp_path)
 
 
@@ -204,7 +204,7 @@ async def test_namespaces_that_were_left_cannot_be_followed_and_no_task_is_left(
         await namespaces.wait_synced(10)
     async with SharedInformerFactory(client) as factory:
         before = asyncio.all_tasks()
-        with pytest.raises(StoppedError, match="informer v1/namespaces has been left"):
+        with pytest.raises(StoppedError, match="informer v1/namespaces was exited"):
             factory.for_resource(CONFIG_MAPS, namespaces=namespaces)
         assert asyncio.all_tasks() == before
         assert factory.informers == ()
@@ -221,7 +221,7 @@ async def test_namespaces_that_are_left_first_stay_as_they_are(
         server.create(config_map("y", namespace="one"))
         await until(lambda: "one/y" in maps.by_key)
         assert not maps.health().live
-    assert "the namespaces of v1/namespaces are followed no more" in caplog.text
+    assert "the namespaces of v1/namespaces are no longer followed" in caplog.text
 
 
 STEPS = st.tuples(

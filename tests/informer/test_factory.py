@@ -47,9 +47,9 @@ async def test_another_option_for_the_same_informer_is_refused_with_both_values(
         ({"metadata_only": True, "indexers": {"node": "spec.nodeName"}}, "metadata_only"),
         ({"namespace": "a", "namespaces": ["b"]}, "not both"),
         ({"namespaces": "abc"}, "one string"),
-        ({"namespaces": []}, "one at least"),
+        ({"namespaces": []}, "at least one name"),
         ({"fields": "spec"}, "one string"),
-        ({"fields": ["spec"], "metadata_only": True}, "exclude"),
+        ({"fields": ["spec"], "metadata_only": True}, "cannot be combined"),
     ],
 )
 async def test_options_that_cannot_work_are_refused_by_name(
@@ -180,7 +180,7 @@ async def test_a_handler_that_would_wait_for_itself_is_refused_at_once(client: C
         informer.add_event_handler(on_add=waits, name="waits")
         await factory.wait_for_cache_sync(timeout=5, handlers=True)
         assert errors == [
-            "informer v1/configmaps cannot be left from inside its handler waits",
+            "informer v1/configmaps cannot be exited from inside its handler waits",
             "wait_for_cache_sync(handlers=True) would wait for informer v1/configmaps from inside its handler waits",
         ]
         assert factory.for_resource("v1/configmaps") is informer, "the factory has not been left"
@@ -235,7 +235,7 @@ async def test_a_release_that_is_refused_inside_a_handler_leaves_the_informer_he
     informer.add_event_handler(on_add=on_add, name="release")
     server.create(config_map("a"))
     async with asyncio.timeout(10):
-        assert await refused == "informer v1/configmaps cannot be left from inside its handler release"
+        assert await refused == "informer v1/configmaps cannot be exited from inside its handler release"
     assert factory.informers == (informer,)
     await factory.release(informer)
     assert informer.health().state == "stopped"
@@ -262,7 +262,7 @@ async def test_an_informer_asked_for_before_entering_starts_on_entering(client: 
         await factory.wait_for_cache_sync(timeout=10)
         assert informer.lister.get("default") is not None
         assert factory.statistics()["v1/namespaces"].objects >= 1
-    with pytest.raises(RuntimeError, match="left"):
+    with pytest.raises(RuntimeError, match="exited"):
         factory.for_resource("v1/pods")
 
 

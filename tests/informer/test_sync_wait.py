@@ -25,7 +25,7 @@ from tests.support.ports import reserved_port
 
 pytestmark = pytest.mark.virtual_time
 
-STILL_WAITS = "the factory still waits for its first sync"
+STILL_WAITS = "the factory is still waiting for its first sync"
 
 
 @contextmanager
@@ -84,7 +84,7 @@ async def test_warnings_come_after_five_seconds_and_every_ten(caplog: pytest.Log
                 while len(times) < len(texts(caplog)):
                     times.append(second)
     assert times == [5, 15, 25, 35]
-    assert texts(caplog)[0] == "v1/configmaps still waits for its first sync: no answer yet"
+    assert texts(caplog)[0] == "v1/configmaps is still waiting for its first sync: no response yet"
 
 
 async def test_a_wait_of_four_seconds_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +111,7 @@ async def test_an_informer_that_was_never_entered_says_so(caplog: pytest.LogCapt
         await informer.wait_synced(timeout=6)
     [text] = texts(caplog)
     assert text.startswith(
-        "v1/configmaps still waits for its first sync: it has not been entered; use `async with` on "
+        "v1/configmaps is still waiting for its first sync: it has not been entered; use `async with` on "
     )
 
 
@@ -184,7 +184,7 @@ async def test_a_list_in_progress_is_told_with_its_page_and_its_objects(caplog: 
     async with SharedInformer(PagedSource(), name="v1/pods", watch_list=False) as informer:
         with pytest.raises(NotSyncedError):
             await informer.wait_synced(timeout=6)
-    assert texts(caplog) == ["v1/pods still waits for its first sync: still listing: page 3, 3,000 objects so far"]
+    assert texts(caplog) == ["v1/pods is still waiting for its first sync: still listing: page 3, 3,000 objects so far"]
 
 
 async def test_an_initial_stream_in_progress_is_told_with_its_objects(caplog: pytest.LogCaptureFixture) -> None:
@@ -222,7 +222,7 @@ async def test_handlers_that_have_not_finished_are_named(caplog: pytest.LogCaptu
         registration = informer.add_event_handler(on_add=slowly, name="slow")
         with pytest.raises(NotSyncedError):
             await registration.wait_synced(timeout=6)
-    assert texts(caplog) == ["handler slow of v1/configmaps still waits for its initial adds: 2 calls are waiting"]
+    assert texts(caplog) == ["handler slow of v1/configmaps is still waiting for its initial adds: 2 calls are waiting"]
 
 
 async def test_a_factory_that_waits_for_handlers_names_the_one_that_is_missing(
@@ -241,4 +241,4 @@ async def test_a_factory_that_waits_for_handlers_names_the_one_that_is_missing(
         with pytest.raises(NotSyncedError, match="v1/pods: handler slow has not finished its initial adds"):
             await factory.wait_for_cache_sync(timeout=6, handlers=True)
     [text] = texts(caplog)
-    assert "v1/pods: handler slow has not finished its initial adds; 0 calls wait" in text
+    assert "v1/pods: handler slow has not finished its initial adds; 0 calls are waiting" in text

@@ -280,7 +280,7 @@ async def test_one_cache_serves_any_number_of_models(server: APIServer, client: 
         assert typed == other == plain == factory.informers[0]
         assert {typed, other, plain} == {plain}
         assert isinstance(typed, SharedInformer)
-        with pytest.raises(ValueError, match="another function"):
+        with pytest.raises(ValueError, match="a different function"):
             factory.for_resource("v1/configmaps", model=DataMap, indexers={"v": by_value})
         await factory.wait_for_cache_sync(10)
         assert [obj.model for obj in typed.lister.by_index("v", "1")] == [StructMap({"v": "1"})]

@@ -98,7 +98,7 @@ async def test_the_answer_to_a_delete_without_a_version_is_named_with_the_way_ou
     server.create(config_map("a"))
     async with behind(client, "default") as informer:
         status = await client.request("DELETE", f"{PATH.format('default')}/a")
-        with pytest.raises(ValueError, match=r"invalid answer .*has no metadata\.resourceVersion.*is_deleted\(uid\)"):
+        with pytest.raises(ValueError, match=r"invalid response .*has no metadata\.resourceVersion.*is_deleted\(uid\)"):
             await informer.wait_for_resource_version(status)
 
 

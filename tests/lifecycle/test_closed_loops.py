@@ -80,5 +80,5 @@ def test_an_informer_of_a_loop_that_has_ended_says_so_and_still_reads() -> None:
     asyncio.run(main())
     assert [obj.name for obj in informer.lister] == ["a"]
     assert not informer.health().live
-    with pytest.raises(RuntimeError, match="was entered before; make a new one"):
+    with pytest.raises(RuntimeError, match="has already been entered; create a new one"):
         asyncio.run(informer.__aenter__())

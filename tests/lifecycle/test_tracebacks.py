@@ -138,7 +138,7 @@ def stderr_of(program: str) -> str:
         (REQUEST_TO_NOBODY, "ConnectError: GET 127.0.0.1:1/version: connection refused"),
         (MISSING_RIGHT, 'User "alice" cannot watch resource "pods" in API group "" at the cluster scope'),
         (NO_KUBECONFIG, "ConfigError: /nowhere/config: No such file or directory"),
-        (NO_CLUSTER, "KUBERNETES_SERVICE_HOST is not set: this is not a pod of a cluster"),
+        (NO_CLUSTER, "KUBERNETES_SERVICE_HOST is not set: this process does not run in a pod"),
         (WAIT_FOR_AN_OBJECT, "TimeoutError: v1/pods default/a: no <lambda> within 0.3 s; it is absent"),
         (LOST_LEAD, "LeadershipLostError: "),
         (INTERRUPTED_THREAD, "KeyboardInterrupt"),

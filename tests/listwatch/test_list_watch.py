@@ -231,7 +231,7 @@ class TestList:
             return web.Response(status=404, text="404 page not found\n")
 
         fixture = await serve(answer)
-        with pytest.raises(NotFoundError, match="404 page not found: the server has no v1/pod, the nearest is v1/pods"):
+        with pytest.raises(NotFoundError, match="404 page not found: the server has no v1/pod; the nearest is v1/pods"):
             await ListWatch(fixture.client, "v1/pod").list(ListOptions())
 
     async def test_a_server_that_ignores_the_shard_selector_is_named_once(
@@ -242,7 +242,7 @@ class TestList:
         for _ in range(2):
             await read(await list_watch.list(ListOptions()))
         assert [record.message for record in caplog.records if "shard" in record.message] == [
-            "v1/configmaps in default: the server seems to ignore the shard selector, and to send all objects"
+            "v1/configmaps in default: the server seems to ignore the shard selector and send all objects"
         ]
 
     async def test_a_long_list_does_not_hold_the_loop(self, serve: Any) -> None:

@@ -181,7 +181,7 @@ async def test_leaving_delivers_what_waits_and_names_a_call_that_does_not_end(
     assert time.monotonic() - left < 3
     assert [what for what, *_ in handler.calls] == ["initial", *["update"] * 5]
     assert [record.getMessage() for record in caplog.records] == [
-        "handler stuck still runs in its worker thread and is abandoned"
+        "handler stuck is still running in its worker thread and is abandoned"
     ]
     goes_on.set()
 
@@ -328,7 +328,7 @@ async def test_a_plain_handler_that_holds_the_loop_is_named_once(caplog: pytest.
     held = [record for record in caplog.records if vars(record)["reason"] == "loop_held"]
     assert len(held) == 1
     assert held[0].levelno == logging.WARNING
-    assert "handler blocks held the event loop for 0.1 s" in held[0].getMessage()
+    assert "handler blocks blocked the event loop for 0.1 s" in held[0].getMessage()
     assert "thread=True" in held[0].getMessage()
     assert vars(held[0])["resource"] == "v1/configmaps"
 

@@ -445,7 +445,7 @@ async def test_it_runs_once_at_a_time_and_may_run_again() -> None:
     source = ScriptedSource([page(rv=7)])
     reflector, _ = reflect(source)
     async with running(reflector):
-        with pytest.raises(RuntimeError, match="running already"):
+        with pytest.raises(RuntimeError, match="already running"):
             await reflector.run()
     async with running(reflector):
         assert source.verbs == ["list", "watch", "watch"]

@@ -156,7 +156,7 @@ async def test_a_list_without_a_head_fails_after_30_seconds() -> None:
         assert errors == []
         await asyncio.sleep(3)
         assert errors.kinds == [TimeoutError]
-        assert "no answer within 30 s" in str(errors[0])
+        assert "no response within 30 s" in str(errors[0])
         assert source.times("list") == [0.0, 30.8]
 
 
@@ -614,7 +614,7 @@ async def test_the_fall_back_to_lists_is_told_once_and_is_no_warning(caplog: pyt
         async with running(reflector, 4010):
             assert source.verbs.count("list") == 2
     assert [(record.levelname, record.message) for record in caplog.records if "instead" in record.message] == [
-        ("INFO", f"v1/pods: opening the initial stream failed, so lists will be made instead: {refused}")
+        ("INFO", f"v1/pods: opening the initial stream failed, so lists will be used instead: {refused}")
     ]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

@@ -29,7 +29,7 @@ class _Slept:
 @pytest.mark.virtual_time
 async def test_an_answer_in_time_is_given_and_a_late_one_is_a_timeout_that_says_what_for() -> None:
     assert await answered(asyncio.sleep(1, "yes"), 2, "list") == "yes"
-    with pytest.raises(TimeoutError, match="list: no answer within 2 s"):
+    with pytest.raises(TimeoutError, match="list: no response within 2 s"):
         await answered(asyncio.sleep(3), 2, "list")
 
 

@@ -33,7 +33,7 @@ class DeafClient:
         if method == "PUT" and self.unheard:
             self.unheard -= 1
             await asyncio.sleep(timeout)
-            raise ConnectError(f"{method} {path}: no answer within {timeout:g} s")
+            raise ConnectError(f"{method} {path}: no response within {timeout:g} s")
         return answer
 
 

@@ -122,7 +122,7 @@ class NetworkClient:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError as error:
-            raise ConnectError(f"{method} {path}: no answer within {timeout:g} s") from error
+            raise ConnectError(f"{method} {path}: no response within {timeout:g} s") from error
 
     def _returns(self, future: asyncio.Future[Any], result: Any) -> None:
         if self._process.simulation.now >= self.cut_until:

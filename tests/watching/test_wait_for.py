@@ -112,7 +112,7 @@ async def test_a_delete_is_an_error_that_says_how_the_object_was(server: APIServ
     become(server, "Pending")
     async with waiting(client, KEY, is_pod_ready, timeout=30) as task:
         server.delete("v1/pods", "default", "web-1")
-        with pytest.raises(DeletedError, match=r"v1/pods default/web-1 has been deleted while.*is Pending \(0/1 ") as e:
+        with pytest.raises(DeletedError, match=r"v1/pods default/web-1 was deleted during.*is Pending \(0/1 ") as e:
             await task
     assert e.value.object.path("status.phase") == "Pending"
 
@@ -125,7 +125,7 @@ async def test_a_delete_can_be_waited_through(server: APIServer, client: Client)
         assert (await task).path("status.phase") == "Running"
     async with waiting(client, KEY, is_pod_ready, timeout=3, allow_recreate=True) as task:
         server.delete("v1/pods", "default", "web-1")
-        with pytest.raises(TimeoutError, match=r"is_pod_ready within 3 s; it has been deleted; its last state is Run"):
+        with pytest.raises(TimeoutError, match=r"is_pod_ready within 3 s; it was deleted; its last state is Run"):
             await task
 
 
@@ -257,7 +257,7 @@ async def test_a_state_that_cannot_be_decoded_is_no_delete(path: str) -> None:
 
 
 async def test_a_key_that_cannot_be_one_is_named_at_once(server: APIServer, client: Client) -> None:
-    with pytest.raises(ValueError, match=r"'web-1' has no namespace, and objects of v1/pods are in one"):
+    with pytest.raises(ValueError, match=r"'web-1' has no namespace, but v1/pods is namespaced"):
         await client.wait_for("v1/pods", "web-1", is_pod_ready)
     with pytest.raises(ValueError, match="more than one slash"):
         await client.wait_for("v1/pods", "v1/pods/web-1", is_pod_ready)
@@ -282,7 +282,7 @@ async def test_an_object_without_a_namespace_has_a_key_without_one(server: APISe
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}})
     found = await client.wait_for("v1/namespaces", "new", matches("status.phase", "Active"), timeout=10)
     assert found is not None
-    with pytest.raises(ValueError, match=r"'default/new' has a namespace, and objects of v1/namespaces are in none"):
+    with pytest.raises(ValueError, match=r"'default/new' has a namespace, but v1/namespaces is cluster-scoped"):
         await client.wait_for("v1/namespaces", "default/new", matches("status.phase", "Active"))
 
 

@@ -757,7 +757,7 @@ async def test_one_task_reads_at_a_time_and_a_stream_is_entered_once() -> None:
         with pytest.raises(RuntimeError, match="is being read by another task"):
             await anext(events)
         reader.cancel()
-    with pytest.raises(RuntimeError, match="was entered before"):
+    with pytest.raises(RuntimeError, match="has already been entered"):
         await events.__aenter__()
 
 
@@ -807,7 +807,7 @@ async def test_what_was_received_is_read_before_the_error_that_ended_the_stream(
     ("options", "text"),
     [
         ({"queue_size": 0}, "queue_size=0"),
-        ({"resource_version": "0"}, "resource_version='0': pass a version that a stream gave"),
+        ({"resource_version": "0"}, "resource_version='0': pass a version from a stream"),
         ({"resource_version": "latest"}, "resource_version='latest'"),
         ({"resource_version": 5}, "resource_version=5"),
         ({"idle_timeout": 0}, "idle_timeout=0"),

@@ -115,7 +115,7 @@ class _WatchedProgram:
         except ValueError:
             status = None
         if not isinstance(status, dict) or not isinstance(status.get("resources"), dict):
-            raise ValueError(f"{self._url}: {self._page} is not a status of informers")
+            raise ValueError(f"{self._url}: {self._page} does not return the status of informers")
         self._status, self._failure = status, ""
 
     async def keep_asking(self, interval: float, told: Any, *, first: bool = False) -> None:

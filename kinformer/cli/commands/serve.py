@@ -51,7 +51,7 @@ async def serve(
     """
     wanted = [_parse(text) for text in objects]
     if churn and not wanted:
-        raise UsageError("--churn changes the objects of --objects; give that too")
+        raise UsageError("--churn requires --objects, whose objects it changes")
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(_listening(host, port, tls=tls))
         filling: Counter[APIResource] = Counter()

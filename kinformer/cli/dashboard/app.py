@@ -66,7 +66,7 @@ TheBoard = Annotated[Board, Depends(_board)]
 async def _informer(board: TheBoard, resource: str) -> SharedInformer:
     found = board.informers.get(resource)
     if found is None:
-        raise HTTPException(404, f"{resource} is not watched; there are {', '.join(board.informers)}")
+        raise HTTPException(404, f"{resource} is not watched; expected one of {', '.join(board.informers)}")
     return found
 
 
@@ -107,7 +107,7 @@ async def resources(board: TheBoard) -> list[dict[str, Any]]:
 def _own_page(request: Request) -> None:
     # Links on other sites may lead to the page, but must not make this server follow a resource.
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise HTTPException(403, "only this server's own page may ask for this")
+        raise HTTPException(403, "only this server's own page may request this")
 
 
 @cluster_router.get("/follow", dependencies=[Depends(_own_page)])
@@ -198,7 +198,7 @@ def _select(informer: SharedInformer, *, namespace: str, selector: str, node: st
     for index, value in ((NODE_INDEX, node), (OWNER_INDEX, owner)):
         if value:
             if index == NODE_INDEX and not informer.name.startswith("v1/pods"):
-                raise HTTPException(400, "only pods are on nodes")
+                raise HTTPException(400, "only pods can be selected by node")
             keys = {obj.key for obj in informer.indexer.by_index(index, value)}
             found = [obj for obj in found if obj.key in keys]
     return found

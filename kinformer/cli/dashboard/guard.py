@@ -30,7 +30,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
 }
 
-_ELSEWHERE = "403: pages of other origins are not answered\n"
+_ELSEWHERE = "403: requests from other origins are not allowed\n"
 
 
 class Guard:
@@ -70,7 +70,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if (_split(f"//{host}").hostname or "") not in self._names:
-            return 403, "403: this server is not known by that name\n"
+            return 403, "403: unknown host name\n"
         origin = headers.get("origin")
         if origin is not None and _split(origin).netloc.lower() != host.lower():
             return 403, _ELSEWHERE
@@ -80,7 +80,7 @@ class Guard:
         if elsewhere and headers.get("sec-fetch-dest") != "document":
             return 403, _ELSEWHERE
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "405: this server only shows\n"
+            return 405, "405: this server is read-only\n"
         return None
 
 

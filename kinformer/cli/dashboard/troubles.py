@@ -102,7 +102,7 @@ def _cause(name: str, error: BaseException) -> tuple[str, str, str]:
     if isinstance(error, ConnectError):
         return "unreachable", str(error).partition(": ")[2] or str(error), ""
     if isinstance(error, TimeoutError):
-        return "unreachable", "no answer in time", ""
+        return "unreachable", "no response in time", ""
     if isinstance(error, ForbiddenError):
         return "forbidden", str(error), name
     if isinstance(error, UnauthorizedError):

@@ -207,10 +207,10 @@ class _Demo:
                 "to show that they survive it."
             )
         if not all(informer.health().live for informer in self._informers):
-            return "[bold yellow]The API server is back:[/] the informers find out what they have missed."
+            return "[bold yellow]The API server is back:[/] the informers receive the changes that they missed."
         return (
             f"[bold green]The API server was restarted[/] at {self._restart_at:.0f} s; the informers follow it again "
-            f"({self._relists() - self._relists_before} relists), and what they had missed has come."
+            f"({self._relists() - self._relists_before} relists), and have received all changes that they had missed."
         )
 
     # --- figures ---------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
     if kind:
         report.ok("credentials", f"{kind}{slow}", kind=kind, seconds=round(took, 4))
     else:
-        report.ok("credentials", "none are given", kind=None)
+        report.ok("credentials", "none are configured", kind=None)
     return client
 
 
@@ -183,7 +183,7 @@ def _remedies(text: str, connection: ConnectionInfo) -> list[str]:
         return ["check the host name, and whether it needs a VPN"]
     if "refused" in text:
         return ["nothing listens there: check the port, and that the cluster or `kubectl proxy` is running"]
-    if "no answer" in text or "timed out" in text:
+    if "no response" in text or "timed out" in text:
         return ["a firewall, a VPN or a proxy may block it; --timeout allows more time"]
     return ["check whether `curl` reaches it from here"]
 

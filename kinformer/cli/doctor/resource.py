@@ -190,7 +190,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     else:
         there = count(total, "object") if total else "no objects"
     page_of = f"{len(objects):,} of them, " if total != len(objects) else ""
-    message = f"{there}{place.where}; {page_of}{size(source.stats.bytes)} came in {seconds(took)}"
+    message = f"{there}{place.where}; {page_of}{size(source.stats.bytes)} received in {seconds(took)}"
     facts = {"seconds": round(took, 4), "bytes": source.stats.bytes, "page": len(objects), "total": total}
     if source.stats.decode_errors:
         left_out = count(source.stats.decode_errors, "object")
@@ -275,7 +275,7 @@ async def _check_watch_list(report: Report, client: Client, place: Place) -> Non
             async for some in events:
                 if any(kind == "BOOKMARK" and obj.annotations.get(_INITIAL_EVENTS_END) == "true" for kind, obj in some):
                     took = time.perf_counter() - began
-                    message = f"supported, {seconds(took)}: the first list comes as a stream"
+                    message = f"supported, {seconds(took)}: the first list is a stream"
                     report.ok("watch list", message, supported=True, seconds=round(took, 4))
                     return
     except TimeoutError:

@@ -24,7 +24,7 @@ _LONG = 30.0  # seconds of a first list that cause a warning
 async def check_sizes(report: Report, client: Client, place: Place, sample: Sample, timeout: float) -> None:
     """Measure the objects, and estimate memory and time from them."""
     if not sample.objects:
-        report.ok("objects", "there are none to measure")
+        report.ok("objects", "no objects to measure")
         return
     sizes = [len(obj.raw) for obj in sample.objects]
     largest = max(sample.objects, key=lambda obj: len(obj.raw))

@@ -152,7 +152,7 @@ class ControlPlane:
 
     async def __aenter__(self) -> Self:
         if self._folder is not None:
-            raise RuntimeError("this control plane has been started before; create a new one")
+            raise RuntimeError("this control plane has already been started; create a new one")
         self._assets = find_assets(self._asked_assets)
         self._folder = self._data_dir or Path(tempfile.mkdtemp(prefix="kinformer-control-plane-"))
         try:
@@ -178,7 +178,7 @@ class ControlPlane:
         finally:
             self._kill()
         if dead and error is None:
-            raise dead[0].failure("died by itself")
+            raise dead[0].failure("exited unexpectedly")
         if error is None and not self._data_dir and not self.keep_files:
             shutil.rmtree(self.folder)
         elif not self._data_dir:

@@ -80,7 +80,7 @@ async def _wait_served(client: Client, crd: dict[str, Any], deadline: float) -> 
             if not paths:
                 return
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"{name} was not served in time: conditions {conditions}, no answer from {paths}")
+            raise TimeoutError(f"{name} was not served in time: conditions {conditions}, no response from {paths}")
         await asyncio.sleep(POLL)
 
 

@@ -86,7 +86,7 @@ class ChildProcess:
             ProcessError: The program cannot be executed.
         """
         if self.running:
-            raise RuntimeError(f"{self.name} is running already, with pid {self.pid}")
+            raise RuntimeError(f"{self.name} is already running with pid {self.pid}")
         with self.log.open("ab") as output:
             try:
                 self._process = subprocess.Popen(
@@ -132,7 +132,7 @@ class ChildProcess:
     def failure(self, what: str) -> ProcessError:
         """Return an error with the event, the exit status if it has ended, and the last lines of its output."""
         code = self.returncode
-        end = "" if code is None else f" (it ended with status {code})"
+        end = "" if code is None else f" (exit status {code})"
         return ProcessError(f"{self.name} {what}{end}. The end of {self.log}:\n{self.tail()}")
 
     def tail(self, lines: int = 30) -> str:

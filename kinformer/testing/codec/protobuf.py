@@ -48,7 +48,7 @@ def _unknown(data: bytes) -> Object:
             raw = value
     name = type_of(api_version, kind)
     if not name:
-        raise LookupError(f"{kind} of {api_version} is no built-in kind")
+        raise LookupError(f"{kind} of {api_version} is not a built-in kind")
     return {"apiVersion": api_version, "kind": kind, **_message(builtin_node(name), raw)}
 
 

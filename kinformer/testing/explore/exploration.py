@@ -78,7 +78,7 @@ def explore(
     chosen, ignored = tuple(faults), frozenset(ignore)
     if unknown := ignored - _RULES:
         raise ConfigError(
-            f"explore(ignore=...): unknown rule: {', '.join(sorted(unknown))}; there are {sorted(_RULES)}"
+            f"explore(ignore=...): unknown rule: {', '.join(sorted(unknown))}; expected one of {sorted(_RULES)}"
         )
     if schedules < 1:
         raise ConfigError(f"explore: invalid schedules={schedules!r}: expected 1 or more")

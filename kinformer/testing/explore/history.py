@@ -250,7 +250,7 @@ class History:
         if "errors" not in self._ignored:
             where = "".join(traceback.format_exception(error)[-3:]).strip()
             self._found(
-                Finding("errors", f"{replica.name} ended by {type(error).__name__}: {error}\n{where}", error=error)
+                Finding("errors", f"{replica.name} ended with {type(error).__name__}: {error}\n{where}", error=error)
             )
 
     def _found(self, finding: Finding) -> None:

@@ -94,7 +94,7 @@ class Replica:
         if error is not None and not isinstance(error, self._may_raise):
             self._fail(self, error)
         elif error is not None or self._stopping:
-            self._note(f"ended by {type(error).__name__}" if error else "has stopped")
+            self._note(f"ended with {type(error).__name__}" if error else "has stopped")
             self.kill(_AGAIN, told=False)
 
     def kill(self, away: float, *, told: bool = True) -> None:

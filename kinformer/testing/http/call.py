@@ -95,7 +95,7 @@ class Call:
         duplicates: list[str] | None = options.duplicates if options is not None and wanted else None
         found = parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
         if duplicates:
-            assert options is not None, "fields are looked for that come twice"
+            assert options is not None, "duplicates are only found with options"
             options.places = complaint_places(body)
         # YAML becomes JSON through a Go map, whose keys are sorted.
         return _sorted(found) if "yaml" in self.content_type else found

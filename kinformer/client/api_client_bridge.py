@@ -17,6 +17,7 @@ from kinformer._runtime.request_context import is_logged, note_write
 from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.credentials import CredentialKind
+from kinformer.client.paths import request_url
 from kinformer.client.proxy import environment_proxy
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import Exchange, Sender
@@ -55,7 +56,7 @@ class ApiClientBridge:
             self.api_client.set_default_header(name, value)
         # The original session has a separate pool, no keep-alive, and reads netrc in a thread before each request.
         self._replaced = self.api_client.rest_client.pool_manager
-        self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=transport.connector,
             connector_owner=False,
             read_bufsize=2**21,
@@ -68,6 +69,7 @@ class ApiClientBridge:
                 transport.connecting,
             ),
         )
+        self.api_client.rest_client.pool_manager = _AsWritten(session, connection.server)
 
     async def close(self) -> None:
         """Close the ApiClient, and remove the files written for it."""
@@ -109,6 +111,23 @@ class ApiClientBridge:
 
         configuration.api_key["BearerToken"] = transport.authorization
         configuration.refresh_api_key_hook = refresh
+
+
+class _AsWritten:
+    """A session whose requests have the path that the ApiClient has written: see `request_url`."""
+
+    def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
+        self._session = session
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def request(self, method: str, url: str, **arguments: Any) -> Any:
+        """Send a request, like the session. Raises ConfigError if the path would become another one."""
+        path = url.removeprefix(self._server.rstrip("/"))
+        written = request_url(self._server, path, method=method.upper()) if path != url else URL(url)
+        return self._session.request(method, written, **arguments)
 
 
 def _logged(server: str, client: object) -> aiohttp.ClientMiddlewareType:

@@ -30,6 +30,7 @@ from kinformer.client.aiohttp_internals import (
 )
 from kinformer.client.body import Body
 from kinformer.client.config import Compression, Connection, accepted_encoding
+from kinformer.client.paths import request_url
 from kinformer.client.responses import reason_of
 from kinformer.client.tls import TLSMaterials
 from kinformer.exceptions import ConnectError
@@ -163,12 +164,16 @@ class Transport:
         session: aiohttp.ClientSession,
         cut_is_end: bool,
     ) -> Body:
-        if not path.startswith("/"):
-            raise ValueError(f"invalid path {path!r}: must begin with a slash")
         credential = self.connection.credential
         generation = self._generation()  # of the certificates. A connection opened later may have a newer one
         sent = await credential.authorization()
-        request = _Request(method, self._url(path, params), self._with(headers, sent), data, self._arguments())
+        request = _Request(
+            method,
+            request_url(self.connection.server, path, params, method=method),
+            self._with(headers, sent),
+            data,
+            self._arguments(),
+        )
         response = await self._attempt(request, session)
         if response.status == 401:
             await credential.renew()
@@ -215,10 +220,6 @@ class Transport:
         if self._sessions is None:
             raise RuntimeError("the client is not open; use it inside `async with`")
         return self._sessions
-
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        url = URL(self.connection.server + path)
-        return url.update_query(params) if params else url
 
     def _place(self, path: str) -> str:
         url = URL(self.connection.server)

@@ -215,7 +215,7 @@ class Applier:
     def _path_of(self, document: Mapping[str, object]) -> str:
         found = document.get("metadata")
         metadata = found if isinstance(found, Mapping) else {}
-        return self._resource.path(metadata.get("namespace"), metadata.get("name"))
+        return self._resource.path(metadata.get("namespace"), metadata.get("name") or "")
 
     def _version_seen(self) -> int:
         return version_or_zero(self._informer.last_sync_resource_version)

@@ -140,6 +140,7 @@ class LeaderElector:
         self.name = f"{namespace}/{name}"
         self._namespace, self._lease_name = namespace, name
         self._leases = LeaseClient(client, namespace)
+        self._leases.path(name)  # refuses a name that would become another path
         self._release_on_exit = release_on_exit
         self._metrics = LeaderElectionMetrics(metrics, self.name, lambda: self.is_leader)
         self._clock = clock

@@ -9,11 +9,12 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.request_context import urgent
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.leaderelection.lease import Lease, LeaseDocument
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
 __all__ = ["LeaseClient", "Requester"]
 
-_GROUP = "/apis/coordination.k8s.io/v1"
+_LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 
 
 class Requester(Protocol):
@@ -42,16 +43,24 @@ class LeaseClient:
     Args:
         client: The client for the requests.
         namespace: The namespace of the Leases.
+
+    Raises:
+        ConfigError: The namespace is not a segment of a path.
     """
 
     def __init__(self, client: Requester, namespace: str) -> None:
         self._client = client
-        self._path = f"{_GROUP}/namespaces/{namespace}/leases"
+        self._namespace = namespace
+        self._path = _LEASES.path(namespace)
+
+    def path(self, name: str) -> str:
+        """Return the path of a Lease. Raises ConfigError if its name is not a segment of a path."""
+        return _LEASES.path(self._namespace, name)
 
     async def get(self, name: str, timeout: float) -> Lease | None:
         """Return the current Lease (from etcd, not from a cache), or None if there is none."""
         try:
-            return await self._request_lease("GET", f"{self._path}/{name}", None, timeout)
+            return await self._request_lease("GET", self.path(name), None, timeout)
         except NotFoundError:
             return None
 
@@ -61,7 +70,7 @@ class LeaseClient:
 
     async def update(self, document: LeaseDocument, timeout: float) -> Lease:
         """Replace a Lease. Raises ConflictError if it is no longer at the resourceVersion in the document."""
-        return await self._request_lease("PUT", f"{self._path}/{document.name}", document, timeout)
+        return await self._request_lease("PUT", self.path(document.name), document, timeout)
 
     async def list(self, label_selector: str, timeout: float) -> list[Lease]:
         """Return the current Leases that match the selector."""
@@ -77,8 +86,7 @@ class LeaseClient:
         """Delete a Lease. Raises ConflictError if it is no longer at the resourceVersion of `lease`."""
         body = {"preconditions": {"resourceVersion": lease.resource_version}}
         with unfenced(), urgent():
-            path = f"{self._path}/{lease.name}"
-            await self._client.request("DELETE", path, body=body, timeout=max(0.0, timeout))
+            await self._client.request("DELETE", self.path(lease.name), body=body, timeout=max(0.0, timeout))
 
     async def _request_lease(self, method: str, path: str, document: LeaseDocument | None, timeout: float) -> Lease:
         body = None if document is None else document.body

@@ -88,22 +88,39 @@ class GroupVersionResource:
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path on the API server, such as `"/api/v1/namespaces/default/pods/web-1/log"`.
 
-        Without a namespace, it is the path for all namespaces or for a cluster-scoped resource.
+        Without a namespace (None or `""`), it is the path for all namespaces or for a cluster-scoped resource. With
+        `name=None`, it is the path of the collection.
+
+        Raises:
+            ConfigError: A name would become another path: it is empty, `.` or `..`, or contains `/` or `%`. Upstream:
+                client-go, rest/request.go, IsValidPathSegmentName. The parts of a subresource are checked alike.
         """
         parts = [f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"]
         if namespace:
-            parts += ["namespaces", quote(namespace, safe=":")]
+            parts += ["namespaces", _segment(namespace, "namespace", self)]
         parts.append(self.resource)
-        if name:
-            parts.append(quote(name, safe=":"))
-            if subresource:
-                parts.append(quote(subresource, safe="/:"))
-        elif subresource:
-            raise ValueError(f"the subresource {subresource!r} of {self} needs the name of an object")
+        if name is not None:
+            parts.append(_segment(name, "name", self))
+        if subresource is not None:
+            if name is None:
+                raise ConfigError(f"the subresource {subresource!r} of {self} needs the name of an object")
+            parts += [_segment(part, "subresource", self) for part in subresource.split("/")]
         return "/".join(parts)
 
     def __str__(self) -> str:
         return f"{self.api_version}/{self.resource}"
+
+
+def _segment(name: str, role: str, resource: GroupVersionResource) -> str:
+    """Return a name as one segment of a path."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "%" in name:
+        raise ConfigError(
+            f"invalid {role} {name!r} for {resource}: expected a name without '/' and '%', not '.' or '..'"
+        )
+    try:
+        return quote(name, safe=":")
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"invalid {role} {name!r} for {resource}: {error.reason}") from None
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):

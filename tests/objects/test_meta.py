@@ -55,7 +55,7 @@ def test_paths_are_those_of_the_api_server() -> None:
     assert deployments.path("a", "b") == "/apis/apps/v1/namespaces/a/deployments/b"
     roles = GroupVersionResource.parse("rbac.authorization.k8s.io/v1/clusterroles")
     assert roles.path(name="system:node") == "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node"
-    assert pods.path("default", "../x") == "/api/v1/namespaces/default/pods/..%2Fx"
+    assert pods.path("default", "a b", "proxy/x:1") == "/api/v1/namespaces/default/pods/a%20b/proxy/x:1"
     with pytest.raises(ValueError, match="needs the name"):
         pods.path("default", subresource="log")
 

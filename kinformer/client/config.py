@@ -39,6 +39,7 @@ __all__ = [
     "at_once",
     "check_compression",
     "check_server",
+    "check_server_name",
     "from_url",
     "in_thread",
     "installed_version",
@@ -168,17 +169,27 @@ def check_server(url: str, *, where: str) -> str:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: {url!r} is not a URL such as https://host:6443")
-    try:
-        if ":" not in parts.hostname:
-            parts.hostname.encode("idna")
-        usable = url.strip().isprintable() and " " not in parts.netloc
-    except UnicodeError:
-        usable = False
-    if not usable:
+    is_host = ":" in parts.hostname or _is_host_name(parts.hostname)
+    if not is_host or not url.strip().isprintable() or " " in parts.netloc:
         raise ConfigError(f"{where}: {url!r} has no valid host name")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
+
+
+def check_server_name(name: str, *, where: str) -> str | None:
+    """Return the host name to verify, or None if it is empty. Raises ConfigError if it is not a host name."""
+    if name and not (name.isprintable() and _is_host_name(name)):
+        raise ConfigError(f"{where}: {name!r} is not a valid host name")
+    return name or None
+
+
+def _is_host_name(name: str) -> bool:
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
@@ -212,13 +223,17 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
         f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", where="KUBERNETES_SERVICE_HOST"
     )
     namespace = root / "namespace"
+    try:
+        own_namespace = namespace.read_text().strip() if namespace.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {namespace}: {error}") from None
     return Connection(
         server=server,
         source="in-cluster",
         credential=TokenFile(root / "token", where="in-cluster"),
         tls=TLS(ca=Pem("in-cluster", str(root / "ca.crt"))),
         proxy=environment_proxy(server, environ),
-        namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
+        namespace=own_namespace or "default",
     )
 
 

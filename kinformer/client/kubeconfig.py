@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from kinformer.client.config import TLS, Connection, Pem, check_server, load_in_cluster
+from kinformer._runtime.yaml_reader import MANY_VALUES, read_yaml
+from kinformer.client.config import TLS, Connection, Pem, check_server, check_server_name, load_in_cluster
 from kinformer.client.credentials import (
     Credential,
     ExecPlugin,
@@ -45,6 +47,7 @@ Kubeconfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """A kubeconfig: the path of a file, or its content as a mapping."""
 
 _MAPPING = Path("kubeconfig mapping")  # replaces the file name in errors
+_VALUES_OF_ONE = 20_000  # the most values of a kubeconfig that is not in a file. Copying them takes 3 ms
 
 
 def as_source(kubeconfig: object) -> Kubeconfig | None:
@@ -125,7 +128,7 @@ def load_kubeconfig(
         credential=_credential(user, cluster) if user else StaticCredential(),
         tls=TLS(
             verify=not cluster.flag("insecure-skip-tls-verify"),
-            server_name=cluster.text("tls-server-name") or None,
+            server_name=check_server_name(cluster.text("tls-server-name"), where=cluster.at("tls-server-name")),
             ca=cluster.pem("certificate-authority"),
             cert=user.pem("client-certificate") if user else None,
             key=user.pem("client-key") if user else None,
@@ -178,7 +181,7 @@ def parse_kubeconfig(text: bytes, where: str) -> dict[str, Any]:
     Raises:
         ConfigError: It is not a valid kubeconfig.
     """
-    return dict(_parse(text, where))
+    return dict(_parse(text, where, _VALUES_OF_ONE))
 
 
 class _Field:
@@ -293,23 +296,8 @@ def _read_file(file: Path) -> _Field:
     return _Field(file, "", _parse(text, file))
 
 
-def _parse(text: bytes, where: object) -> dict[Any, Any]:
-    import yaml  # takes 20 ms, and is only needed here
-    from yaml.parser import ParserError
-    from yaml.scanner import ScannerError
-
-    try:
-        document = yaml.safe_load(text)
-    except (ValueError, RecursionError) as error:  # an invalid date, or endless nesting
-        raise ConfigError(f"{where}: not a kubeconfig: {type(error).__name__}") from None
-    except yaml.YAMLError as error:
-        # The error's message quotes lines of the file, which may be secrets, so it must not become the cause.
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        # The problem of a grammar error names only punctuation. Other problems may quote a value.
-        grammar = isinstance(error, ScannerError | ParserError)
-        problem = getattr(error, "problem", None) if grammar else None
-        raise ConfigError(f"{where}: {place}not YAML: {problem or type(error).__name__}") from None
+def _parse(text: bytes, where: object, most_values: int = MANY_VALUES) -> dict[Any, Any]:
+    document = read_yaml(text, str(where), what="a kubeconfig", most_values=most_values)
     if document is not None and not isinstance(document, dict):
         raise ConfigError(f"{where}: the document: must be a mapping, is {_kind(document)}")
     return document or {}
@@ -405,6 +393,12 @@ def _cluster_info(cluster: _Field) -> dict[str, object]:
     for entry in cluster.items("extensions"):
         if isinstance(entry, dict) and entry.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = entry.get("extension")
+    try:
+        json.dumps(info)
+    except (TypeError, ValueError, RecursionError) as error:  # a mapping of the program's may contain anything
+        raise ConfigError(
+            f"{cluster.at('extensions')}: cannot be passed to the plugin as JSON: {type(error).__name__}"
+        ) from None
     return info
 
 

@@ -69,8 +69,8 @@ def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | 
             return False
     if _address(entry) is None:
         name, colon, wanted = entry.rpartition(":")
-        if colon and wanted.isdigit():
-            if int(wanted) != port:
+        if colon and wanted.isdecimal() and wanted.isascii():
+            if wanted.lstrip("0") != str(port):
                 return False
             entry = name
     exempt = _address(entry.strip("[]"))

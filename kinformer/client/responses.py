@@ -114,7 +114,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def _seconds(date: str) -> float | None:
     try:
         return email.utils.parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError):
+    except Exception:  # noqa: BLE001 - for a year, a day or a zone out of range it raises four types of errors
         return None
 
 

@@ -89,7 +89,8 @@ class TLSMaterials:
         ca = self._tls.ca
         if ca is not None and self._tls.verify:
             try:
-                context.load_verify_locations(cadata=ca.read().decode("latin-1"))
+                # Comments between certificates may have any characters, which OpenSSL ignores and Python refuses.
+                context.load_verify_locations(cadata=ca.read().decode("ascii", errors="ignore"))
             except (ssl.SSLError, ValueError) as error:
                 raise ConfigError(f"{ca.where}: not certificates in PEM: {error}") from None
         if self._credential.identity is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from kinformer.objects.accessors import uid_of
 from kinformer.objects.json_path import parse_path
+from kinformer.objects.shapes import number_at, tables_at
 
 __all__ = ["Check", "Object", "condition_status", "false_of_none", "has_condition", "is_deleted", "matches"]
 
@@ -64,14 +65,10 @@ def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa
 
 def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
     """Return the status of a condition, `"True"`, `"False"` or `"Unknown"`, or "" if there is no current one."""
-    if obj is None:
-        return ""
-    status = _table(obj, "status")
-    for one in status.get("conditions") or ():
-        if isinstance(one, Mapping) and str(one.get("type")).casefold() == type.casefold():
-            generation = _table(obj, "metadata").get("generation") or 0
-            observed = one.get("observedGeneration") or status.get("observedGeneration")
-            if isinstance(observed, int) and observed < generation:
+    for one in tables_at(obj, "status", "conditions"):
+        if str(one.get("type")).casefold() == type.casefold():
+            observed = number_at(one, "observedGeneration") or number_at(obj, "status", "observedGeneration")
+            if observed and observed < number_at(obj, "metadata", "generation"):
                 return ""
             return str(one.get("status") or "")
     return ""
@@ -123,11 +120,6 @@ def _is(found: object, wanted: object) -> bool:
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     return found == wanted
-
-
-def _table(obj: Object, key: str) -> Object:
-    found = obj.get(key)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _named(check: Callable[[Object | None], bool], name: str) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kinformer.conditions.anything import Object, condition_status, false_of_none
+from kinformer.objects.shapes import number_at, string_at, tables_at, value_at
 
 __all__ = [
     "is_crd_established",
@@ -22,7 +23,7 @@ def is_pod_running(pod: Object | None) -> bool:
 
     (kube-rs, kube-runtime/src/wait.rs, `is_pod_running`)
     """
-    return pod is not None and (pod.get("status") or {}).get("phase") == "Running"
+    return string_at(pod, "status", "phase") == "Running"
 
 
 @false_of_none
@@ -40,7 +41,7 @@ def is_pod_serving(pod: Object | None) -> bool:
 
     (kubernetes, staging/src/k8s.io/endpointslice/utils.go, `podToEndpoint`: `ready`)
     """
-    return is_pod_ready(pod) and not ((pod or {}).get("metadata") or {}).get("deletionTimestamp")
+    return is_pod_ready(pod) and not value_at(pod, "metadata", "deletionTimestamp")
 
 
 @false_of_none
@@ -71,18 +72,16 @@ def is_deployment_rolled_out(deployment: Object | None) -> bool:
     """
     if deployment is None:
         return False
-    metadata, spec = deployment.get("metadata") or {}, deployment.get("spec") or {}
-    status = deployment.get("status") or {}
-    if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
+    if number_at(deployment, "status", "observedGeneration") < number_at(deployment, "metadata", "generation"):
         return False
-    for one in status.get("conditions") or ():
+    for one in tables_at(deployment, "status", "conditions"):
         if one.get("type") == "Progressing" and one.get("reason") == "ProgressDeadlineExceeded":
             return False
-    wanted = spec.get("replicas")
+    wanted = 1 if value_at(deployment, "spec", "replicas") is None else number_at(deployment, "spec", "replicas")
     replicas, updated, available = (
-        status.get(name) or 0 for name in ("replicas", "updatedReplicas", "availableReplicas")
+        number_at(deployment, "status", name) for name in ("replicas", "updatedReplicas", "availableReplicas")
     )
-    return bool(updated >= (1 if wanted is None else wanted) and replicas <= updated <= available)
+    return updated >= wanted and replicas <= updated <= available
 
 
 @false_of_none
@@ -103,8 +102,7 @@ def is_loadbalancer_ready(obj: Object | None) -> bool:
     """
     if obj is None:
         return False
-    spec = obj.get("spec") or {}
-    if obj.get("kind") == "Service" and spec.get("type") != "LoadBalancer":
+    if obj.get("kind") == "Service" and string_at(obj, "spec", "type") != "LoadBalancer":
         return True
-    addresses = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+    addresses = tables_at(obj, "status", "loadBalancer", "ingress")
     return bool(addresses) and all(one.get("ip") or one.get("hostname") for one in addresses)

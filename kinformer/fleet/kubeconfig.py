@@ -15,7 +15,7 @@ from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import context_digests, kubeconfig_files
 from kinformer.exceptions import ConfigError
-from kinformer.fleet.sources import Desired, Wanted
+from kinformer.fleet.sources import ClusterNames, Desired, Wanted
 
 __all__ = ["KubeconfigContexts", "name_of_context"]
 
@@ -73,27 +73,16 @@ class KubeconfigContexts:
 
     async def _desired(self, digests: dict[str, str]) -> Desired:
         clusters: dict[str, Wanted] = {}
-        failures: dict[str, Exception] = {}
-        taken: dict[str, str] = {}
+        names = ClusterNames(self._cluster_of)
         budget = YieldBudget()
         for context, digest in digests.items():
             if budget.exhausted():
                 await budget.pause()
-            try:
-                name = self._cluster_of(context)
-            except Exception as error:  # noqa: BLE001 - reported under the context's name, without effect on others
-                failures[context] = error
-                continue
-            if name is None:
-                continue
-            if name in taken:
-                text = f"{self.description}: the contexts {taken[name]!r} and {context!r} both map to cluster {name!r}"
-                failures[name] = ConfigError(f"{text}; the first is used")
-                continue
-            taken[name] = context
-            make = partial(Client.from_kubeconfig, self._path, context=context, **self._client_options)
-            clusters[name] = Wanted(make, digest)
-        return Desired(clusters, failures)
+            name = names.name_of(context, context, f"{self.description}, context {context!r}")
+            if name is not None:
+                make = partial(Client.from_kubeconfig, self._path, context=context, **self._client_options)
+                clusters[name] = Wanted(make, digest)
+        return Desired(clusters, names.failures)
 
 
 def _signature(files: list[Path]) -> Signature:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
@@ -201,17 +202,27 @@ class Roster:
     # --- clusters of the source -------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        try:
-            async for state in self.source.states():
-                if isinstance(state, Exception):
-                    self._source_failed(state)
-                else:
-                    self.source_error = None
-                    await self._apply(state)
-        except Exception as error:  # noqa: BLE001 - the clusters stay as they are
-            self._source_failed(error)
-            return
-        self._source_failed(StoppedError(f"{self.source.description} were exited, so they are no longer followed"))
+        """Follow the source until it ends. After an error, it is read again from the beginning, with a backoff."""
+        delays = Backoff().start()
+        while True:
+            try:
+                async for state in self.source.states():
+                    if isinstance(state, Exception):
+                        self._source_failed(state)
+                    else:
+                        self.source_error = None
+                        await self._apply(state)
+                        delays.reset()
+            except StoppedError as error:
+                self._source_failed(error)
+                return
+            except Exception as error:  # noqa: BLE001 - the clusters stay as they are, and later states may be read
+                self._source_failed(error)
+                await asyncio.sleep(delays.next())
+            else:
+                text = f"{self.source.description} were exited, so they are no longer followed"
+                self._source_failed(StoppedError(text))
+                return
 
     def _source_failed(self, error: Exception) -> None:
         self.source_error = error

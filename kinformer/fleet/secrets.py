@@ -16,10 +16,11 @@ from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
-from kinformer.fleet.sources import Desired, Wanted
+from kinformer.fleet.sources import ClusterNames, Desired, Wanted
 from kinformer.informer.collection import Collection, core_of
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
+from kinformer.objects.shapes import string_at
 
 __all__ = ["SecretClusters"]
 
@@ -90,24 +91,16 @@ class SecretClusters:
     async def _desired(self) -> Desired:
         secrets = sorted(self._secrets.lister.list(), key=lambda secret: str(secret.key))
         clusters: dict[str, Wanted] = {}
-        failures: dict[str, Exception] = {}
-        taken: dict[str, str] = {}
+        names = ClusterNames(self._cluster_of)
+        failures = names.failures
         budget = YieldBudget()
         for secret in secrets:
             if budget.exhausted():
                 await budget.pause()
             where = f"Secret {secret.key}"
-            try:
-                name = self._cluster_of(secret)
-            except Exception as error:  # noqa: BLE001 - reported under the Secret's name, without effect on others
-                failures[secret.key] = ConfigError(f"{where}: cluster_of raised {type(error).__name__}: {error}")
-                continue
+            name = names.name_of(secret, secret.key, where)
             if name is None:
                 continue
-            if name in taken:
-                failures[secret.key] = ConfigError(f"{where}: {taken[name]} already defines cluster {name!r}")
-                continue
-            taken[name] = where
             found = await self._wanted(secret, where)
             if isinstance(found, Wanted):
                 clusters[name] = found
@@ -121,8 +114,8 @@ class SecretClusters:
         known = self._parsed.get(secret.key)
         if known is not None and known.secret is secret:
             return known.result
-        value = secret.path("data", {}).get(self._key)
-        if not isinstance(value, str) or not value:
+        value = string_at(secret, "data", self._key)
+        if not value:
             return ConfigError(f"{where}: data.{self._key}: is missing")
         digest = hashlib.sha256(value.encode()).hexdigest()
         if known is not None and known.digest == digest:
@@ -133,8 +126,8 @@ class SecretClusters:
             content = await anyio.to_thread.run_sync(_content, value, f"{where}: data.{self._key}", self._trusted)
             make = partial(Client.from_kubeconfig, content, **self._client_options)
             found: Wanted | ConfigError = Wanted(make, digest)
-        except ConfigError as error:
-            found = error
+        except Exception as error:  # noqa: BLE001 - it is this Secret's
+            found = error if isinstance(error, ConfigError) else ConfigError(f"{where}: {type(error).__name__}")
         self._parsed[secret.key] = _Parsed(secret, digest, found)
         return found
 

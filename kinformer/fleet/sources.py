@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import Metrics
 
-__all__ = ["ClusterSource", "Desired", "GivenClusters", "Wanted"]
+__all__ = ["ClusterNames", "ClusterSource", "Desired", "GivenClusters", "Wanted"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,47 @@ class Desired:
 
     clusters: Mapping[str, Wanted]
     failures: Mapping[str, Exception] = field(default_factory=dict)
+
+
+class ClusterNames(Generic[T]):
+    """Names the clusters of a source, one item after another. What is wrong with one item leaves the others unaffected.
+
+    Args:
+        cluster_of: The program's function. It returns the cluster name for an item, or None to leave it out.
+
+    Attributes:
+        failures: The errors of items, by the key of the item.
+    """
+
+    def __init__(self, cluster_of: Callable[[T], str | None]) -> None:
+        self.failures: dict[str, Exception] = {}
+        self._cluster_of = cluster_of
+        self._titles: dict[str, str] = {}
+
+    def name_of(self, item: T, key: str, title: str) -> str | None:
+        """Return the name of an item's cluster. Returns None if it has none, after noting an error if there is one.
+
+        Args:
+            item: The argument of `cluster_of`.
+            key: The key of the item in `failures`.
+            title: The item in words, for errors.
+        """
+        try:
+            name: object = self._cluster_of(item)
+        except Exception as error:  # noqa: BLE001 - it is this item's
+            self.failures[key] = ConfigError(f"{title}: cluster_of raised {type(error).__name__}: {error}")
+            return None
+        if name is None:
+            return None
+        if not isinstance(name, str):
+            returned = type(name).__name__
+            self.failures[key] = ConfigError(f"{title}: cluster_of returned {returned}, expected a string or None")
+        elif name in self._titles:
+            self.failures[key] = ConfigError(f"{title}: {self._titles[name]} already defines cluster {name!r}")
+        else:
+            self._titles[name] = title
+            return name
+        return None
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.objects.object import KubeObject
+from kinformer.objects.shapes import number_at, tables_at
 
 __all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "with_conditions"]
 
@@ -75,7 +76,7 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
     same, and is set to now if it changes. So if nothing has changed, the list equals the current one, and there is
     nothing to write. Other conditions and additional fields are kept, in order. New conditions are added at the end.
     """
-    result = [dict(one) for one in _conditions(obj)]
+    result = _conditions(obj)
     generation = _generation(obj)
     for condition in conditions:
         entry: dict[str, Any] = {
@@ -101,16 +102,13 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
 
 
 def _conditions(obj: Mapping[str, object]) -> list[dict[str, Any]]:
-    status = obj.get("status")
-    found = status.get("conditions") if isinstance(status, Mapping) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [dict(one) for one in tables_at(obj, "status", "conditions")]
 
 
 def _generation(obj: Mapping[str, object]) -> int:
     if isinstance(obj, KubeObject):
         return obj.generation
-    metadata = obj.get("metadata")
-    return (metadata.get("generation") or 0) if isinstance(metadata, Mapping) else 0
+    return number_at(obj, "metadata", "generation")
 
 
 def _timestamp(seconds: float) -> str:

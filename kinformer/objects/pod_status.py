@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kinformer.objects.shapes import flag_at, number_at, string_at, tables_at, value_at
+
 __all__ = ["PodState"]
 
 Object = Mapping[str, Any]
@@ -44,31 +46,33 @@ class _ContainerTally:
     """One pass over the statuses of a pod's containers."""
 
     def __init__(self, pod: Object) -> None:
-        self._spec: Object = pod.get("spec") or {}
-        self._status: Object = pod.get("status") or {}
+        self._pod = pod
         self._restartable = {
-            one.get("name") for one in self._spec.get("initContainers") or [] if one.get("restartPolicy") == "Always"
+            string_at(one, "name")
+            for one in tables_at(pod, "spec", "initContainers")
+            if string_at(one, "restartPolicy") == "Always"
         }
-        self.total = len(self._spec.get("containers") or []) + len(self._restartable)
+        self._conditions = tables_at(pod, "status", "conditions")
+        self.total = len(tables_at(pod, "spec", "containers")) + len(self._restartable)
         self.ready = 0
         self.restarts = 0
         self.restarted = ""
-        self.reason: str = self._status.get("reason") or self._status.get("phase") or ""
-        for condition in self._status.get("conditions") or []:
-            if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+        phase, reason = string_at(pod, "status", "phase"), string_at(pod, "status", "reason")
+        self.reason = reason or phase
+        for condition in self._conditions:
+            if string_at(condition, "type") == "PodScheduled" and string_at(condition, "reason") == "SchedulingGated":
                 self.reason = "SchedulingGated"
         if not self._initializing() or self._is_true("Initialized"):
             self._containers()
-        terminal = self._status.get("phase") in ("Succeeded", "Failed")
-        if (pod.get("metadata") or {}).get("deletionTimestamp"):
-            if self._status.get("reason") == "NodeLost":
+        if value_at(pod, "metadata", "deletionTimestamp"):
+            if reason == "NodeLost":
                 self.reason = "Unknown"
-            elif not terminal:
+            elif phase not in ("Succeeded", "Failed"):
                 self.reason = "Terminating"
 
     def state(self) -> PodState:
         """Return the result."""
-        gates = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
+        gates = [string_at(one, "conditionType") for one in tables_at(self._pod, "spec", "readinessGates")]
         return PodState(
             reason=self.reason,
             ready=self.ready,
@@ -80,53 +84,52 @@ class _ContainerTally:
         )
 
     def _is_true(self, condition: str) -> bool:
-        found = (one for one in self._status.get("conditions") or [] if one.get("type") == condition)
-        return any(one.get("status") == "True" for one in found)
+        found = (one for one in self._conditions if string_at(one, "type") == condition)
+        return any(string_at(one, "status") == "True" for one in found)
 
-    def _count(self, status: Object) -> None:
-        self.restarts += int(status.get("restartCount") or 0)
-        ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
+    def _count(self, status: Object) -> tuple[int, str]:
+        """Count a container's restarts. Returns their number, and the time when it last ended."""
+        count, ended = number_at(status, "restartCount"), string_at(status, "lastState", "terminated", "finishedAt")
+        self.restarts += count
         self.restarted = max(self.restarted, ended)
+        return count, ended
 
     def _initializing(self) -> bool:
         """Return True if an init container still runs or has failed, and set `reason` accordingly."""
         kept = (0, "")
-        for index, status in enumerate(self._status.get("initContainerStatuses") or []):
-            self._count(status)
-            restartable = status.get("name") in self._restartable
+        for index, status in enumerate(tables_at(self._pod, "status", "initContainerStatuses")):
+            count, ended = self._count(status)
+            restartable = string_at(status, "name") in self._restartable
             if restartable:
-                ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
-                kept = (kept[0] + int(status.get("restartCount") or 0), max(kept[1], ended))
-            state = status.get("state") or {}
-            terminated, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason")
-            if terminated is not None and not terminated.get("exitCode"):
+                kept = (kept[0] + count, max(kept[1], ended))
+            terminated, waiting = _state(status)
+            if terminated is not None and not number_at(terminated, "exitCode"):
                 continue
-            if restartable and status.get("started"):
-                self.ready += bool(status.get("ready"))
+            if restartable and flag_at(status, "started"):
+                self.ready += flag_at(status, "ready")
                 continue
             if terminated is not None:
                 self.reason = "Init:" + _ended(terminated)
             elif waiting and waiting != "PodInitializing":
                 self.reason = f"Init:{waiting}"
             else:
-                self.reason = f"Init:{index}/{len(self._spec.get('initContainers') or [])}"
+                self.reason = f"Init:{index}/{len(tables_at(self._pod, 'spec', 'initContainers'))}"
             return True
         self.restarts, self.restarted = kept
         return False
 
     def _containers(self) -> None:
         running, failed = False, ""
-        for status in reversed(self._status.get("containerStatuses") or []):
+        for status in reversed(tables_at(self._pod, "status", "containerStatuses")):
             self._count(status)
-            state = status.get("state") or {}
-            terminated, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason")
+            terminated, waiting = _state(status)
             if waiting:
                 self.reason = waiting
             elif terminated is not None:
                 self.reason = _ended(terminated)
-                if terminated.get("exitCode"):
+                if number_at(terminated, "exitCode"):
                     failed = self.reason
-            elif status.get("ready") and state.get("running") is not None:
+            elif flag_at(status, "ready") and value_at(status, "state", "running") is not None:
                 running = True
                 self.ready += 1
         if self.reason == "Completed":
@@ -138,10 +141,17 @@ class _ContainerTally:
                 self.reason = "NotReady"
 
 
+def _state(status: Object) -> tuple[Object | None, str]:
+    """Return how a container ended, or None, and why it waits, or ""."""
+    terminated = value_at(status, "state", "terminated")
+    return terminated if isinstance(terminated, Mapping) else None, string_at(status, "state", "waiting", "reason")
+
+
 def _ended(terminated: Object) -> str:
-    if terminated.get("reason"):
-        return str(terminated["reason"])
-    return f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode', 0)}"
+    if reason := string_at(terminated, "reason"):
+        return reason
+    signal = number_at(terminated, "signal")
+    return f"Signal:{signal}" if signal else f"ExitCode:{number_at(terminated, 'exitCode')}"
 
 
 def _moment(text: str) -> datetime | None:

@@ -18,6 +18,7 @@ from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_ke
 from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
+from kinformer.objects.shapes import string_at, tables_at, value_at
 from kinformer.reflector.reflector import Reflector
 from kinformer.watching.stream import following
 
@@ -232,28 +233,22 @@ def describe_object(obj: KubeObject | None) -> str:
 
 
 def _parts(obj: KubeObject) -> Iterator[str]:
-    status: Any = obj.get("status")
-    status = status if isinstance(status, Mapping) else {}
     if obj.kind == "Pod":
         state = PodState.of(obj)
         yield f"{state.reason or 'without a phase'} ({state.ready}/{state.total} containers ready)"
-    elif isinstance(status.get("phase"), str):
-        yield status["phase"]
-    conditions = status.get("conditions")
-    for one in (conditions if isinstance(conditions, list) else [])[:_MOST]:
+    elif phase := string_at(obj, "status", "phase"):
+        yield phase
+    for one in tables_at(obj, "status", "conditions")[:_MOST]:
         yield _condition(one)
-    metadata: Any = obj.get("metadata") or {}
-    if metadata.get("deletionTimestamp"):
-        finalizers = ", ".join(metadata.get("finalizers") or ())
-        yield f"being deleted since {metadata['deletionTimestamp']}" + (
-            f" (waiting for {finalizers})" * bool(finalizers)
-        )
+    if since := value_at(obj, "metadata", "deletionTimestamp"):
+        finalizers = ", ".join(value_at(obj, "metadata", "finalizers") or ())
+        yield f"being deleted since {since}" + f" (waiting for {finalizers})" * bool(finalizers)
     yield f"at resourceVersion {obj.resource_version}"
 
 
 def _condition(one: Mapping[str, Any]) -> str:
-    status, reason, message = one.get("status"), one.get("reason") or "", one.get("message") or ""
-    if status == "True" or not (reason or message):
-        return f"{one.get('type')}={status}"
-    text = f"{reason}: {message}" if reason and message else reason or message
-    return f"{one.get('type')}={status} ({text if len(text) <= _LONGEST else text[:_LONGEST] + '...'})"
+    kind, status = one.get("type"), one.get("status")
+    why = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
+    if status == "True" or not why:
+        return f"{kind}={status}"
+    return f"{kind}={status} ({why if len(why) <= _LONGEST else why[:_LONGEST] + '...'})"

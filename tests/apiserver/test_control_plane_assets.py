@@ -156,7 +156,8 @@ def test_crds_are_read_from_files_with_several_documents_lists_folders_and_dicts
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("kind: Service", "no CustomResourceDefinition in"), ("a: [", r"crd\.yaml: while parsing")]
+    ("content", "message"),
+    [("kind: Service", "no CustomResourceDefinition in"), ("a: [", r"crd\.yaml: line \d, column \d: not YAML")],
 )
 def test_a_file_without_crds_or_that_is_no_yaml_is_refused_by_its_name(
     tmp_path: Path, content: str, message: str

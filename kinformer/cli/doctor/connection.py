@@ -164,11 +164,9 @@ def _skew(date: str) -> float | None:
     """Return the seconds by which the server's clock is ahead. The header has whole seconds."""
     try:
         there = parsedate_to_datetime(date)
-    except ValueError:
+        apart = (there.replace(tzinfo=there.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    except Exception:  # noqa: BLE001 - for a year, a day or a zone out of range it raises four types of errors
         return None
-    if there.tzinfo is None:
-        there = there.replace(tzinfo=UTC)
-    apart = (there - datetime.now(UTC)).total_seconds()
     return 0.0 if -1 <= apart <= 1 else apart
 
 

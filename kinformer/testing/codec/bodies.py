@@ -224,6 +224,8 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
         value = loader.get_single_data()
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
+    except Exception as error:  # noqa: BLE001 - for example, of a tag whose value has another form
+        raise bad_request(f"error decoding YAML: {type(error).__name__}") from None
     if not isinstance(value, dict):
         raise bad_request("error decoding YAML: it is not an object")
     if duplicates is not None:

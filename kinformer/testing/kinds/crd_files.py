@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kinformer._runtime.yaml_reader import read_yaml_documents
 from kinformer.exceptions import ConfigError
 
 __all__ = ["read_crds", "read_documents"]
 
 KIND = "CustomResourceDefinition"
 SUFFIXES = (".yaml", ".yml", ".json")
+_VALUES = 5_000_000  # of a file, which may have the definitions of a whole project
 
 
 def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -55,14 +55,14 @@ def read_documents(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _documents(file: Path) -> Iterator[dict[str, Any]]:
     try:
-        documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = file.read_bytes()
+    except OSError as error:
         raise ConfigError(f"{file}: {error}") from error
-    for document in documents:
+    for document in read_yaml_documents(content, str(file), most_values=_VALUES):
         if not isinstance(document, dict):
             continue
         items = document.get("items")
-        if document.get("kind", "").endswith("List") and isinstance(items, list):
+        if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
             yield from (item for item in items if isinstance(item, dict))
         else:
             yield document

@@ -58,16 +58,24 @@ async def test_a_context_that_changes_is_connected_anew_and_told_by_differences(
             assert fleet.statistics().left == 0
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("contexts: [", "not YAML"),
+        ('contexts: !!int ""', "a value is not of its type"),
+        ("a: &a [*a]", "an alias contains itself"),
+    ],
+)
 async def test_a_file_that_cannot_be_read_changes_nothing_and_is_shown(
-    file: Path, caplog: pytest.LogCaptureFixture
+    file: Path, caplog: pytest.LogCaptureFixture, content: str, reason: str
 ) -> None:
     async with clusters("east") as servers:
         write(file, kubeconfig(servers))
         async with Fleet.from_kubeconfig(file, poll=POLL) as fleet:
             await until(lambda: "east" in fleet)
-            write(file, "contexts: [")
+            write(file, content)
             await until(lambda: fleet.source_error)
-            assert "not YAML" in str(fleet.source_error)
+            assert reason in str(fleet.source_error)
             assert "east" in fleet
             write(file, kubeconfig({**servers, "west": servers["east"]}))
             await until(lambda: "west" in fleet)
@@ -138,11 +146,14 @@ async def test_names_of_contexts_are_mapped_left_out_and_not_confused(file: Path
         def only_eks(context: str) -> str | None:
             if context == "other":
                 raise ZeroDivisionError("a bug of the program")
+            if context.endswith("eu_east"):
+                return {"unhashable": "eu"}  # type: ignore[return-value]
             return "eu" if context.startswith("arn") and "/" in context else None
 
         async with Fleet.from_kubeconfig(file, poll=POLL, cluster_of=only_eks) as fleet:
             await until(lambda: list(fleet) == ["eu"])
             assert "cluster_of raised ZeroDivisionError: a bug" in str(fleet.health()["other"].last_error)
+            assert "returned dict" in str(fleet.health()["arn:aws:eks:eu_east"].last_error)
 
 
 async def test_many_contexts_hold_the_loop_for_a_slice_of_them_at_most(file: Path) -> None:

@@ -48,12 +48,22 @@ async def test_secrets_that_come_change_and_go_are_clusters_that_do(server: APIS
             assert (figures.clusters, figures.joined, figures.replaced, figures.left) == (2, 3, 1, 1)
 
 
+def grown(line: str) -> str:
+    """Less than 600 bytes of YAML in which each line has eight times as many values as the line before."""
+    lines = [f"a{level}: &a{level} {line.format(', '.join([f'*a{level - 1}'] * 8))}" for level in range(1, 11)]
+    return "\n".join(["a0: &a0 {k: v}", *lines])
+
+
 BROKEN: dict[str, tuple[Any, str]] = {
     "no key": ({"stringData": {}}, "data.kubeconfig: is missing"),
     "no server": (kubeconfig({"it": ""}), "clusters[it].cluster.server: is missing"),
     "no yaml": ("a: [", "data.kubeconfig: line "),
     "no mapping": ("- a", "the document: must be a mapping, is a list"),
     "no context": ({"clusters": []}, "current-context: is missing"),
+    "no number": ('a: !!int ""', "data.kubeconfig: line 1, column 4: not a kubeconfig: a value is not of its type"),
+    "no bool": ('a: !!bool "x"', "data.kubeconfig: line 1, column 4: not a kubeconfig: a value is not of its type"),
+    "aliases": (grown("[{}]"), "data.kubeconfig: line 5, column 5: not a kubeconfig: more than 20000 values"),
+    "merges": (grown("{{<<: [{}]}}"), "data.kubeconfig: line 5, column 5: not a kubeconfig: more than 20000 values"),
 }
 
 
@@ -126,13 +136,15 @@ async def test_secrets_are_named_by_the_program_and_of_two_with_one_name_the_fir
     def cluster_of(one: Any) -> str | None:
         if one.name == "bug":
             raise ZeroDivisionError("a bug of the program")
+        if one.name == "list":
+            return ["east"]  # type: ignore[return-value]
         return None if one.name == "other" else str(one.name).removesuffix("-kubeconfig")
 
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "zone"}})
     async with clusters("east", "west") as servers, SharedInformerFactory(client) as hub:
         server.create(secret("east-kubeconfig", kubeconfig({"it": servers["east"]})))
         server.create(secret("east", kubeconfig({"it": servers["west"]}), namespace="zone"))
-        for name in ("other", "bug"):
+        for name in ("other", "bug", "list"):
             server.create(secret(name, "nothing"))
         async with Fleet.from_secrets(hub.for_resource(SECRETS), cluster_of=cluster_of) as fleet:
             await fleet.wait_synced(10)
@@ -141,6 +153,7 @@ async def test_secrets_are_named_by_the_program_and_of_two_with_one_name_the_fir
             errors = {name: str(health.last_error) for name, health in fleet.health().items() if not health.live}
             assert errors == {
                 "default/bug": "Secret default/bug: cluster_of raised ZeroDivisionError: a bug of the program",
+                "default/list": "Secret default/list: cluster_of returned list, expected a string or None",
                 "zone/east": "Secret zone/east: Secret default/east-kubeconfig already defines cluster 'east'",
             }
             server.delete(SECRETS, "default", "east-kubeconfig")

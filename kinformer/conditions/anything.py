@@ -110,8 +110,8 @@ def matches(path: str, value: object = _ANY) -> Check:
     def check(obj: Object | None) -> bool:
         if obj is None:
             return False
-        found: Any = parsed.value(obj, None)
-        values = found if parsed.is_multiple else [found]
+        actual: Any = parsed.value(obj, None)
+        values = actual if parsed.is_multiple else [actual]
         return any(one is not None and (value is _ANY or _is(one, value)) for one in values)
 
     return _named(check, path if value is _ANY else f"{path}={value}")
@@ -126,8 +126,8 @@ def _is(found: object, wanted: object) -> bool:
 
 
 def _table(obj: Object, key: str) -> Object:
-    found = obj.get(key)
-    return found if isinstance(found, Mapping) else {}
+    table = obj.get(key)
+    return table if isinstance(table, Mapping) else {}
 
 
 def _named(check: Callable[[Object | None], bool], name: str) -> Check:

@@ -102,8 +102,8 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
 
 def _conditions(obj: Mapping[str, object]) -> list[dict[str, Any]]:
     status = obj.get("status")
-    found = status.get("conditions") if isinstance(status, Mapping) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []
 
 
 def _generation(obj: Mapping[str, object]) -> int:

@@ -80,8 +80,8 @@ class _ContainerTally:
         )
 
     def _is_true(self, condition: str) -> bool:
-        found = (one for one in self._status.get("conditions") or [] if one.get("type") == condition)
-        return any(one.get("status") == "True" for one in found)
+        conditions = (one for one in self._status.get("conditions") or [] if one.get("type") == condition)
+        return any(one.get("status") == "True" for one in conditions)
 
     def _count(self, status: Object) -> None:
         self.restarts += int(status.get("restartCount") or 0)

@@ -87,8 +87,8 @@ class KubeconfigContexts:
             if name is None:
                 continue
             if name in taken:
-                text = f"{self.description}: the contexts {taken[name]!r} and {context!r} both map to cluster {name!r}"
-                failures[name] = ConfigError(f"{text}; the first is used")
+                clash = f"{self.description}: the contexts {taken[name]!r} and {context!r} both map to cluster {name!r}"
+                failures[name] = ConfigError(f"{clash}; the first is used")
                 continue
             taken[name] = context
             make = partial(Client.from_kubeconfig, self._path, context=context, **self._client_options)

@@ -45,10 +45,10 @@ def refuse_deep(data: bytes | bytearray | memoryview) -> None:
     """
     if len(data) < SHORTEST:
         return
-    text = data if isinstance(data, bytes | bytearray) else bytes(data)
-    if text.count(b"{") + text.count(b"[") < LEVELS:
+    document = data if isinstance(data, bytes | bytearray) else bytes(data)
+    if document.count(b"{") + document.count(b"[") < LEVELS:
         return
-    steps = _STRING.sub(b"", text).translate(_STEPS, _NO_BRACKETS)
+    steps = _STRING.sub(b"", document).translate(_STEPS, _NO_BRACKETS)
     if max(accumulate(memoryview(steps).cast("b")), default=0) >= LEVELS:
         raise RecursionError(f"JSON of {LEVELS} levels or more")
 

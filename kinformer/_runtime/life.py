@@ -203,13 +203,13 @@ class FirstSync:
         except TimeoutError:
             if not limit.expired():
                 raise
-            text = f"{self._name} has not synced after {timeout:g} s: {self.reason()}"
-            raise NotSyncedError(text, self.errors()) from None
+            message = f"{self._name} has not synced after {timeout:g} s: {self.reason()}"
+            raise NotSyncedError(message, self.errors()) from None
 
     def _warn(self) -> None:
         """Log why the owner has not synced. If many tasks wait at once, only one logs it."""
         now = asyncio.get_running_loop().time()
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now
-            text, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
-            self._log.warning(text, self._name, self.reason(), resource=",".join(resources), reason="unsynced")
+            message, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
+            self._log.warning(message, self._name, self.reason(), resource=",".join(resources), reason="unsynced")

@@ -99,8 +99,8 @@ class Tasks:
         _, stuck = await asyncio.wait(pending, timeout=GRACE)
         for task in stuck:
             self._tasks.discard(task)
-            text = "%s did not end within %g s of its cancellation and is abandoned"
-            log.error(text, task.get_name(), GRACE, reason="abandoned")
+            message = "%s did not end within %g s of its cancellation and is abandoned"
+            log.error(message, task.get_name(), GRACE, reason="abandoned")
 
 
 class OneByOne(Generic[T]):

@@ -170,10 +170,10 @@ class Informer(Generic[M]):
         Raises:
             RuntimeError: Called with `drain` from inside the handler itself.
         """
-        asked = registration._registration
+        inner = registration._registration
         if drain:
-            asked._refuse_inside("remove_event_handler(drain=True)")
-        self._loop_thread.call("remove_event_handler", partial(self._informer.remove_event_handler, asked, drain=drain))
+            inner._refuse_inside("remove_event_handler(drain=True)")
+        self._loop_thread.call("remove_event_handler", partial(self._informer.remove_event_handler, inner, drain=drain))
 
     def events(
         self,

@@ -86,8 +86,8 @@ class IndexFunction(Generic[ObjectT]):
         except Exception:
             self.errors += 1
             if key not in self._failing and self._told.is_news(key):
-                text = "index %r: its function failed for %s, which is left out of this index"
-                log.exception(text, self.name, key, key=key, reason="index_failed")
+                message = "index %r: its function failed for %s, which is left out of this index"
+                log.exception(message, self.name, key, key=key, reason="index_failed")
             self._failing[key] = None
             return None
         if self._failing:

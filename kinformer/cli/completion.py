@@ -84,8 +84,8 @@ def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
 
     resource, slash, _ = incomplete.rpartition("/")
     if slash:
-        found = _asked(ctx, partial(_objects, ctx, resource))
-        return _harmless(((f"{resource}/{name}", text) for name, text in found), incomplete)
+        objects = _asked(ctx, partial(_objects, ctx, resource))
+        return _harmless(((f"{resource}/{name}", description) for name, description in objects), incomplete)
 
     async def ask(client: Client) -> Offers:
         listable = [one for one in await discover(client) if "list" in one.verbs]
@@ -138,8 +138,8 @@ def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
 
 async def _names(client: Client, path: str) -> Offers:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-    answer: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept}, retries=0)
-    return [(item["metadata"]["name"], "") for item in answer.get("items") or ()]
+    response: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept}, retries=0)
+    return [(item["metadata"]["name"], "") for item in response.get("items") or ()]
 
 
 def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Offers:
@@ -164,6 +164,4 @@ def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Of
 
 
 def _harmless(offers: Iterable[tuple[str, str]], incomplete: str) -> Offers:
-    return [
-        (name, text) for name, text in offers if name.startswith(incomplete) and _HARMLESS.fullmatch(name) is not None
-    ]
+    return [offer for offer in offers if offer[0].startswith(incomplete) and _HARMLESS.fullmatch(offer[0]) is not None]

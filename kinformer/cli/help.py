@@ -117,21 +117,21 @@ class Group(TyperGroup):
 
 def in_own_words(error: Exception) -> str:
     """Return the message for an error of typer's parser."""
-    text = str(getattr(error, "format_message", error.__str__)()).strip()
+    message = str(getattr(error, "format_message", error.__str__)()).strip()
     option = getattr(error, "option_name", None)
     param = getattr(error, "param", None)
-    if text.startswith("Missing") and param is not None:
+    if message.startswith("Missing") and param is not None:
         is_option = param.param_type_name == "option"
         return f"{'option' if is_option else 'argument'} {param.opts[0] if is_option else param.metavar} is missing"
-    if text.startswith("No such option") and option:
+    if message.startswith("No such option") and option:
         near = getattr(error, "possibilities", None) or ()
         return f"unknown option {option}" + (f"; nearest: {', '.join(sorted(near))}" if near else "")
     if option:
-        takes_none = "does not take" in text
+        takes_none = "does not take" in message
         return f"option {option} takes no value" if takes_none else f"option {option} needs a value"
-    if extra := re.search(r"unexpected extra arguments?(?:\(s\))? \((.*?)\)", text):
+    if extra := re.search(r"unexpected extra arguments?(?:\(s\))? \((.*?)\)", message):
         return f"unexpected argument {extra[1]}"
-    return text[:1].lower() + text[1:].rstrip(".")
+    return message[:1].lower() + message[1:].rstrip(".")
 
 
 # --- the text -------------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> str:
     rows = list(rows)
     depth = min(_DEEPEST, width // 2, max(len(name) for name, _ in rows)) + 4
     lines = [f"{title}:"]
-    for name, text in rows:
-        first, *rest = textwrap.wrap(text, max(20, width - depth), break_on_hyphens=False) or [""]
+    for name, description in rows:
+        first, *rest = textwrap.wrap(description, max(20, width - depth), break_on_hyphens=False) or [""]
         if len(name) + 4 > depth:
             lines += [f"  {name}", " " * depth + first]
         else:

@@ -29,6 +29,6 @@ async def may(
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer: Any = await client.request("POST", _REVIEWS, body=body, retries=retries)
-    status = answer.get("status") or {}
+    response: Any = await client.request("POST", _REVIEWS, body=body, retries=retries)
+    status = response.get("status") or {}
     return status.get("allowed") is True

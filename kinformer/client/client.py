@@ -426,15 +426,15 @@ class Client:
         await transport.connection.credential.authorization()
 
         async def attempt() -> bytes:
-            answer = await transport.send(method, path, params=params, headers=merged, data=data)
+            response = await transport.send(method, path, params=params, headers=merged, data=data)
             try:
-                await answer.check()
-                whole = await answer.read_all(_MOST_BYTES + 1)
+                await response.check()
+                whole = await response.read_all(_MOST_BYTES + 1)
                 if len(whole) > _MOST_BYTES:
                     raise DecodeError(f"{method} {path}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
                 return whole
             finally:
-                answer.close()
+                response.close()
 
         async with exchange.within(timeout) as limit:
             return await self._sender.send(exchange, attempt, limit.when())

@@ -244,7 +244,7 @@ class ExecPlugin:
         try:
             # A person who types a password may take a while, but a program may not.
             with anyio.fail_after(None if interactive else _PLUGIN_TIMEOUT):
-                status, output, said = await _run_program([self.command, *self.args], env, interactive=interactive)
+                status, output, stderr = await _run_program([self.command, *self.args], env, interactive=interactive)
         except TimeoutError:
             raise ConfigError(
                 f"{self.where}.command: {self.command} did not end within {_PLUGIN_TIMEOUT:.0f} s"
@@ -255,20 +255,20 @@ class ExecPlugin:
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from None
         if status:
-            text = said.decode(errors="replace").strip()[-500:] or "without output on stderr"
-            raise ConfigError(f"{self.where}.command: {self.command} ended with status {status}: {text}")
+            message = stderr.decode(errors="replace").strip()[-500:] or "without output on stderr"
+            raise ConfigError(f"{self.where}.command: {self.command} ended with status {status}: {message}")
         self._take(output)
 
     def _take(self, output: bytes) -> None:
         # The output is secret even if it is malformed, so no part of it may appear in a message.
         try:
-            answer: JSON = json.loads(output)
+            parsed: JSON = json.loads(output)
         except (ValueError, RecursionError):
             raise ConfigError(f"{self.where}.command: {self.command} did not print JSON") from None
-        status = answer.get("status") if isinstance(answer, dict) else None
-        if not isinstance(answer, dict) or not isinstance(status, dict) or answer.get("kind") != "ExecCredential":
+        status = parsed.get("status") if isinstance(parsed, dict) else None
+        if not isinstance(parsed, dict) or not isinstance(status, dict) or parsed.get("kind") != "ExecCredential":
             raise ConfigError(f"{self.where}.command: {self.command} did not print an ExecCredential with a status")
-        if answer.get("apiVersion") != self.api_version:
+        if parsed.get("apiVersion") != self.api_version:
             raise ConfigError(
                 f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another version"
             )
@@ -414,8 +414,8 @@ class LibraryProvider:
         except Exception as error:  # noqa: BLE001 - any exception of a provider concerns this field
             # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
             # token.
-            text = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
-            raise ConfigError(f"{self._where}: no credential: {text}") from None
+            reason = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
+            raise ConfigError(f"{self._where}: no credential: {reason}") from None
         self._looked_at = asyncio.get_running_loop().time()
         self._authorization = self._configuration.api_key.get("BearerToken")
 

@@ -150,7 +150,7 @@ async def lacking_resource(client: Client, resource: GroupVersionResource) -> st
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("could not look for resources similar to %s: %s", resource, error, resource=resource, reason=error)
         return None
-    if any(str(found) == str(resource) for found in resources):
+    if any(str(known) == str(resource) for known in resources):
         return None
     return _nearest(resources, str(resource)) or ""
 
@@ -185,11 +185,11 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
-        answer = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
+        response = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
         return None
-    entries = _dicts(_dict(answer), "resources")
+    entries = _dicts(_dict(response), "resources")
     scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
     scope = next(scopes, None)
     return scope if isinstance(scope, bool) else None
@@ -208,13 +208,13 @@ class KubeSystemProbe:
         if loop.time() < self._unreadable_until:
             return None
         try:
-            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
+            response = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
         except APIError as error:
             if error.status not in (401, 403, 404):
                 raise
             self._unreadable_until = loop.time() + _UNREADABLE_TTL
             return None
-        return answer.uid or None if isinstance(answer, KubeObject) else None
+        return response.uid or None if isinstance(response, KubeObject) else None
 
 
 async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:
@@ -268,11 +268,11 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
     async def one(name: str) -> list[APIResource]:
         async with slots:
             try:
-                answer = _dict(await client.request("GET", f"{path}/{name}"))
+                response = _dict(await client.request("GET", f"{path}/{name}"))
             except (APIError, ConnectError, DecodeError) as error:
                 log.warning("discovery ignores %s: %s", name, error, reason=error)
                 return []
-        return list(_listed(name, answer))
+        return list(_listed(name, response))
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(name)) for name in names]

@@ -159,8 +159,8 @@ def context_digests(path: Kubeconfig | None = None) -> dict[str, str]:
         parts: list[object] = [str(chosen.file), chosen.value]
         for section, part in (("clusters", "cluster"), ("users", "user")):
             named = (one for one in _entries(files, section) if one.text("name") == chosen.value.get(part))
-            found = next(named, None)
-            parts += [None, None] if found is None else [str(found.file), found.value]
+            field = next(named, None)
+            parts += [None, None] if field is None else [str(field.file), field.value]
         digest = hashlib.sha256(repr(parts).encode(errors="backslashreplace")).hexdigest()
         digests.setdefault(entry.text("name"), digest)
     return digests
@@ -288,12 +288,12 @@ def _read_files(path: Kubeconfig | None, environ: Mapping[str, str]) -> list[_Fi
 
 def _read_file(file: Path) -> _Field:
     try:
-        text = file.read_bytes()
+        document = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except ValueError as error:  # a path that contains NUL
         raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
-    return _Field(file, "", _parse(text, file))
+    return _Field(file, "", _parse(document, file))
 
 
 def _parse(text: bytes, where: object, most_values: int = MANY_VALUES) -> dict[Any, Any]:

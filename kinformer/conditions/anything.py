@@ -107,8 +107,8 @@ def matches(path: str, value: object = _ANY) -> Check:
     def check(obj: Object | None) -> bool:
         if obj is None:
             return False
-        found: Any = parsed.value(obj, None)
-        values = found if parsed.is_multiple else [found]
+        actual: Any = parsed.value(obj, None)
+        values = actual if parsed.is_multiple else [actual]
         return any(one is not None and (value is _ANY or _is(one, value)) for one in values)
 
     return _named(check, path if value is _ANY else f"{path}={value}")

@@ -302,8 +302,8 @@ class EventLog:
         epoch, _, number = name.partition("-")
         if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
             return None
-        found = int(number)
-        return found if self._last - len(self._changes) <= found <= self._last else None
+        value = int(number)
+        return value if self._last - len(self._changes) <= value <= self._last else None
 
 
 def _held(change: Change) -> int:

@@ -323,8 +323,8 @@ def _last_id(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == b"last-event-id":
             return str(value.decode("latin-1"))
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("last-event-id")
-    return asked[0] if asked else None
+    ids = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("last-event-id")
+    return ids[0] if ids else None
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

@@ -52,8 +52,8 @@ def projection(tree: FieldTree, value: Json) -> Json:
         return value
     result: dict[str, Json] = {}
     for step, below in tree.items():
-        for found in (True,) if step == "." else _values_at(step, value):
-            result[step] = projection(below, found)
+        for inner in (True,) if step == "." else _values_at(step, value):
+            result[step] = projection(below, inner)
     return result
 
 
@@ -194,23 +194,23 @@ class Applier:
         path = self._path_of(document)
         self.requests += 1
         self._applied.pop(key, None)
-        answer = await self._client.request("PATCH", path, body=document, params=self._params, headers=_APPLY)
-        if not isinstance(answer, KubeObject):
-            raise TypeError(f"PATCH {path}: expected an object in the server's response, not {answer!r}")
-        state: dict[str, Json] = answer.to_dict()
+        response = await self._client.request("PATCH", path, body=document, params=self._params, headers=_APPLY)
+        if not isinstance(response, KubeObject):
+            raise TypeError(f"PATCH {path}: expected an object in the server's response, not {response!r}")
+        state: dict[str, Json] = response.to_dict()
         tree = owned_fields(state, self._manager)
-        version = version_or_zero(answer.resource_version)
+        version = version_or_zero(response.resource_version)
         if tree is not None and version:
             # Otherwise (a proxy that drops managedFields, an unusual store) every apply is a request.
             self._applied[key] = _Applied(
-                answer.uid, version, digest, _encode(tree), _digest(projection(tree, state)), answer
+                response.uid, version, digest, _encode(tree), _digest(projection(tree, state)), response
             )
         if len(self._applied) > 2 * len(self._informer.indexer) + _SPARE:
             here, seen = set(self._informer.indexer.list_keys()), self._version_seen()
             self._applied = {
                 one: applied for one, applied in self._applied.items() if one in here or applied.version > seen
             }
-        return answer
+        return response
 
     def _path_of(self, document: Mapping[str, object]) -> str:
         found = document.get("metadata")

@@ -332,8 +332,8 @@ class EventRecorder:
         self._counts["dropped"] += 1
         about = job.document["regarding"]
         key = _utf8(f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")).decode()
-        text = "event %s about %s %s was dropped: %s"
-        log.warning(text, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
+        message = "event %s about %s %s was dropped: %s"
+        log.warning(message, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
 
     def _renamed(self, document: _EventDocument) -> _EventDocument:
         self._number += 1

@@ -91,8 +91,8 @@ class ControllerMetrics:
             self._counters[outcome] = metrics.counter(
                 "controller_runtime_reconcile_total", "Reconciles by result", {**label, "result": outcome}
             )
-        for counted, (counter, text) in _COUNTERS.items():
-            self._counters[counted] = metrics.counter(counter, text, label)
+        for counted, (counter, description) in _COUNTERS.items():
+            self._counters[counted] = metrics.counter(counter, description, label)
         self._observe_seconds = metrics.histogram(
             "controller_runtime_reconcile_time_seconds", "Seconds that a reconcile takes", label, _BUCKETS
         )
@@ -101,11 +101,11 @@ class ControllerMetrics:
         """Export the gauges of a run: the number of running reconciles, and the maximum."""
         if self._metrics is None:
             return
-        for name, text, read in (
+        for name, description, read in (
             ("active_workers", "Reconciles in progress", lambda: float(active())),
             ("max_concurrent_reconciles", "The most reconciles that may run at the same time", lambda: float(workers)),
         ):
-            self._close_gauges.append(self._metrics.gauge(f"controller_runtime_{name}", text, self._label, read))
+            self._close_gauges.append(self._metrics.gauge(f"controller_runtime_{name}", description, self._label, read))
 
     def close(self) -> None:
         """Stop exporting the gauges, when the run has ended."""

@@ -221,8 +221,8 @@ class OwnWrites:
                     await self._wait_for_write(key, write)
         except TimeoutError:
             is_seen = False
-            text = "%s: its own writes were not seen within %g s; reconciling without them"
-            log.warning(text, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
+            message = "%s: its own writes were not seen within %g s; reconciling without them"
+            log.warning(message, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
             log.debug("%s: not waiting for its writes: the informer was exited", key, key=key, reason="stopped")
         self._pending.pop(key, None)
@@ -254,8 +254,8 @@ class OwnWrites:
         except WatchError as error:  # the server went back in time, and does not know the write
             log.info("%s: not waiting for a write to %s: %s", key, write.key, error, key=key, reason=error)
         except ValueError:
-            text = "%s: the informer does not follow the namespace of %s"
-            log.debug(text, key, write.key, key=key, reason="not_followed")
+            message = "%s: the informer does not follow the namespace of %s"
+            log.debug(message, key, write.key, key=key, reason="not_followed")
 
     def _informers_of(self, key: str, obj: ApiObject) -> list[SharedInformer]:
         """Return the informers that follow objects of this kind.

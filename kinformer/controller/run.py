@@ -206,8 +206,8 @@ class ControllerRun:
         self._free_workers.release()
 
     async def _wait_for_abandoned(self, key: str, abandoned: asyncio.Task[None]) -> None:
-        text = "controller %s: %s is waiting for its reconcile of an earlier run, which ignored its cancellation"
-        log.warning(text, self._name, key, resource=self._resource, key=key, reason="abandoned")
+        message = "controller %s: %s is waiting for its reconcile of an earlier run, which ignored its cancellation"
+        log.warning(message, self._name, key, resource=self._resource, key=key, reason="abandoned")
         await asyncio.wait({abandoned})
         self.queue.add(key, priority=self.queue.priority(key))
 
@@ -290,10 +290,10 @@ class ControllerRun:
             self._metrics.reconcile_ended("error", seconds, "terminal_errors")
             self.queue.forget(key)
             self._logged.forget(key)  # it runs again only after a change, so log its next failure
-            text = "controller %s: %s failed and is not retried (%s): %s"
+            message = "controller %s: %s failed and is not retried (%s): %s"
             # Log only one traceback: the cause's, if there is one. The message has the TerminalError itself.
             cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-            self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
+            self._log_failure(key, cause or error, message, self._name, key, why, error, reason="terminal_error")
             return
         self._metrics.reconcile_ended("error", seconds, "timeouts" if timed_out else "")
         delay = self.queue.limiter.when(key)
@@ -302,21 +302,21 @@ class ControllerRun:
         self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            text = "controller %s: %s was changed by another client; retrying in %.3g s"
-            log.info(text, self._name, key, delay, resource=self._resource, key=key, reason=error)
+            message = "controller %s: %s was changed by another client; retrying in %.3g s"
+            log.info(message, self._name, key, delay, resource=self._resource, key=key, reason=error)
         elif timed_out:
-            text, limit = "controller %s: %s took longer than %g s (%s); retrying in %.3g s", self._options.timeout
-            self._log_failure(key, None, text, self._name, key, limit, why, delay, reason="reconcile_timeout")
+            message, limit = "controller %s: %s took longer than %g s (%s); retrying in %.3g s", self._options.timeout
+            self._log_failure(key, None, message, self._name, key, limit, why, delay, reason="reconcile_timeout")
         else:
-            text, attempt = "controller %s: %s failed (%s; attempt %d); retrying in %.3g s", request.attempt + 1
-            self._log_failure(key, error, text, self._name, key, why, attempt, delay, reason="reconcile_failed")
+            message, attempt = "controller %s: %s failed (%s; attempt %d); retrying in %.3g s", request.attempt + 1
+            self._log_failure(key, error, message, self._name, key, why, attempt, delay, reason="reconcile_failed")
 
-    def _log_failure(self, key: str, error: BaseException | None, text: str, *args: object, reason: str) -> None:
+    def _log_failure(self, key: str, error: BaseException | None, message: str, *args: object, reason: str) -> None:
         # Log an ERROR with a traceback once per key and type of error, and further failures of that type at DEBUG.
         level = logging.ERROR if self._logged.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
         shown = error if level == logging.ERROR else None
-        text, notice = f"{text}%s", self._logged.notice if level == logging.ERROR else ""
-        log.log(level, text, *args, notice, exc_info=shown, resource=self._resource, key=key, reason=reason)
+        message, notice = f"{message}%s", self._logged.notice if level == logging.ERROR else ""
+        log.log(level, message, *args, notice, exc_info=shown, resource=self._resource, key=key, reason=reason)
 
 
 async def _all_synced(feeds: Sequence[SourceFeed]) -> None:

@@ -40,10 +40,10 @@ async def write_status(
         return obj
     path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")
     metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version}
-    answer = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
-    if not isinstance(answer, KubeObject):
-        raise TypeError(f"PATCH {path}: expected an object in the server's response, not {answer!r}")
-    return answer
+    response = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
+    if not isinstance(response, KubeObject):
+        raise TypeError(f"PATCH {path}: expected an object in the server's response, not {response!r}")
+    return response
 
 
 def _differing_fields(known: Mapping[str, object], wanted: Mapping[str, object]) -> dict[str, object]:

@@ -103,8 +103,8 @@ class Engine(ComputedCore):
     def crashed(self, task: str, error: BaseException) -> None:
         """End with an error of its own, or of a task."""
         if not self.life.has_ended:
-            text = "derived collection %s ended with %s"
-            log.error(text, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
+            message = "derived collection %s ended with %s"
+            log.error(message, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
             self._end(error)
 
     def wake(self) -> None:

@@ -138,8 +138,8 @@ class ValueView(Generic[V]):
 
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[V]:
         """Return the values for whose labels `matches` returns True, in one namespace or all."""
-        found = self._indexer.select(matches)
-        return [value_of(entry) for entry in found if namespace is None or namespace_of(entry) == namespace]
+        entries = self._indexer.select(matches)
+        return [value_of(entry) for entry in entries if namespace is None or namespace_of(entry) == namespace]
 
     def sample(self, count: int) -> Sequence[V]:
         """Return any `count` values, or all if there are fewer."""

@@ -162,5 +162,5 @@ class FunctionEngine(Engine):
     def _failed(self, key: str, error: Exception) -> None:
         self.failures += 1
         if self._logged.is_news(key, type(error).__name__):
-            text = "derived collection %s: its function failed on %s, which has no value until it changes: %s"
-            log.error(text, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed")
+            line = "derived collection %s: its function failed on %s, which has no value until it changes: %s"
+            log.error(line, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed")

@@ -89,17 +89,17 @@ class GroupEngine(Engine):
 
     def _names(self, key: str, entry: Entry) -> tuple[str, ...]:
         try:
-            found = self._function(self._view(entry))
-            names = () if found is None else (found,) if isinstance(found, str) else tuple(dict.fromkeys(found))
+            result = self._function(self._view(entry))
+            names = () if result is None else (result,) if isinstance(result, str) else tuple(dict.fromkeys(result))
             for name in names:
                 if not isinstance(name, str) or not name:
                     raise TypeError(f"group_by: expected a non-empty string as the name of a group, got {name!r}")
         except Exception as error:
             self._failures += 1
             if self._logged.is_news(key, type(error).__name__):
-                text = "derived collection %s: no group for %s, which is left out until it changes: %s"
+                message = "derived collection %s: no group for %s, which is left out until it changes: %s"
                 log.error(
-                    text, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed"
+                    message, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed"
                 )
             return ()
         return names

@@ -58,8 +58,8 @@ class ManyValues:
         if claims is None and owner != origin:
             claims = self._contested[key] = {owner: value_of(self._values.get(key))}
             if self._logged.is_news(key):
-                text = "derived collection %s: %s and %s both give a value for %s; the object with the lower key wins"
-                log.warning(text, self._name, owner, origin, key, resource=self._name, key=key, reason="key_contested")
+                line = "derived collection %s: %s and %s both give a value for %s; the object with the lower key wins"
+                log.warning(line, self._name, owner, origin, key, resource=self._name, key=key, reason="key_contested")
         if claims is not None:
             claims[origin] = value
             self._owner[key] = owner = min(claims)

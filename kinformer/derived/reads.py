@@ -117,8 +117,8 @@ class Reads:
                 for uid in {*owners_of(old), *owners_of(new)}:
                     yield from self._behind((source, OWNER, uid))
             elif kind == SELECTOR:
-                for text in self._selectors[source].matching(old, new):
-                    yield from self._behind((source, SELECTOR, text))
+                for recorded in self._selectors[source].matching(old, new):
+                    yield from self._behind((source, SELECTOR, recorded))
             else:
                 index = kind.removeprefix(_INDEX)
                 values = self._values_of(source, index, new) if new is not None else ()
@@ -180,12 +180,12 @@ class _Selectors:
         self._by_label: dict[tuple[str, str], dict[str, LabelSelector]] = {}
         self._others: dict[str, LabelSelector] = {}
 
-    def add(self, text: str, selector: LabelSelector) -> None:
-        self._table(selector)[text] = selector
+    def add(self, recorded: str, selector: LabelSelector) -> None:
+        self._table(selector)[recorded] = selector
 
-    def remove(self, text: str, selector: LabelSelector) -> None:
+    def remove(self, recorded: str, selector: LabelSelector) -> None:
         table = self._table(selector)
-        del table[text]
+        del table[recorded]
         label = _required(selector)
         if label is not None and not table:
             del self._by_label[label]
@@ -198,10 +198,10 @@ class _Selectors:
         for labels, namespace in states:
             tables = [self._others, *(self._by_label[label] for label in labels.items() if label in self._by_label)]
             for table in tables:
-                for text, selector in table.items():
-                    wanted = text.partition("\n")[0]
+                for recorded, selector in table.items():
+                    wanted = recorded.partition("\n")[0]
                     if (not wanted or wanted == namespace) and selector.matches(labels):
-                        yield text
+                        yield recorded
 
     def _table(self, selector: LabelSelector) -> dict[str, LabelSelector]:
         label = _required(selector)

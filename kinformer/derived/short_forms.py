@@ -214,8 +214,8 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
     if not members:
         raise ConfigError("union: expected collections, or a mapping of names to collections")
     listed: Sequence[Collection] = members
-    text = name or f"union of {', '.join(member.name for member in listed)}"
-    return DerivedCollection(UnionEngine(text, tuple(listed)))
+    name = name or f"union of {', '.join(member.name for member in listed)}"
+    return DerivedCollection(UnionEngine(name, tuple(listed)))
 
 
 class UnionCollection(DerivedCollection[ObjectT]):

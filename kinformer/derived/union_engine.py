@@ -177,8 +177,8 @@ class UnionEngine(Engine):
                 self.remove(name)
             elif not member.has_crashed:
                 member.has_crashed = True
-                text = "derived collection %s: %s no longer changes, because %s ended: %s"
-                log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
+                message = "derived collection %s: %s no longer changes, because %s ended: %s"
+                log.error(message, self.name, name, source.name, describe(error), resource=self.name, reason=error)
                 self.wake()
 
     def _inputs_in(self, member: str) -> Sequence[Source]:
@@ -294,8 +294,8 @@ class UnionEngine(Engine):
             if member is not None:
                 entry = member.tap.source.publisher.cache.get_by_key(own.removeprefix("/"))
         else:
-            found = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
-            entry = next((one for one in found if one is not None), None)
+            entries = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
+            entry = next((one for one in entries if one is not None), None)
         if entry is None:
             self.values.remove(key)
         else:

@@ -392,5 +392,5 @@ class Fleet(Entered, Mapping[str, Cluster]):
 
 
 def _informer_of(resource: GroupVersionResource, options: ResourceKeywords, cluster: Cluster) -> Collection:
-    found: Collection = cluster.factory.for_resource(resource, **options)
-    return found
+    informer: Collection = cluster.factory.for_resource(resource, **options)
+    return informer

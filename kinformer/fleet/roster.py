@@ -229,8 +229,8 @@ class Roster:
         self._counts["failures"] += 1
         self._counts["refused"] += isinstance(error, ConfigError)
         if self._logged.is_news("", str(error)):
-            text = "%s: %s cannot be read, so the present clusters are kept: %s"
-            log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
+            message = "%s: %s cannot be read, so the present clusters are kept: %s"
+            log.error(message, self._name, self.source.description, describe(error), resource=self._name, reason=error)
 
     async def _apply(self, desired: Desired) -> None:
         """Connect the clusters that are new or have changed, and disconnect removed ones, one by one."""
@@ -313,8 +313,8 @@ class Roster:
         self.open[name] = keeper
         self._logged.forget(name)
         self._counts["joined" if before is None else "replaced"] += 1
-        text = "%s: cluster %s has joined: %s"
-        log.info(text, self._name, name, cluster.client.server, resource=name, reason="joined")
+        message = "%s: cluster %s has joined: %s"
+        log.info(message, self._name, name, cluster.client.server, resource=name, reason="joined")
         self._owner.cluster_joined(self, keeper, cluster)
         if before is not None:
             before.end()
@@ -329,8 +329,8 @@ class Roster:
         self._counts["unconnected"] += 1
         self._counts["refused"] += isinstance(error, ConfigError) and keeper.failures == 1
         if self._logged.is_news(name, str(error)):
-            text = "%s: cluster %s cannot be connected: %s"
-            log.error(text, self._name, name, describe(error), resource=name, reason=error)
+            message = "%s: cluster %s cannot be connected: %s"
+            log.error(message, self._name, name, describe(error), resource=name, reason=error)
         keeper.tell(error)
         self._first.forget(name)
         self._first.check()
@@ -339,9 +339,9 @@ class Roster:
         """Count, record and log a failure of a connected cluster."""
         keeper.note(error)
         self._counts["failures"] += 1
-        text = "%s: cluster %s: %s: %s"
+        message = "%s: cluster %s: %s: %s"
         log.error(
-            text, self._name, keeper.name, what, describe(error), exc_info=error, resource=keeper.name, reason=error
+            message, self._name, keeper.name, what, describe(error), exc_info=error, resource=keeper.name, reason=error
         )
 
     # --- reports ----------------------------------------------------------------------------------

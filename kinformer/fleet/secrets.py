@@ -139,10 +139,10 @@ def _content(value: str, where: str, trusted: bool) -> dict[str, object]:
         ConfigError: It is not a kubeconfig, or it uses this machine and is not trusted.
     """
     try:
-        text = base64.b64decode(value, validate=True)
+        document = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise ConfigError(f"{where}: is not base64") from None
-    content = parse_kubeconfig(text, where)
+    content = parse_kubeconfig(document, where)
     if not trusted:
         _refuse_local(content, where)
     try:
@@ -160,5 +160,5 @@ def _refuse_local(content: dict[str, object], where: str) -> None:
             body = entry.get(part) if isinstance(entry, dict) else None
             for name in names:
                 if isinstance(body, dict) and body.get(name):
-                    text = f"{where}: {section}[{entry.get('name')}].{part}.{name}: uses local files or programs"
-                    raise ConfigError(f"{text}; pass trusted=True if everyone who can write these Secrets may do that")
+                    fault = f"{where}: {section}[{entry.get('name')}].{part}.{name}: uses local files or programs"
+                    raise ConfigError(f"{fault}; pass trusted=True if everyone who can write these Secrets may do that")

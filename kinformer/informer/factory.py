@@ -396,8 +396,8 @@ class SharedInformerFactory(Entered):
             await wait_for_end(waits)
 
     def _unsynced(self, handlers: bool) -> dict[str, Part]:
-        found = {name: part for name, part in numbered(self._parts()).items() if not _is_synced(part, handlers)}
-        return dict(sorted(found.items()))
+        unsynced = {name: part for name, part in numbered(self._parts()).items() if not _is_synced(part, handlers)}
+        return dict(sorted(unsynced.items()))
 
     def _reasons(self, handlers: bool) -> str:
         unsynced = list(self._unsynced(handlers).items())

@@ -102,8 +102,8 @@ class CollectionMetrics(ABC):
             nonlocal made
             if made is None:  # not before the start, which determines the label
                 labels = {"resource": self._label, "handler": name}
-                text = "Seconds that calls of a handler take"
-                made = sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
+                description = "Seconds that calls of a handler take"
+                made = sink.histogram("kinformer_handler_duration_seconds", description, labels, HANDLER_BUCKETS)
             made(seconds)
 
         return observe

@@ -120,8 +120,8 @@ class NamespaceFollower:
         The loop then has a turn, because each namespace sends requests.
         """
         if is_there and "/" in key:
-            text = "%s: ignored %r: it is not a valid namespace name"
-            log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
+            message = "%s: ignored %r: it is not a valid namespace name"
+            log.error(message, self._name, key, resource=self._name, reason="bad_namespace")
             return False
         if is_there and key not in self._running:
             self._running[key] = self._join(key)
@@ -141,6 +141,6 @@ class NamespaceFollower:
         assert self._chosen is not None
         name = self._chosen.collection.name
         core = core_of(self._chosen.collection)
-        text = "%s: the namespaces of %s are no longer followed: %s"
+        message = "%s: the namespaces of %s are no longer followed: %s"
         level = log.warning if core is None or core.life.crash is None else log.error
-        level(text, self._name, name, describe(error), resource=self._name, reason=error)
+        level(message, self._name, name, describe(error), resource=self._name, reason=error)

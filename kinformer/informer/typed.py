@@ -154,15 +154,15 @@ class _ModelIndexView(IndexView[KubeObject[M]]):
         def one(get: Callable[P, KubeObject | None]) -> Callable[P, KubeObject[M] | None]:
             @wraps(get)
             def typed(*args: P.args, **kwargs: P.kwargs) -> KubeObject[M] | None:
-                found = get(*args, **kwargs)
-                return None if found is None else read(found)
+                obj = get(*args, **kwargs)
+                return None if obj is None else read(obj)
 
             return typed
 
         def several(find: Callable[P, list[KubeObject]]) -> Callable[P, list[KubeObject[M]]]:
             @wraps(find)
             def typed(*args: P.args, **kwargs: P.kwargs) -> list[KubeObject[M]]:
-                return [read(found) for found in find(*args, **kwargs)]
+                return [read(obj) for obj in find(*args, **kwargs)]
 
             return typed
 

@@ -291,8 +291,8 @@ class Wiring:
 
     def health(self) -> list[InformerHealth]:
         """Return the health of each reflector, and of the collection that chooses the namespaces."""
-        found = [reflector.health() for reflector in self.reflectors]
-        return found if self.chosen is None else [*found, self.chosen.collection.health()]
+        healths = [reflector.health() for reflector in self.reflectors]
+        return healths if self.chosen is None else [*healths, self.chosen.collection.health()]
 
     def unlisted_reason(self) -> str:
         """Return why the first lists of scopes are not in the cache, with the namespaces of each reason."""

@@ -57,5 +57,5 @@ class Written(NamedTuple):
 
 
 def _excerpt(answer: object) -> str:
-    text = repr(answer)
-    return text if len(text) <= 100 else f"{text[:100]}..."
+    shown = repr(answer)
+    return shown if len(shown) <= 100 else f"{shown[:100]}..."

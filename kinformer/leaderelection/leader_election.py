@@ -331,8 +331,8 @@ class LeaderElector:
                     validity.lapse(f"{base.holder} holds the Lease")
                     return None
         if base is None:
-            text = "the Lease %s was deleted while %s led; creating it again"
-            log.warning(text, self.name, self.identity, key=self.name, reason="lease_deleted")
+            message = "the Lease %s was deleted while %s led; creating it again"
+            log.warning(message, self.name, self.identity, key=self.name, reason="lease_deleted")
         sent, lease = await self._write(base, self._next_document(base, take=False), validity.request_timeout)
         validity.extend(sent)
         term.lease = lease
@@ -356,8 +356,8 @@ class LeaderElector:
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = await self._leases.get(self._lease_name, timeout())
         except KinformerError as error:
-            text = "%s could not release %s; others wait until it expires: %s"
-            log.warning(text, self.identity, self.name, error, key=self.name, reason=error)
+            message = "%s could not release %s; others wait until it expires: %s"
+            log.warning(message, self.identity, self.name, error, key=self.name, reason=error)
 
     # --- state ----------------------------------------------------------------------------------------------------
 

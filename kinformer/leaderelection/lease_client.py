@@ -76,8 +76,8 @@ class LeaseClient:
         """Return the current Leases that match the selector."""
         with unfenced(), urgent():
             params = {"labelSelector": label_selector}
-            answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
-        items = answer.get("items")
+            response = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
+        items = response.get("items")
         if not isinstance(items, list):
             raise DecodeError(f"GET {self._path}: expected a list of Leases, the response has no items")
         return [Lease.from_json(item) for item in items]
@@ -91,8 +91,8 @@ class LeaseClient:
     async def _request_lease(self, method: str, path: str, document: LeaseDocument | None, timeout: float) -> Lease:
         body = None if document is None else document.body
         with unfenced(), urgent():
-            answer = await self._client.request(method, path, body=body, timeout=max(0.0, timeout))
-        lease = Lease.from_json(answer.to_dict() if isinstance(answer, KubeObject) else answer)
+            response = await self._client.request(method, path, body=body, timeout=max(0.0, timeout))
+        lease = Lease.from_json(response.to_dict() if isinstance(response, KubeObject) else response)
         if not lease.resource_version:
             raise DecodeError(f"{method} {path}: expected a Lease, the response has no metadata.resourceVersion")
         return lease

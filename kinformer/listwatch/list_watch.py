@@ -417,5 +417,5 @@ class ListWatch:
 def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
     """Return False if the object certainly does not match this condition of a field selector."""
     empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
-    found = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
-    return not isinstance(found, str) or (found == value) == (operator == "=")
+    actual = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
+    return not isinstance(actual, str) or (actual == value) == (operator == "=")

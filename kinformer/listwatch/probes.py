@@ -39,9 +39,9 @@ async def read_back(client: Client, path: str, options: ListOptions, name: str) 
     escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
     selector = ",".join(part for part in (options.field_selector, f"metadata.name={escaped}") if part)
     params = options.replace(field_selector=selector).params()
-    answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
-    found = answer.get("items") or []
-    return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+    response = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
+    items = response.get("items") or []
+    return ReadBack(KubeObject.from_dict(items[0]) if items else None, _version_of(response, path))
 
 
 async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
@@ -55,9 +55,9 @@ async def with_hint(client: Client, resource: GroupVersionResource, error: NotFo
         return error
     hint = f"; the nearest is {nearest}" if nearest else ""
     message = f"{error.message or 'not found'}: the server has no {resource}{hint}"
-    told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
-    told.nearest = nearest
-    return told
+    hinted = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+    hinted.nearest = nearest
+    return hinted
 
 
 def _version_of(answer: Mapping[str, Any], path: str) -> str:

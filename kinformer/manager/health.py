@@ -89,20 +89,20 @@ def informer_readiness(informer: SharedInformer) -> CacheReadiness:
 
 def _cache_readiness(health: InformerHealth, *, optional: bool) -> CacheReadiness:
     ready = (health.synced and health.live) or (optional and health.state == "absent")
-    answer: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
+    readiness: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
     if not ready:
-        answer["reason"] = describe(health.last_error) if health.last_error else _reason_without_error(health)
-    return answer
+        readiness["reason"] = describe(health.last_error) if health.last_error else _reason_without_error(health)
+    return readiness
 
 
 def _derived_readiness(health: InformerHealth) -> CacheReadiness:
     ready = health.synced and health.state != "stopped"
-    answer: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
+    readiness: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
     if not ready:
         has_ended = health.state == "stopped"
-        text = "the collection has ended" if has_ended else "its values have not been computed yet"
-        answer["reason"] = describe(health.last_error) if health.last_error else text
-    return answer
+        default = "the collection has ended" if has_ended else "its values have not been computed yet"
+        readiness["reason"] = describe(health.last_error) if health.last_error else default
+    return readiness
 
 
 def _reason_without_error(health: InformerHealth) -> str:

@@ -174,8 +174,8 @@ class Manager:
             async with asyncio.timeout(_LEAVING):
                 return await self._stack.__aexit__(kind, error, traceback)
         except TimeoutError:
-            text = "exit took longer than %g s after the second signal; the rest is abandoned"
-            log.warning(text, _LEAVING, reason="abandoned")
+            message = "exit took longer than %g s after the second signal; the rest is abandoned"
+            log.warning(message, _LEAVING, reason="abandoned")
             return None
 
     # --- parts ------------------------------------------------------------------------------------------------
@@ -337,8 +337,8 @@ class Manager:
             while (pending := [task for task in tasks if not task.done()]) and not forced.done():
                 left = deadline - loop.time()
                 if left <= 0:
-                    text = "some tasks have not ended after %g s; cancelling them again"
-                    log.warning(text, self._shutdown_timeout, reason="slow_shutdown")
+                    message = "some tasks have not ended after %g s; cancelling them again"
+                    log.warning(message, self._shutdown_timeout, reason="slow_shutdown")
                     break
                 await asyncio.wait({forced, *pending}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -383,5 +383,5 @@ async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
                 task.cancel()
     for task in tasks:
         if (error := _failure_of(task)) is not None:
-            text = "%s ended with %s: %s"
-            log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
+            message = "%s ended with %s: %s"
+            log.error(message, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)

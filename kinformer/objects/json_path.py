@@ -73,8 +73,8 @@ def _parse(text: str) -> tuple[Segment, ...]:
         if wants_name:
             name = _NAME.match(text, position)
             if name is None:
-                found = repr(text[position]) if position < len(text) else "the end"
-                raise ConfigError(f"the path {text!r} has {found} at position {position}, expected a name")
+                char = repr(text[position]) if position < len(text) else "the end"
+                raise ConfigError(f"the path {text!r} has {char} at position {position}, expected a name")
             segments.append(re.sub(r"\\(.)", r"\1", name.group()))
             position = name.end()
             wants_name = False
@@ -122,8 +122,8 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
             return None  # a value along the path has no keys
         except MALFORMED as error:
             raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
-        found: JSON = value
-        return found
+        result: JSON = value
+        return result
 
     return read
 
@@ -236,8 +236,8 @@ class PathIndex:
         if isinstance(obj, KeyedValue):
             obj = obj.value
         raw = getattr(obj, "raw", None)
-        found = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)
-        return [value if isinstance(value, str) else self._text(value) for value in found]
+        values = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)
+        return [value if isinstance(value, str) else self._text(value) for value in values]
 
     def _text(self, value: object) -> str:
         if isinstance(value, (bool, int, float)):

@@ -35,10 +35,10 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
     try:
         return cast("T", _decoder_of(cast("object", type))(raw))
     except (ValueError, msgspec.MsgspecError, TypeError, AttributeError, RecursionError) as error:
-        text = f"{source} does not fit {_name_of(type)}: {_reason(error)}"
+        message = f"{source} does not fit {_name_of(type)}: {_reason(error)}"
         if hasattr(error, "errors"):
-            raise DecodeError(text) from None
-        raise DecodeError(text) from error
+            raise DecodeError(message) from None
+        raise DecodeError(message) from error
 
 
 def check_model(model: object) -> None:
@@ -90,8 +90,8 @@ def _reason(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
-    found = errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{one['msg']} - at `{'.'.join(['$', *map(str, one['loc'])])}`" for one in found)
+    problems = errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{one['msg']} - at `{'.'.join(['$', *map(str, one['loc'])])}`" for one in problems)
 
 
 # --- models of kubernetes_asyncio --------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
             return {key: inside(key, element, element_kind) for key, element in _needs(dict, value).items()}
         if kind in _PRIMITIVES:
             return _primitive(value, kind)
-        found = getattr(models, kind, None)
-        return value if found is None else build_model(value, found)  # kubernetes_asyncio lacks some models
+        nested = getattr(models, kind, None)
+        return value if nested is None else build_model(value, nested)  # kubernetes_asyncio lacks some models
 
     def build_model(value: JSON, kind: _OpenAPIModel) -> object:
         document = _needs(dict, value)

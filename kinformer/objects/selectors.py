@@ -104,7 +104,7 @@ class LabelSelector:
 
     def __init__(self, requirements: tuple[LabelRequirement, ...] = ()) -> None:
         unique = {str(requirement): requirement for requirement in requirements}
-        self.requirements = tuple(unique[text] for text in sorted(unique))
+        self.requirements = tuple(unique[term] for term in sorted(unique))
         self._text = ",".join(sorted(unique))
 
     @classmethod
@@ -128,10 +128,10 @@ class LabelSelector:
             raise SelectorError(f"a label selector must be a string or a dict of strings, got {selector!r}")
         requirements = []
         for key, value in selector.items():
-            text = f"{key}={value}"
+            term = f"{key}={value}"
             for problem in (_key_problem(key), _value_problem(value)):
                 if problem:
-                    raise SelectorError(f"label selector {text!r}: {problem}", selector=text)
+                    raise SelectorError(f"label selector {term!r}: {problem}", selector=term)
             requirements.append(LabelRequirement(key, "=", (value,)))
         return cls(tuple(requirements))
 

@@ -43,11 +43,11 @@ class AppliedVersions:
             if now >= wanted:
                 waiter.set_result(None)
             elif was is not None and now < was:
-                text = (
+                message = (
                     f"the server went back from resourceVersion {was} to {now}, so the cache will never hold the write "
                     f"at {wanted}; read the object again"
                 )
-                waiter.set_exception(WatchError(text))
+                waiter.set_exception(WatchError(message))
 
     def lowest(self) -> str:
         """Return the version of the scope that is furthest behind, or "" while a scope has none."""

@@ -313,13 +313,13 @@ class HandlerRegistration:
             if isinstance(error, NotSyncedError):
                 raise
             waiting = self._waiting_for()
-            text = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s; {waiting}"
-            raise NotSyncedError(text, {self._resource: None}) from None
+            message = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s; {waiting}"
+            raise NotSyncedError(message, {self._resource: None}) from None
 
     def _warn_of_sync(self) -> None:
-        text = "handler %s of %s is still waiting for its initial adds: %s"
+        message = "handler %s of %s is still waiting for its initial adds: %s"
         args = (self.name, self._resource, self._waiting_for())
-        log.warning(text, *args, resource=self._resource, reason="unsynced")
+        log.warning(message, *args, resource=self._resource, reason="unsynced")
 
     def _waiting_for(self) -> str:
         return self._why() or f"{len(self._runner.mailbox)} calls are waiting"

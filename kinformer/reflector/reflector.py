@@ -415,8 +415,8 @@ class Reflector:
         # Every server sends these occasionally, and the next request resolves them.
         expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
         level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
-        text = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
-        log.log(level, text, self.name, state.doing, error, resource=self.name, reason=error)
+        message = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
+        log.log(level, message, self.name, state.doing, error, resource=self.name, reason=error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)

@@ -213,8 +213,8 @@ class ShardGate:
             except asyncio.CancelledError:
                 current = asyncio.current_task()
                 if active.stopped and (current is None or not current.cancelling()):
-                    text = f"the reconcile of key {key} (slot {slot}) was stopped: the key may now be another replica's"
-                    raise ShardLostError(text) from None
+                    why = f"the reconcile of key {key} (slot {slot}) was stopped: the key may now be another replica's"
+                    raise ShardLostError(why) from None
                 raise
 
     def _reconcile_ended(self, key: str, active: _ActiveReconcile) -> None:

@@ -208,8 +208,8 @@ class ShardMembership:
         return await self._write_lease(timeout) if await self._lease.take_over(timeout) else None
 
     def _lapsed(self, reason: str) -> None:
-        text = "%s has lost its slots of %s: %s"
-        log.error(text, self.identity, self.group, reason, key=self.group, reason="slots_lost")
+        message = "%s has lost its slots of %s: %s"
+        log.error(message, self.identity, self.group, reason, key=self.group, reason="slots_lost")
         self._work.drop_all_slots()
         self.request_heartbeat()
 
@@ -262,9 +262,9 @@ class ShardMembership:
         wanted, claims = self._wanted_slots(), self._claims
         taken = claims.decide(wanted, self._members.held, asked)
         if taken:
-            text = "%s took %d slots of %s, and now has %d"
+            message = "%s took %d slots of %s, and now has %d"
             log.info(
-                text, self.identity, len(taken), self.group, len(claims.held), key=self.group, reason="slots_taken"
+                message, self.identity, len(taken), self.group, len(claims.held), key=self.group, reason="slots_taken"
             )
             self._work.take_slots(taken)
         going = claims.held - wanted - frozenset().union(*self._releasing)
@@ -281,8 +281,8 @@ class ShardMembership:
         def ended(task: asyncio.Task[None]) -> None:
             self._releasing.pop(slots, None)
             if not task.cancelled() and (error := task.exception()) is not None:
-                text = "%s could not release slots of %s"
-                log.error(text, self.identity, self.group, exc_info=error, key=self.group, reason=error)
+                message = "%s could not release slots of %s"
+                log.error(message, self.identity, self.group, exc_info=error, key=self.group, reason=error)
 
         task = asyncio.create_task(release(), name=f"kinformer sharding {self.group}: releasing {len(slots)} slots")
         self._releasing[slots] = task
@@ -325,8 +325,8 @@ class ShardMembership:
             self._validity = None
             self._work.drop_all_slots()
         if not await _ends_within(_GRACE, self._drop_all_slots()):
-            text = "%s is leaving %s, but some cancelled work is still running"
-            log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
+            message = "%s is leaving %s, but some cancelled work is still running"
+            log.error(message, self.identity, self.group, key=self.group, reason="abandoned")
         if ours:
             await self._attempt(lambda: self._lease.give_back(self._epoch, self._options.request_timeout))
 

@@ -55,7 +55,7 @@ class ShardMetrics:
 
     def _readings(self, name: str) -> Iterator[MetricFamily]:
         health, dropped, ledger, doubts = self._figures()
-        for metric, text, value in (
+        for metric, description, value in (
             ("live", "1 while the replica is a member and its right to its slots has not lapsed", health.live),
             ("balanced", "1 while all replicas know the same replicas, and every slot is held", health.balanced),
             ("slots", "Slots that the replica holds, of 256", health.slots),
@@ -67,7 +67,7 @@ class ShardMetrics:
         ):
             yield MetricFamily(
                 name=f"kinformer_shard_{metric}",
-                text=text,
+                text=description,
                 kind="counter" if metric.endswith("_total") else "gauge",
                 labels=("controller",),
                 values=[((name,), float(value))],

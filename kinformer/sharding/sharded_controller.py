@@ -287,10 +287,10 @@ def _default_group(resource: GroupVersionResource, options: ShardingOptions) -> 
 
     It leaves out the version, because the objects are the same in all versions.
     """
-    text = f"{resource.resource}.{resource.group}".rstrip(".")
+    name = f"{resource.resource}.{resource.group}".rstrip(".")
     others = (options.namespace, options.label_selector, options.field_selector, options.name)
-    digest = blake2b(repr((text, *others)).encode(), digest_size=5).hexdigest()
-    return f"{text[:_READABLE].rstrip('.-')}-{digest}"
+    digest = blake2b(repr((name, *others)).encode(), digest_size=5).hexdigest()
+    return f"{name[:_READABLE].rstrip('.-')}-{digest}"
 
 
 def _list_watches(client: Client, shared: GroupVersionResource, options: ShardingOptions) -> SourceFactory:

@@ -102,9 +102,9 @@ class SnapshotCheck:
             raise failures.exceptions[0] from None
         missing: dict[str, str] = {}
         newest = snapshot.resource_version
-        for key, (obj, answer) in questions.items():
-            found, version = answer.result()
-            if found is None or _changed(obj, found, snapshot.resource_version):
+        for key, (obj, task) in questions.items():
+            current, version = task.result()
+            if current is None or _changed(obj, current, snapshot.resource_version):
                 missing[key] = obj.uid
             if _newer(version, newest):
                 newest = version

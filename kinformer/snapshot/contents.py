@@ -56,10 +56,10 @@ def _fingerprint(function: Any) -> str | None:
     except ValueError:  # a variable without a value
         return None
     values = [function.__defaults__, function.__kwdefaults__, closure]
-    told = _told(values)
-    if told is None:
+    plain = _told(values)
+    if plain is None:
         return None
-    code = repr(_code(function.__code__)) + told
+    code = repr(_code(function.__code__)) + plain
     return f"{function.__module__}.{function.__qualname__} {hashlib.sha256(code.encode()).hexdigest()[:16]}"
 
 

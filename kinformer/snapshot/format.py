@@ -206,13 +206,13 @@ class BlockReader:
         frame = self._read(_FRAME.size)
         if len(frame) < _FRAME.size:
             raise SnapshotRefusedError("torn", "it ends too early")
-        kind, head_length, body_length, said = _FRAME.unpack(frame)
+        kind, head_length, body_length, checksum = _FRAME.unpack(frame)
         if kind not in kinds or head_length + body_length > self._size:
             raise SnapshotRefusedError("torn", "it has an invalid block")
         head, body = self._read(head_length), self._read(body_length)
         crc = zlib.crc32(_FRAME.pack(kind, head_length, body_length, 0), self._crc)
         crc = zlib.crc32(body, zlib.crc32(head, crc))
-        if crc != said or len(head) != head_length or len(body) != body_length:
+        if crc != checksum or len(head) != head_length or len(body) != body_length:
             raise SnapshotRefusedError("torn", "a checksum in it is wrong")
         self._crc = crc
         return Block(kind, head, body)

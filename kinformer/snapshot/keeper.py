@@ -166,14 +166,14 @@ class SnapshotKeeper:
             log.error("%s: no snapshot is written: %s", self._name, error, resource=self._name, reason="refused")
         except OSError as error:
             self._count("failed")
-            text = "%s: the snapshot %s could not be written: %s"
-            log.warning(text, self._name, self.file, error, resource=self._name, reason="failed")
+            message = "%s: the snapshot %s could not be written: %s"
+            log.warning(message, self._name, self.file, error, resource=self._name, reason="failed")
         else:
             self._saved = cut.versions
             self._count("saved")
-            text = "%s: wrote %d objects to %s in %.1f s"
+            message = "%s: wrote %d objects to %s in %.1f s"
             seconds = time.perf_counter() - began
-            log.debug(text, self._name, count, self.file, seconds, resource=self._name, reason="saved")
+            log.debug(message, self._name, count, self.file, seconds, resource=self._name, reason="saved")
 
     async def _write(self, cut: _Cut) -> None:
         header = SnapshotHeader(

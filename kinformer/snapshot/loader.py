@@ -87,16 +87,16 @@ class SnapshotLoader:
             return None
         self._count("loaded")
         self.loaded[scope] = part.resource_version
-        text = "%s: resuming from %d objects at resourceVersion %s in %s"
+        message = "%s: resuming from %d objects at resourceVersion %s in %s"
         version = part.resource_version
-        log.info(text, self._name, len(part.objects), version, self._file, resource=self._name, reason="loaded")
+        log.info(message, self._name, len(part.objects), version, self._file, resource=self._name, reason="loaded")
         return self._parts.pop(scope)
 
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
         level = logging.INFO if error.reason in _EXPECTED else logging.WARNING
-        text = "%s: the snapshot %s is not used; listing the objects: %s"
-        log.log(level, text, self._name, self._file, error, resource=self._name, reason=error.reason)
+        message = "%s: the snapshot %s is not used; listing the objects: %s"
+        log.log(level, message, self._name, self._file, error, resource=self._name, reason=error.reason)
 
     async def _load(self) -> dict[Scope, Resumption]:
         try:

@@ -64,8 +64,8 @@ class Snapshot:
 
     def file(self, contents: Mapping[str, str]) -> Path:
         """Return the file for a cache with these contents."""
-        path, text = Path(self.path), os.fspath(self.path)
-        if not (text.endswith(("/", os.sep)) or path.is_dir()):
+        path, given = Path(self.path), os.fspath(self.path)
+        if not (given.endswith(("/", os.sep)) or path.is_dir()):
             return path
         mark = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
         name = contents.get("resource", "objects").replace("/", ".")

@@ -191,9 +191,9 @@ class ObjectFactory:
                 continue  # the test has deleted it itself
 
     async def _object(self, method: str, path: str, body: dict[str, Any]) -> KubeObject:
-        answer = await self._client.request(method, path, body=body)
-        assert isinstance(answer, KubeObject), f"{method} {path}: expected an object"
-        return answer
+        response = await self._client.request(method, path, body=body)
+        assert isinstance(response, KubeObject), f"{method} {path}: expected an object"
+        return response
 
     async def _resource(self, api_version: str, kind: str) -> APIResource:
         loop = asyncio.get_running_loop()

@@ -94,8 +94,8 @@ def new_private_key() -> bytes:
     number = (1 + secrets.randbelow(order - 1)).to_bytes(32, "big")
     curve = bytes.fromhex("06082a8648ce3d030107")  # OID 1.2.840.10045.3.1.7, prime256v1
     body = b"\x02\x01\x01" + b"\x04\x20" + number + b"\xa0" + bytes([len(curve)]) + curve
-    text = base64.encodebytes(b"\x30" + bytes([len(body)]) + body)
-    return b"-----BEGIN EC PRIVATE KEY-----\n" + text + b"-----END EC PRIVATE KEY-----\n"
+    encoded = base64.encodebytes(b"\x30" + bytes([len(body)]) + body)
+    return b"-----BEGIN EC PRIVATE KEY-----\n" + encoded + b"-----END EC PRIVATE KEY-----\n"
 
 
 def write_secret(path: Path, content: bytes) -> None:

@@ -17,8 +17,8 @@ from kinformer.testing.pytest_scene import Scene, scene
 
 def _in_loop_of(scope: Any) -> Any:
     async def set_up(request: pytest.FixtureRequest, _kube_shared: Any) -> AsyncIterator[Scene]:
-        async with scene(request, _kube_shared) as found:
-            yield found
+        async with scene(request, _kube_shared) as prepared:
+            yield prepared
 
     return pytest_asyncio.fixture(loop_scope=scope, name=f"_kube_scene_asyncio_{scope}")(set_up)
 

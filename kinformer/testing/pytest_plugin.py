@@ -184,14 +184,14 @@ def _scene_fixture(request: pytest.FixtureRequest) -> str:
 async def _kube_scene_anyio(
     request: pytest.FixtureRequest, _kube_shared: ControlPlane | ExistingCluster | None
 ) -> AsyncIterator[Scene]:
-    async with scene(request, _kube_shared) as found:
-        yield found
+    async with scene(request, _kube_shared) as prepared:
+        yield prepared
 
 
 @pytest.fixture
 def _kube_scene(request: pytest.FixtureRequest) -> Scene:
-    found: Scene = request.getfixturevalue(_scene_fixture(request))
-    return found
+    prepared: Scene = request.getfixturevalue(_scene_fixture(request))
+    return prepared
 
 
 @pytest.fixture

@@ -136,8 +136,8 @@ class _ObjectState:
 
     def replace(self, items: ChunkedList[object], resource_version: str) -> None:
         """Process the result of a list."""
-        found = (obj for obj in items.drain() if isinstance(obj, KubeObject) and obj.key == self._key)
-        present = next(found, None)
+        matching = (obj for obj in items.drain() if isinstance(obj, KubeObject) and obj.key == self._key)
+        present = next(matching, None)
         left_out, self._left_out = self._left_out, self.source.stats.decode_errors if self.source is not None else 0
         if present is None and self._left_out > left_out:
             self._undecodable = resource_version
@@ -166,22 +166,22 @@ class _ObjectState:
         self._ask(None)
         if deleted and not self._allow_recreate and not self.result.done():
             assert self._last is not None
-            text = f"{self.title} was deleted during the wait; its last state {describe_object(self._last)}"
-            self.result.set_exception(DeletedError(text, self._last))
+            message = f"{self.title} was deleted during the wait; its last state {describe_object(self._last)}"
+            self.result.set_exception(DeletedError(message, self._last))
 
     def _ask(self, obj: KubeObject | None) -> None:
         if self.result.done():
             return
         seen = None if obj is None else view(obj)
         try:
-            answer = self._condition(seen)
-            if inspect.isawaitable(answer):
-                _drop(answer)
+            met = self._condition(seen)
+            if inspect.isawaitable(met):
+                _drop(met)
                 raise TypeError(f"condition={self._condition!r} is asynchronous: pass a plain function")
         except Exception as error:  # noqa: BLE001 - passed to the caller of wait_for
             self.result.set_exception(error)
             return
-        if answer:
+        if met:
             self.result.set_result(seen)
 
     # --- failures -----------------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ class _ObjectState:
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return
         if reflector.health().consecutive_failures >= _ENOUGH:
-            text = f"{error.message or error.reason}; {self.title}: {self._stood()}"
-            refused = type(error)(error.status, error.reason, text, error.retry_after, error.details)
+            message = f"{error.message or error.reason}; {self.title}: {self._stood()}"
+            refused = type(error)(error.status, error.reason, message, error.retry_after, error.details)
             self.result.set_exception(refused)
 
     def in_words(self) -> str:

@@ -241,8 +241,7 @@ def _checked(resource_version: str | None) -> str:
     try:
         compare_resource_versions(resource_version, resource_version)
     except (ValueError, TypeError) as error:
-        text = f"resource_version={resource_version!r}: pass a version from a stream, or None"
-        raise ConfigError(text) from error
+        raise ConfigError(f"resource_version={resource_version!r}: pass a version from a stream, or None") from error
     return resource_version
 
 

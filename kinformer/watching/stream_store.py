@@ -125,8 +125,8 @@ class StreamStore:
 
     def unresumable(self, reason: str) -> ExpiredError:
         """Return the error for a version that a stream cannot be resumed from."""
-        text = f"{reason}; changes since resourceVersion {self._received} are lost; start without a version"
-        return ExpiredError(410, "Expired", text)
+        message = f"{reason}; changes since resourceVersion {self._received} are lost; start without a version"
+        return ExpiredError(410, "Expired", message)
 
     @property
     def _received(self) -> str:
@@ -226,8 +226,8 @@ class StreamStore:
                 self._read()
                 return event
             else:
-                for found in entry:
-                    return PAUSE if found is None else found
+                for one in entry:
+                    return PAUSE if one is None else one
                 queue.popleft()
                 self._differs = False
         self._read()

@@ -128,10 +128,10 @@ class VersionIndex:
         marks = self._marks
         assert marks is not None
         for number, bucket in enumerate(self._buckets):
-            texts = bucket.split(_RECORD)[1:]
-            gone = [_record(text) for place, text in enumerate(texts) if not marks[number] >> place & 1]
+            records = bucket.split(_RECORD)[1:]
+            gone = [_record(record) for place, record in enumerate(records) if not marks[number] >> place & 1]
             if gone:
-                kept = [_RECORD + text for place, text in enumerate(texts) if marks[number] >> place & 1]
+                kept = [_RECORD + record for place, record in enumerate(records) if marks[number] >> place & 1]
                 self._buckets[number], marks[number] = b"".join(kept), (1 << len(kept)) - 1
                 self._count -= len(gone)
             yield gone
@@ -158,7 +158,7 @@ class VersionIndex:
 
     def _split_one(self) -> None:
         number, self._split = self._split, self._split + 1
-        texts = self._buckets[number].split(_RECORD)[1:]
+        records = self._buckets[number].split(_RECORD)[1:]
         self._buckets[number] = b""
         self._buckets.append(b"")
         if self._split == self._half:
@@ -168,12 +168,12 @@ class VersionIndex:
             marks, self._marks[number] = self._marks[number], 0
             self._marks.append(0)
         parts: dict[int, list[bytes]] = {}
-        for place, text in enumerate(texts):
-            to = self._number(text[: text.index(_FIELD)].decode())
+        for place, record in enumerate(records):
+            to = self._number(record[: record.index(_FIELD)].decode())
             found = parts.setdefault(to, [])
             if self._marks is not None:
                 self._marks[to] |= (marks >> place & 1) << len(found)
-            found.append(text)
+            found.append(record)
         for to, found in parts.items():
             self._buckets[to] = _RECORD + _RECORD.join(found)
 

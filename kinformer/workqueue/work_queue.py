@@ -63,8 +63,8 @@ class _Exported:
     def __init__(self, metrics: Metrics, name: str, queue: WorkQueue[Any]) -> None:
         labels = {"name": name}
 
-        def seconds(metric: str, text: str) -> Callable[[float], None]:
-            return metrics.histogram(f"workqueue_{metric}_seconds", text, labels, _BUCKETS)
+        def seconds(metric: str, description: str) -> Callable[[float], None]:
+            return metrics.histogram(f"workqueue_{metric}_seconds", description, labels, _BUCKETS)
 
         self.count_add = metrics.counter("workqueue_adds_total", "Adds that a work queue has handled", labels)
         self.count_retry = metrics.counter("workqueue_retries_total", "Retries that a work queue has handled", labels)
@@ -72,8 +72,8 @@ class _Exported:
         self.observe_work = seconds("work_duration", "Seconds that a key is processed")
         figures = queue.statistics
         self._gauges = [
-            metrics.gauge(f"workqueue_{metric}", text, labels, read)
-            for metric, text, read in (
+            metrics.gauge(f"workqueue_{metric}", description, labels, read)
+            for metric, description, read in (
                 ("depth", "Keys that are waiting", lambda: len(queue)),
                 ("unfinished_work_seconds", "Total seconds of work in progress", lambda: figures().unfinished_work),
                 (

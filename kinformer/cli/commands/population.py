@@ -80,8 +80,8 @@ class Population:
             for done in steps:
                 loading.update(f"{done:,} of {count:,}")
                 await asyncio.sleep(0)
-        found = (_key_of(resource, obj) for obj in self._server.list(resource.gvr))
-        self._keys += [key for key in found if key not in before]  # without the server's own objects
+        keys = (_key_of(resource, obj) for obj in self._server.list(resource.gvr))
+        self._keys += [key for key in keys if key not in before]  # without the server's own objects
 
     def _bare(self, resource: APIResource, count: int) -> Iterator[int]:
         singular = resource.singular or resource.kind.lower()

@@ -109,9 +109,9 @@ class _WatchedProgram:
             KinformerError: There is no response.
             ValueError: The response is not a status.
         """
-        answer = await self._client.text(self._page)
+        body = await self._client.text(self._page)
         try:
-            status = json.loads(answer)
+            status = json.loads(body)
         except ValueError:
             status = None
         if not isinstance(status, dict) or not isinstance(status.get("resources"), dict):

@@ -49,7 +49,7 @@ async def serve(
         ConfigError: The server has no such resource.
         OSError: The port is in use, or the kubeconfig cannot be written.
     """
-    wanted = [_parse(text) for text in objects]
+    wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
     async with AsyncExitStack() as stack:

@@ -220,18 +220,18 @@ def _by_cause(counts: Mapping[str, int]) -> str:
 
 def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
     """Return the reasons of outages and the numbers of skipped objects. With a width they are wrapped, never cut."""
-    told = []
+    messages = []
     for one in figures:
         if one.last_error is not None and not one.live:
-            told.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
+            messages.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
         if one.errors:
-            told.append(
+            messages.append(
                 (clean(f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"), "yellow")
             )
     if width is None:
-        return [Text(text, style, no_wrap=True) for text, style in told]
+        return [Text(message, style, no_wrap=True) for message, style in messages]
     return [
         Text(line, style, no_wrap=True)
-        for text, style in told
-        for line in textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+        for message, style in messages
+        for line in textwrap.wrap(message, width, subsequent_indent="  ", break_on_hyphens=False)
     ]

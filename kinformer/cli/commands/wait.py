@@ -137,10 +137,10 @@ async def _wait_for_one(
     def check(obj: KubeObject | None) -> object:
         nonlocal existed
         existed = existed or obj is not None
-        answer = condition(obj)
-        if timeout == 0 and not answer:
+        met = condition(obj)
+        if timeout == 0 and not met:
             raise _NotMetError(f"condition not met for {resource.name}/{name}")
-        return answer
+        return met
 
     try:
         await client.wait_for(resource.gvr, key, check, timeout or _ONCE, allow_recreate=True)

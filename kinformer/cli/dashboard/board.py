@@ -248,8 +248,8 @@ def _derived_of(factory: ref[SharedInformerFactory]) -> Callable[[], Iterable[An
     """Return a function that returns a factory's current derived collections, without keeping the factory alive."""
 
     def derived() -> Iterable[Any]:
-        found = factory()
-        return () if found is None else found.derived
+        alive = factory()
+        return () if alive is None else alive.derived
 
     return derived
 

@@ -52,8 +52,8 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            status, text = refusal
-            await PlainTextResponse(text, status_code=status, headers=_HEADERS)(scope, receive, send)
+            status, reason = refusal
+            await PlainTextResponse(reason, status_code=status, headers=_HEADERS)(scope, receive, send)
             return
 
         async def with_headers(message: Message) -> None:

@@ -145,10 +145,10 @@ def _owners(obj: KubeObject) -> Iterable[str]:
 
 
 def _object_of(event: KubeObject) -> dict[str, Any]:
-    found: dict[str, Any] = event.get("involvedObject") or event.get("regarding") or {}
-    return found
+    involved: dict[str, Any] = event.get("involvedObject") or event.get("regarding") or {}
+    return involved
 
 
 def _about(event: KubeObject) -> Iterable[str]:
-    found = _object_of(event)
-    yield f"{found.get('namespace') or ''}/{found.get('kind') or ''}/{found.get('name') or ''}"
+    about = _object_of(event)
+    yield f"{about.get('namespace') or ''}/{about.get('kind') or ''}/{about.get('name') or ''}"

@@ -19,8 +19,8 @@ Ticking = tuple[str, float, str]
 
 def ticking_cell(group: str, kind: str, column: str, document: Object) -> Ticking | None:
     """Return the cell of a column with an age, or None if it has no age and can be shown unchanged."""
-    found = _CELLS.get((group, kind, column))
-    return found(document) if found is not None else None
+    cell = _CELLS.get((group, kind, column))
+    return cell(document) if cell is not None else None
 
 
 def _restarts(pod: Object) -> Ticking | None:

@@ -111,5 +111,5 @@ def _cause(name: str, error: BaseException) -> tuple[str, str, str]:
         return "absent", str(error), name
     if isinstance(error, APIError):
         return "failing", str(error), str(error.status)
-    text = error_text(error) or ""
-    return "failing", text, text
+    message = error_text(error) or ""
+    return "failing", message, message

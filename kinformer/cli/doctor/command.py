@@ -106,8 +106,8 @@ class _Lines:
     def end(self, conclusion: str) -> None:
         """Print the steps that were not tried, and the conclusion."""
         if self._skipped:
-            text = self._wrapped(f"not tried: {', '.join(self._skipped)}")
-            self._write(Text(f"{Verdict.SKIP:<6}{'':<16}{text}", "bright_black"))
+            skipped = self._wrapped(f"not tried: {', '.join(self._skipped)}")
+            self._write(Text(f"{Verdict.SKIP:<6}{'':<16}{skipped}", "bright_black"))
         lines = textwrap.wrap(conclusion, self._width) if self._width else [conclusion]
         self._write(Text("\n" + "\n".join(map(clean, lines)), "bold"))
 

@@ -194,7 +194,7 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        answer: Any = await client.request("POST", path, body=body, timeout=timeout, retries=0)
+        response: Any = await client.request("POST", path, body=body, timeout=timeout, retries=0)
     except UnauthorizedError as error:
         report.stop(
             "authentication",
@@ -211,7 +211,7 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
         return ""
     except (ConnectError, DecodeError) as error:
         report.stop("authentication", one_line(error), status=UNREACHED)
-    info = (answer.get("status") or {}).get("userInfo") or {}
+    info = (response.get("status") or {}).get("userInfo") or {}
     user, groups = str(info.get("username", "")), [str(group) for group in info.get("groups") or ()]
     facts = {"user": user, "groups": groups}
     if user == _ANONYMOUS:

@@ -208,8 +208,8 @@ async def _total(client: Client, place: Place, timeout: float) -> int | None:
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
     path = place.resource.gvr.path(place.namespace)
-    answer: Any = await client.request("GET", path, params=params, timeout=timeout, retries=0)
-    left = (answer.get("metadata") or {}).get("remainingItemCount")
+    response: Any = await client.request("GET", path, params=params, timeout=timeout, retries=0)
+    left = (response.get("metadata") or {}).get("remainingItemCount")
     if isinstance(left, int):
         return left + 1
     try:
@@ -292,13 +292,13 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
     """Check whether the server can divide a list into shards."""
     params = {"limit": "1", "shardSelector": _HALF}
     try:
-        answer: Any = await client.request(
+        response: Any = await client.request(
             "GET", place.resource.gvr.path(place.namespace), params=params, timeout=timeout, retries=0
         )
     except (APIError, ConnectError, DecodeError) as error:
         report.ok("shards", f"not supported, {one_line(error)}", supported=False)
         return
-    supported = bool((answer.get("metadata") or {}).get("shardInfo"))
+    supported = bool((response.get("metadata") or {}).get("shardInfo"))
     if supported:
         report.ok("shards", "supported: a replica of a ShardedController gets only its share", supported=True)
     else:

@@ -189,8 +189,8 @@ def pod_status(pod: Object) -> str:
 
 def pod_ready(pod: Object) -> str:
     """Return the ready containers out of all: `1/2`."""
-    found = PodState.of(pod)
-    return f"{found.ready}/{found.total}"
+    state = PodState.of(pod)
+    return f"{state.ready}/{state.total}"
 
 
 def pod_restarts(pod: Object) -> str:
@@ -203,8 +203,8 @@ def pod_restarts(pod: Object) -> str:
 
 def pod_gates(pod: Object) -> str:
     """Return the open readiness gates out of all."""
-    found = PodState.of(pod)
-    return f"{found.open_gates}/{found.gates}" if found.gates else _NONE
+    state = PodState.of(pod)
+    return f"{state.open_gates}/{state.gates}" if state.gates else _NONE
 
 
 def node_status(node: Object) -> str:

@@ -279,9 +279,9 @@ def _key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
         return 0, 0.0, ()
     if isinstance(value, int | float):
         return 1, float(value), ()
-    text = str(value)
-    if found := _QUANTITY.fullmatch(text):
-        return 1, float(found[1]) * _SUFFIXES[found[2] or ""], ()
+    shown = str(value)
+    if quantity := _QUANTITY.fullmatch(shown):
+        return 1, float(quantity[1]) * _SUFFIXES[quantity[2] or ""], ()
     # web-9 precedes web-10: runs of digits are compared as numbers, and the text between them as strings.
-    parts = _NUMBERS.split(text)
+    parts = _NUMBERS.split(shown)
     return 2, 0.0, tuple(int(part) if number % 2 else part for number, part in enumerate(parts))

@@ -86,7 +86,7 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
     was, is_now = _shown(old), _shown(new)
     same = next((n for n, (a, b) in enumerate(zip(was, is_now, strict=False)) if a != b), 0)
     if max(len(was), len(is_now)) > _LONGEST and same > 2 * _BEFORE:
-        was, is_now = (f"…{text[same - _BEFORE :]}" for text in (was, is_now))
+        was, is_now = (f"…{value[same - _BEFORE :]}" for value in (was, is_now))
     return "~", path, f"{_cut(was)} → {_cut(is_now)}"
 
 

@@ -51,13 +51,13 @@ def one_line(error: BaseException | str) -> str:
 
     System and OpenSSL errors are described in words.
     """
-    text = str(error)
+    message = str(error)
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         reason = error.strerror[:1].lower() + error.strerror[1:]
-        text = f"{error.filename}: {reason}" if error.filename else reason
-    text = text.replace(_NO_TLS, "the server does not speak TLS there; try http:// instead of https://")
-    text = _OPENSSL.sub(lambda found: found[0].lower().replace("_", " ").replace("tls", "TLS"), text)
-    return clean(" ".join(text.split())) or type(error).__name__
+        message = f"{error.filename}: {reason}" if error.filename else reason
+    message = message.replace(_NO_TLS, "the server does not speak TLS there; try http:// instead of https://")
+    message = _OPENSSL.sub(lambda found: found[0].lower().replace("_", " ").replace("tls", "TLS"), message)
+    return clean(" ".join(message.split())) or type(error).__name__
 
 
 def error_text(error: BaseException | None) -> str | None:

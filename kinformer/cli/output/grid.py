@@ -105,11 +105,11 @@ class Grid:
     def _line(self, row: Sequence[Cell], widths: Sequence[int], gap: int) -> Text:
         line = Text(no_wrap=True, overflow="crop")
         for number, (cell, width) in enumerate(zip(row, widths, strict=False)):
-            text = middle(cell.text, width) if number in self._names else cell.text
-            padding = " " * (width - cell_len(text))
+            shown = middle(cell.text, width) if number in self._names else cell.text
+            padding = " " * (width - cell_len(shown))
             if number in self._right:
                 line.append(padding)
-            line.append(text, cell.style or None)
+            line.append(shown, cell.style or None)
             if number < len(widths) - 1:
                 line.append(" " * gap if number in self._right else padding + " " * gap)
         return line

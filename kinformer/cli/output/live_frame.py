@@ -131,11 +131,11 @@ def foot(
 
 def _kept(parts: Sequence[str], width: int, needed: int) -> Text:
     """Return the parts that fit. The first `needed` parts are always included."""
-    text = ""
+    kept = ""
     for number, part in enumerate(parts):
-        longer = f"{text}{_GAP if text else ' '}{part}"
+        longer = f"{kept}{_GAP if kept else ' '}{part}"
         if number < needed or cell_len(longer) <= width - 1:
-            text = longer
-    line = Text(text, "bright_black", no_wrap=True, end="")
+            kept = longer
+    line = Text(kept, "bright_black", no_wrap=True, end="")
     line.truncate(width)
     return line

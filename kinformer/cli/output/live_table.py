@@ -192,19 +192,19 @@ class LiveTable:
         _, kind, before = self._changed.get(place, (0.0, "", None))
         obj = self._objects.get(place) or before
         assert obj is not None  # a place is in one of the two
-        texts = columns.row(obj)
+        values = columns.row(obj)
         if kind == "DELETED":
-            return [Cell("-", "red"), *(Cell(text, "red strike") for text in texts)]
-        old = columns.row(before) if before is not None else texts
+            return [Cell("-", "red"), *(Cell(value, "red strike") for value in values)]
+        old = columns.row(before) if before is not None else values
         mark, style = _MARKS.get(kind, ("", ""))
         cells = [Cell(mark, style)]
-        for name, text, was in zip(columns.header, texts, old, strict=True):
+        for name, value, was in zip(columns.header, values, old, strict=True):
             if kind == "ADDED" and name == "NAME":
-                cells.append(Cell(text, "green"))
-            elif text != was and name not in ("AGE", "LAST SEEN"):
-                cells.append(Cell(text, "bold reverse"))
+                cells.append(Cell(value, "green"))
+            elif value != was and name not in ("AGE", "LAST SEEN"):
+                cells.append(Cell(value, "bold reverse"))
             else:
-                cells.append(Cell(text, status_style(text) if name == "STATUS" else ""))
+                cells.append(Cell(value, status_style(value) if name == "STATUS" else ""))
         return cells
 
     def _log_lines(self, count: int, width: int) -> list[Text]:

@@ -34,8 +34,8 @@ class Attributes:
     @property
     def subject(self) -> Object:
         """The object, or its state before its deletion."""
-        found = self.obj if self.obj is not None else self.old
-        return found if found is not None else {}
+        state = self.obj if self.obj is not None else self.old
+        return state if state is not None else {}
 
     @property
     def namespace(self) -> str:

@@ -26,15 +26,15 @@ def admit_limits(lookup: Lookup, write: Attributes) -> None:
             if one.get("type") == "Container":
                 requests.update(one.get("defaultRequest") or {})
                 limits.update(one.get("default") or {})
-        said: list[str] = []
+        changes: list[str] = []
         spec = write.subject["spec"]
         for container in spec.get("containers") or []:
-            said += _fill(container, "container", requests, limits)
+            changes += _fill(container, "container", requests, limits)
         for container in spec.get("initContainers") or []:
-            said += _fill(container, "init container", requests, limits)
-        if said:
+            changes += _fill(container, "init container", requests, limits)
+        if changes:
             annotations = write.subject["metadata"].setdefault("annotations", {})
-            annotations[_ANNOTATION] = "LimitRanger plugin set: " + "; ".join(said)
+            annotations[_ANNOTATION] = "LimitRanger plugin set: " + "; ".join(changes)
 
 
 def _limits(limit_range: Mapping[str, Any]) -> list[Object]:
@@ -74,17 +74,14 @@ def _pod_errors(limit_range: Object, spec: Object) -> Iterator[str]:
 def _outside(one: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     kind = one["type"]
     for name, enforced in sorted(as_amounts(one.get("min")).items()):
-        text = _too_little(kind, name, enforced, requests, limits)
-        if text:
-            yield text
+        if error := _too_little(kind, name, enforced, requests, limits):
+            yield error
     for name, enforced in sorted(as_amounts(one.get("max")).items()):
-        text = _too_much(kind, name, enforced, requests, limits)
-        if text:
-            yield text
+        if error := _too_much(kind, name, enforced, requests, limits):
+            yield error
     for name, enforced in sorted(as_amounts(one.get("maxLimitRequestRatio")).items()):
-        text = _uneven(kind, name, enforced, requests, limits)
-        if text:
-            yield text
+        if error := _uneven(kind, name, enforced, requests, limits):
+            yield error
 
 
 def _too_little(kind: str, name: str, enforced: Amount, requests: Amounts, limits: Amounts) -> str:
@@ -122,9 +119,8 @@ def _claim_errors(limit_range: Object, spec: Object) -> Iterator[str]:
         if one.get("type") != "PersistentVolumeClaim":
             continue
         for name, enforced in sorted(as_amounts(one.get("min")).items()):
-            text = _too_little(one["type"], name, enforced, requests, {})
-            if text:
-                yield text
+            if error := _too_little(one["type"], name, enforced, requests, {}):
+                yield error
         for name, enforced in sorted(as_amounts(one.get("max")).items()):
             start = f"maximum {name} usage per PersistentVolumeClaim is {enforced}"
             if name not in requests:

@@ -48,8 +48,8 @@ def _selects_namespace(lookup: Lookup, selector: Object, write: Attributes) -> b
     if write.resource.builtin and write.resource.kind == "Namespace" and write.operation != "DELETE":
         labels = write.subject["metadata"].get("labels") or {}
     else:
-        found = lookup.get("v1/namespaces", "", write.namespace)
-        labels = ((found or {}).get("metadata") or {}).get("labels") or {}
+        namespace = lookup.get("v1/namespaces", "", write.namespace)
+        labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
     return LabelSelector.from_object(selector).matches(labels)
 
 

@@ -47,7 +47,7 @@ def _written(value: Decimal, *, binary: bool) -> str:
 
 def as_amounts(given: Mapping[str, Any] | None) -> Amounts:
     """Parse a resource list."""
-    return {name: Amount(str(text)) for name, text in (given or {}).items()}
+    return {name: Amount(str(quantity)) for name, quantity in (given or {}).items()}
 
 
 def shown(amounts: Amounts) -> str:

@@ -42,8 +42,8 @@ class _FieldMap(dict[str, Any]):
     """The variables of a policy, each computed on first use."""
 
     def __getitem__(self, name: str) -> Any:
-        found = super().__getitem__(name)
-        return found.value() if isinstance(found, Lazy) else found
+        value = super().__getitem__(name)
+        return value.value() if isinstance(value, Lazy) else value
 
 
 class Policies:
@@ -184,13 +184,13 @@ class _Evaluation:
         return _Denial(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def _message(self, validation: Object, program: Program | None) -> str:
-        text = ""
+        message = ""
         if program is not None:
             with suppress(CELError):
-                text = str(program.evaluate(self._variables, CALL_LIMIT)).strip()
-        if not text or "\n" in text or len(text.encode()) > _MESSAGE_BYTES:
-            text = (validation.get("message") or "").strip()
-        return text or f"failed expression: {validation['expression'].strip()}"
+                message = str(program.evaluate(self._variables, CALL_LIMIT)).strip()
+        if not message or "\n" in message or len(message.encode()) > _MESSAGE_BYTES:
+            message = (validation.get("message") or "").strip()
+        return message or f"failed expression: {validation['expression'].strip()}"
 
 
 def _request(write: Attributes) -> dict[str, Any]:

@@ -19,8 +19,8 @@ _PREEMPTS = "PreemptLowerPriority"
 
 
 def _default_class(lookup: Lookup) -> Object | None:
-    found = [one for one in lookup.list(_CLASSES) if one.get("globalDefault")]
-    return min(found, key=lambda one: int(one.get("value", 0))) if found else None
+    classes = [one for one in lookup.list(_CLASSES) if one.get("globalDefault")]
+    return min(classes, key=lambda one: int(one.get("value", 0))) if classes else None
 
 
 def admit_priority(lookup: Lookup, write: Attributes) -> None:
@@ -45,10 +45,10 @@ def admit_priority(lookup: Lookup, write: Attributes) -> None:
             f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller"
             f" computed {value} from the given PriorityClass name"
         )
-    asked = spec.get("preemptionPolicy")
-    if asked is not None and asked != policy:
+    wanted = spec.get("preemptionPolicy")
+    if wanted is not None and wanted != policy:
         raise write.refused(
-            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission"
+            f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod spec; priority admission"
             f" controller computed {policy} from the given PriorityClass name"
         )
     spec["priority"], spec["preemptionPolicy"] = value, policy

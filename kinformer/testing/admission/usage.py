@@ -133,15 +133,15 @@ def _device_usage(spec: Object) -> Amounts:
 def _claim_usage(obj: Object) -> Amounts:
     spec = obj.get("spec") or {}
     found: Amounts = {}
-    asked = as_amounts((spec.get("resources") or {}).get("requests")).get("storage")
+    size = as_amounts((spec.get("resources") or {}).get("requests")).get("storage")
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     kind = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get("storageClassName")
     if kind:
         found[f"{kind}{_STORAGE_CLASS}persistentvolumeclaims"] = _one()
-    if asked is not None:
-        found["requests.storage"] = asked
+    if size is not None:
+        found["requests.storage"] = size
         if kind:
-            found[f"{kind}{_STORAGE_CLASS}requests.storage"] = asked
+            found[f"{kind}{_STORAGE_CLASS}requests.storage"] = size
     return found
 
 
@@ -153,9 +153,9 @@ def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
     missing: dict[str, set[str]] = {}
     for container in containers_of(spec):
         resources = container.get("resources") or {}
-        said = _compute(as_amounts(resources.get("requests")), as_amounts(resources.get("limits")))
+        stated = _compute(as_amounts(resources.get("requests")), as_amounts(resources.get("limits")))
         for name in wanted:
-            if name in _REQUIRED and name not in said:
+            if name in _REQUIRED and name not in stated:
                 missing.setdefault(name, set()).add(container.get("name", ""))
     if not missing:
         return ""

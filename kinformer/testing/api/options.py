@@ -52,10 +52,10 @@ class ContinueToken(NamedTuple):
 
     def encode(self) -> str:
         """Encode the token as kube-apiserver does: base64url without padding."""
-        text = json.dumps(
+        document = json.dumps(
             {"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start + "\0"}, separators=(",", ":")
         )
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
 
     @classmethod
     def decode(cls, text: str) -> ContinueToken:
@@ -94,18 +94,18 @@ def _boolean(params: Mapping[str, str], name: str) -> bool | None:
 
 
 def _integer(params: Mapping[str, str], name: str) -> int:
-    text = params.get(name, "")
-    if not text:
+    number = params.get(name, "")
+    if not number:
         return 0
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    if not re.fullmatch(r"[+-]?[0-9]+", number):
+        raise bad_request(f'strconv.ParseInt: parsing "{number}": invalid syntax')
+    return int(number)
 
 
 def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: Features = _DEFAULT) -> Options:
     """Parse and validate a query. Raises a `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
     watch = forced_watch or bool(_boolean(params, "watch"))
-    text = params.get("resourceVersion", "")
+    version = params.get("resourceVersion", "")
     options = Options(
         watch=watch,
         label_selector=params.get("labelSelector", ""),
@@ -120,12 +120,12 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False, featu
         promoted=features.watch_list,
     )
     if options.watch and options.initial_events is not None and not features.watch_list:
-        text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
-        raise invalid_options("ListOptions", [_forbid(text, "sendInitialEvents")])
-    _validate(options, text)
-    if text and not re.fullmatch(r"[0-9]{1,19}", text):
-        raise bad_version(text, watch=watch)
-    return replace(options, revision=int(text)) if text else options
+        message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        raise invalid_options("ListOptions", [_forbid(message, "sendInitialEvents")])
+    _validate(options, version)
+    if version and not re.fullmatch(r"[0-9]{1,19}", version):
+        raise bad_version(version, watch=watch)
+    return replace(options, revision=int(version)) if version else options
 
 
 def bad_version(text: str, *, watch: bool) -> StatusError:

@@ -261,11 +261,11 @@ class Writer:
             check_kind(resource, changed)
             return self._decoded(resource, changed, options, subresource=subresource)
         except StatusError as error:
-            text = str(error).partition(f"cannot be handled as a {resource.kind}: ")[2] or str(error)
+            reason = str(error).partition(f"cannot be handled as a {resource.kind}: ")[2] or str(error)
             shown = json.dumps(changed, separators=(",", ":"), ensure_ascii=False)
             if options.patch is not None:
                 shown = _go_value(options.patch)
-            causes = [cause("FieldValueInvalid", f"Invalid value: {json.dumps(shown)}: {text}", "patch")]
+            causes = [cause("FieldValueInvalid", f"Invalid value: {json.dumps(shown)}: {reason}", "patch")]
             raise invalid("", "", "", causes) from None
 
     def apply(

@@ -213,10 +213,10 @@ class _Checker:
 
     def _check_format(self, node: Call) -> None:
         """Refuse a constant format that does not match the items of a literal list."""
-        text, args = node.target, node.args[0]
-        if isinstance(text, Literal) and isinstance(text.value, str) and isinstance(args, ListLiteral):
+        template, args = node.target, node.args[0]
+        if isinstance(template, Literal) and isinstance(template.value, str) and isinstance(args, ListLiteral):
             kinds = [self._types.resolved(item.type, final=True).kind for item in args.items]
-            wrong = check_format(text.value, kinds)
+            wrong = check_format(template.value, kinds)
             if wrong is not None:
                 index, message = wrong
                 self._issues.add(node.at if index is None else args.items[index].at, message)
@@ -277,8 +277,8 @@ class _Checker:
             self._expect(node.condition, BOOL)
         step = self.visit(node.step)
         if not self._types.assign_all([initial], [step]):
-            wanted, found = self._types.resolved(initial, final=True), self._types.resolved(step, final=True)
-            self._issues.add(node.step.at, f"expected type '{wanted}' but found '{found}'")
+            wanted, actual = self._types.resolved(initial, final=True), self._types.resolved(step, final=True)
+            self._issues.add(node.step.at, f"expected type '{wanted}' but found '{actual}'")
         self._scopes[-1] = {node.accumulator: initial}
         result = self.visit(node.result)
         self._scopes.pop()

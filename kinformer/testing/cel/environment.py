@@ -118,8 +118,8 @@ def _convert_constants(node: Node) -> None:
 
 def _names(node: Node) -> list[str]:
     """Return the names of the variables in a tree."""
-    found = [node.name] if isinstance(node, Ident) else []
-    return found + [name for one in _below(node) for name in _names(one)]
+    own = [node.name] if isinstance(node, Ident) else []
+    return own + [name for one in _below(node) for name in _names(one)]
 
 
 def _below(node: Node) -> list[Node]:

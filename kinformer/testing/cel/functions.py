@@ -66,8 +66,8 @@ class Library:
             target, dot, given = before.partition(".(") if ".(" in before else ("", "", before.lstrip("("))
             operands = [parse_type(target)] if dot else []
             operands += [parse_type(one) for one in _separated(given.rstrip()[:-1])]
-            found = Overload(name, tuple(operands), parse_type(result), bool(dot), run, cost, size)
-            self.functions.setdefault(name, []).append(found)
+            overload = Overload(name, tuple(operands), parse_type(result), bool(dot), run, cost, size)
+            self.functions.setdefault(name, []).append(overload)
 
 
 def _separated(text: str) -> list[str]:

@@ -134,39 +134,40 @@ class _Compiler:
         self.policy.found.append(Finding(reason, at, value, text))
 
     def condition(self, one: Object, at: str) -> None:
-        text = (one.get("expression") or "").strip()
-        if not text:
+        expression = (one.get("expression") or "").strip()
+        if not expression:
             self.note(f"{at}.expression", None, "", "FieldValueRequired")
             return
-        found = self.program(text, f"{at}.expression", BOOL)
+        found = self.program(expression, f"{at}.expression", BOOL)
         if found is not None:
             self.policy.conditions.append((one.get("name", ""), found))
 
     def variable(self, one: Object, at: str) -> None:
-        name, text = one.get("name") or "", one.get("expression") or ""
+        name, expression = one.get("name") or "", one.get("expression") or ""
         if not name.strip():
             self.note(f"{at}.name", None, "name is not specified", "FieldValueRequired")
         elif not (name.isidentifier() and name.isascii()):
             self.note(f"{at}.name", name, "must be a valid CEL identifier")
-        if not text.strip():
+        if not expression.strip():
             self.note(f"{at}.expression", None, "expression is not specified", "FieldValueRequired")
             return
-        found = self.program(text, f"{at}.expression", None)
+        found = self.program(expression, f"{at}.expression", None)
         self._fields[name] = DYN if found is None else found.type
         if found is not None:
             self.policy.variables.append((name, found))
 
     def validation(self, one: Object, at: str) -> None:
-        text, expression, message = one.get("expression") or "", one.get("messageExpression") or "", one.get("message")
+        expression, message = one.get("expression") or "", one.get("message")
+        message_expression = one.get("messageExpression") or ""
         program = shown = None
-        if not text.strip():
+        if not expression.strip():
             self.note(f"{at}.expression", None, "expression is not specified", "FieldValueRequired")
         else:
-            program = self.program(text, f"{at}.expression", BOOL)
-        if expression and not expression.strip():
-            self.note(f"{at}.messageExpression", expression, "must be non-empty if specified")
-        elif expression:
-            shown = self.program(expression, f"{at}.messageExpression", STRING, authorizer=False)
+            program = self.program(expression, f"{at}.expression", BOOL)
+        if message_expression and not message_expression.strip():
+            self.note(f"{at}.messageExpression", message_expression, "must be non-empty if specified")
+        elif message_expression:
+            shown = self.program(message_expression, f"{at}.messageExpression", STRING, authorizer=False)
         if message and not message.strip():
             self.note(f"{at}.message", message, "must be non-empty if specified")
         elif message and ("\n" in message.strip() or "\r" in message.strip()):
@@ -178,11 +179,11 @@ class _Compiler:
             self.policy.validations.append((one, program, shown))
 
     def annotation(self, one: Object, at: str) -> None:
-        text = (one.get("valueExpression") or "").strip()
-        if not text:
+        expression = (one.get("valueExpression") or "").strip()
+        if not expression:
             self.note(f"{at}.valueExpression", None, "valueExpression is not specified", "FieldValueRequired")
         else:
-            self.program(text, f"{at}.valueExpression", None)
+            self.program(expression, f"{at}.valueExpression", None)
 
 
 def compile_policy(spec: Object) -> Policy:

@@ -50,12 +50,12 @@ class Compiled(NamedTuple):
 
 def compile_rule(rule: Mapping[str, Any], schema: Schema, own: Type) -> Compiled:
     """Compile a rule of a schema for values of a type."""
-    text = rule.get("rule") or ""
-    if not text.strip():
+    expression = rule.get("rule") or ""
+    if not expression.strip():
         return Compiled(rule)
     variables = {"self": own, "oldSelf": optional_of(own) if rule.get("optionalOldSelf") else own}
     try:
-        program = compile_expression(text, variables)
+        program = compile_expression(expression, variables)
     except CompileError as error:
         return Compiled(rule, error=f"compilation failed: {error}")
     except InstantiationError as error:
@@ -211,8 +211,8 @@ def _times(schema: Schema, count: int | None) -> int | None:
 
 
 def _form(schema: Schema, rule: Schema, at: str) -> Iterator[Finding]:
-    text, message = rule.get("rule") or "", rule.get("message") or ""
-    trimmed, shown = text.strip(), message.strip()
+    message = rule.get("message") or ""
+    trimmed, shown = (rule.get("rule") or "").strip(), message.strip()
     if not trimmed:
         yield Finding("FieldValueRequired", f"{at}.rule", None, "rule is not specified")
     elif message and not shown:

@@ -74,8 +74,8 @@ def declared(schema: Schema, *, root: bool = False) -> Type | None:
         return _object(schema)
     if kind == "string":
         return _string(schema)
-    found = {"boolean": BOOL, "number": DOUBLE, "integer": INT}.get(kind or "")
-    return Type(found.kind, limit=0, min_bytes=_BYTES.get(found.kind, 1)) if found is not None else None
+    scalar = {"boolean": BOOL, "number": DOUBLE, "integer": INT}.get(kind or "")
+    return Type(scalar.kind, limit=0, min_bytes=_BYTES.get(scalar.kind, 1)) if scalar is not None else None
 
 
 def _list(schema: Schema) -> Type | None:

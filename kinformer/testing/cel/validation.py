@@ -150,11 +150,11 @@ class _Run:
         """Return the message of a rule that does not hold."""
         if one.message is not None:
             try:
-                text = str(one.message.evaluate(variables, CALL_LIMIT)).strip()
+                message = str(one.message.evaluate(variables, CALL_LIMIT)).strip()
             except CELError:
-                text = ""
-            if text and len(text.encode()) <= _MESSAGE_BYTES and "\n" not in text:
-                return text
+                message = ""
+            if message and len(message.encode()) <= _MESSAGE_BYTES and "\n" not in message:
+                return message
         return (one.rule.get("message") or "").strip() or f"failed rule: {one.rule['rule'].strip()}"
 
 
@@ -181,8 +181,8 @@ def _below(properties: Mapping[str, Schema], own: Type | None) -> dict[str, Vali
 def _validator(schema: Any, own: Type | None) -> Validator | None:
     if not isinstance(schema, Mapping):
         return None
-    found = Validator(schema, own, root=False)
-    return None if found.is_empty else found
+    validator = Validator(schema, own, root=False)
+    return None if validator.is_empty else validator
 
 
 def validator_of(schema: Schema) -> Validator | None:

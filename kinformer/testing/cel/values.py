@@ -69,9 +69,9 @@ class Timestamp:
         return datetime.fromtimestamp(0, UTC) + timedelta(seconds=self.nanos // _NANO)
 
     def __str__(self) -> str:
-        text = self.moment().strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
+        timestamp = self.moment().strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
         rest = self.nanos % _NANO
-        return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
+        return f"{timestamp}.{rest:09d}".rstrip("0") + "Z" if rest else f"{timestamp}Z"
 
 
 class Duration:
@@ -226,5 +226,5 @@ def double_text(value: float) -> str:
     if power < -4 or power >= longest:
         rest = f".{shown[1:]}" if len(shown) > 1 else ""
         return f"{mark}{shown[0]}{rest}e{'-' if power < 0 else '+'}{abs(power):02d}"
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    shown = format(Decimal(repr(value)), "f")
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown

@@ -268,17 +268,17 @@ class ControlPlane:
         """
         self._api_server_process()
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
-            status, answer = await request_json(
+            status, body = await request_json(
                 session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()}
             )
             if status != 200:
-                raise KinformerError(f"etcd does not report its revision: {status} {answer}")
-            revision = int(answer["header"]["revision"])
+                raise KinformerError(f"etcd does not report its revision: {status} {body}")
+            revision = int(body["header"]["revision"])
             request = {"revision": str(revision), "physical": True}
-            status, answer = await request_json(session, "POST", "/v3/kv/compaction", request)
+            status, body = await request_json(session, "POST", "/v3/kv/compaction", request)
             # etcd reports an error for a second compaction at the same revision.
-            if status != 200 and "has been compacted" not in str(answer):
-                raise KinformerError(f"etcd does not compact at {revision}: {status} {answer}")
+            if status != 200 and "has been compacted" not in str(body):
+                raise KinformerError(f"etcd does not compact at {revision}: {status} {body}")
         return revision
 
     async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:

@@ -111,7 +111,7 @@ class _Pairs:
 def find_duplicates(body: bytes) -> list[str]:
     """Return the paths of duplicate fields, in document order."""
     start = 'duplicate field "'
-    return [text[len(start) : -1] for text in complaint_places(body) if text.startswith(start)]
+    return [complaint[len(start) : -1] for complaint in complaint_places(body) if complaint.startswith(start)]
 
 
 def complaint_places(body: bytes) -> dict[str, int]:

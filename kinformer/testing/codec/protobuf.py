@@ -42,7 +42,7 @@ def _unknown(data: bytes) -> Object:
     api_version, kind, raw = "", "", b""
     for number, value in _fields(data):
         if number == 1:
-            names = {inner: bytes(text).decode() for inner, text in _fields(value)}
+            names = {inner: bytes(content).decode() for inner, content in _fields(value)}
             api_version, kind = names.get(1, ""), names.get(2, "")
         elif number == 2:
             raw = value
@@ -154,8 +154,8 @@ def _time(value: bytes, node: Node) -> str | None:
     seconds = _integer(parts.get(1, 0), node)
     if not parts:
         return None
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{parts.get(2, 0) // 1000:06}Z" if node.kind == "microtime" else f"{text}Z"
+    timestamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{timestamp}.{parts.get(2, 0) // 1000:06}Z" if node.kind == "microtime" else f"{timestamp}Z"
 
 
 def _quantity(value: bytes, node: Node) -> str:
@@ -174,8 +174,8 @@ def _any(value: bytes, node: Node) -> Any:
         many = [_schema(inner) for number, inner in parts if number == 2]
         return many or next((_schema(inner) for number, inner in parts if number == 1), None)
     if node.go.endswith("JSONSchemaPropsOrBool"):
-        found = dict(parts)
-        return _schema(found[2]) if 2 in found else bool(found.get(1, 0))
+        values = dict(parts)
+        return _schema(values[2]) if 2 in values else bool(values.get(1, 0))
     if node.go.endswith("JSONSchemaPropsOrStringArray"):
         names = [bytes(inner).decode() for number, inner in parts if number == 2]
         return names or next((_schema(inner) for number, inner in parts if number == 1), None)

@@ -118,8 +118,8 @@ def _cron_job(obj: Object) -> list[Any]:
 
 
 def _balancers(status: Object) -> str:
-    found = (status.get("loadBalancer") or {}).get("ingress") or []
-    return ",".join(one.get("ip") or one.get("hostname") or "" for one in found)
+    ingress = (status.get("loadBalancer") or {}).get("ingress") or []
+    return ",".join(one.get("ip") or one.get("hostname") or "" for one in ingress)
 
 
 def _service(obj: Object) -> list[Any]:

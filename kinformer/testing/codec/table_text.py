@@ -60,8 +60,8 @@ def or_none(value: Any) -> Any:
 
 def containers(template: Object) -> tuple[str, str]:
     """Return the names and images of a template's containers."""
-    found = (template.get("spec") or {}).get("containers") or []
-    return ",".join(one.get("name", "") for one in found), ",".join(one.get("image", "") for one in found)
+    listed = (template.get("spec") or {}).get("containers") or []
+    return ",".join(one.get("name", "") for one in listed), ",".join(one.get("image", "") for one in listed)
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
@@ -79,5 +79,5 @@ def listed(values: Sequence[str], most: int = 3, *, separator: str = ",") -> str
     """Return the first `most` values, and the number of others."""
     if not values:
         return "<none>" if most == 2 else "<unset>"
-    text = separator.join(values[:most])
-    return f"{text} + {len(values) - most} more..." if len(values) > most else text
+    shown = separator.join(values[:most])
+    return f"{shown} + {len(values) - most} more..." if len(values) > most else shown

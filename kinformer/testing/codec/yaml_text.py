@@ -24,5 +24,5 @@ _Dumper.add_representer(str, _string)
 
 def to_yaml(value: Any) -> bytes:
     """Encode a JSON document as YAML."""
-    text: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1 << 20)
-    return text.encode()
+    document: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1 << 20)
+    return document.encode()

@@ -88,9 +88,9 @@ def explore(
         def explored(*args: Any, **fixtures: Any) -> None:
             exploration = _Exploration(functools.partial(test, *args, **fixtures), chosen, ignored)
             with quietly(), _collecting_by_hand():
-                text = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
-                if text is not None:
-                    exploration.reproduce(decode_schedule(text))
+                schedule = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
+                if schedule is not None:
+                    exploration.reproduce(decode_schedule(schedule))
                 else:
                     exploration.explore(schedules, seed)
 

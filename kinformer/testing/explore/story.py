@@ -23,8 +23,8 @@ def tell(finding: Finding, schedule: Schedule, trace: Trace, after: str) -> str:
     concerned = set(finding.objects) or _written_last(trace)
     lines = [entry.line() for entry in _decisive(trace, concerned)]
     faults = len(schedule.strikes)
-    found = f"{after}; {faults} fault{'' if faults == 1 else 's'}" if faults else f"{after}, without any fault"
-    parts = [finding.text, f"({found})", "", *lines, "", f'To see it again: @reproduce("{encode_schedule(schedule)}")']
+    how = f"{after}; {faults} fault{'' if faults == 1 else 's'}" if faults else f"{after}, without any fault"
+    parts = [finding.text, f"({how})", "", *lines, "", f'To see it again: @reproduce("{encode_schedule(schedule)}")']
     return "\n".join(parts)
 
 

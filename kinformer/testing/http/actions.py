@@ -52,8 +52,8 @@ class Actions:
         options = call.write_options()
         body = await call.read_object(resource.kind, options)
         now = self._ledger.timestamp()
-        answer = review(self._access, call.user, resource, call.info.namespace, body, options.manager, now)
-        await call.send_object(answer, status=201)
+        reviewed = review(self._access, call.user, resource, call.info.namespace, body, options.manager, now)
+        await call.send_object(reviewed, status=201)
 
     async def binding(self, call: Call, resource: ResourceType) -> None:
         """Answer a POST to the collection of bindings, the old way to assign a pod."""
@@ -116,10 +116,10 @@ class Actions:
         body = await call.read_object("TokenRequest", options)
         stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
         account = decode_stored(resource, stored)
-        answer = self._tokens.issue(account, body, options.manager)
-        token = answer["status"]["token"]
-        self._access.add_token(token, _service_account(account["metadata"], token, answer["spec"]["audiences"]))
-        await call.send_object(answer, status=201)
+        issued = self._tokens.issue(account, body, options.manager)
+        token = issued["status"]["token"]
+        self._access.add_token(token, _service_account(account["metadata"], token, issued["spec"]["audiences"]))
+        await call.send_object(issued, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
         """Refuse a request that a real server would forward to a kubelet, because there is none."""

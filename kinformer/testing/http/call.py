@@ -152,10 +152,10 @@ class Call:
         params: Mapping[str, str] = {} if body else self.params
         grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
         if "gracePeriodSeconds" in params:
-            text = params["gracePeriodSeconds"]
-            if not text.lstrip("-").isdigit():
-                raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-            grace = int(text)
+            seconds = params["gracePeriodSeconds"]
+            if not seconds.lstrip("-").isdigit():
+                raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
+            grace = int(seconds)
         policy = policy or params.get("propagationPolicy", "")
         dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
         orphan = body.get("orphanDependents")
@@ -163,12 +163,12 @@ class Call:
             orphan = params["orphanDependents"].lower() not in ("0", "false")
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
-            text = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"
-            causes.append(cause("FieldValueInvalid", text, "propagationPolicy"))
+            message = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"
+            causes.append(cause("FieldValueInvalid", message, "propagationPolicy"))
         elif policy and policy not in _POLICIES:
             listed = ", ".join(f'"{one}"' for one in [*_POLICIES, "nil"])
-            text = f"Unsupported value: {json_text(policy)}: supported values: {listed}"
-            causes.append(cause("FieldValueNotSupported", text, "propagationPolicy"))
+            message = f"Unsupported value: {json_text(policy)}: supported values: {listed}"
+            causes.append(cause("FieldValueNotSupported", message, "propagationPolicy"))
         if causes:
             raise invalid_options("DeleteOptions", causes)
         if orphan is not None:

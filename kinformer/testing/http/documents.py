@@ -60,8 +60,8 @@ class Documents:
         name, _, check = path.strip("/").partition("/")
         if not check:
             headers = {"X-Content-Type-Options": "nosniff"}
-            text = report(name, call.request.query.getall("exclude", [])) if "verbose" in call.params else "ok"
-            await call.response.send(text.encode(), content_type=TEXT, headers=headers)
+            body = report(name, call.request.query.getall("exclude", [])) if "verbose" in call.params else "ok"
+            await call.response.send(body.encode(), content_type=TEXT, headers=headers)
         elif check in checks_of(name):
             await call.response.send(b"ok", content_type=TEXT)
         else:

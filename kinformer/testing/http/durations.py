@@ -36,9 +36,9 @@ def check_duration(text: str) -> str:
 
 def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
     """Refuse a `timeout` that is not a duration, except for long-running requests (request_deadline.go)."""
-    text = params.get("timeout", "")
-    if not text or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
+    timeout = params.get("timeout", "")
+    if not timeout or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
         return
-    wrong = check_duration(text)
+    wrong = check_duration(timeout)
     if wrong:
         raise bad_request(f"invalid timeout specified in the request URL - {wrong}")

@@ -232,7 +232,7 @@ class ResourceEndpoints:
             twice: list[str] = []
             applied = parse_yaml(raw, twice)
             if twice and options.validation == "Strict":
-                lines = "".join(f"\n  {text}" for text in twice)
+                lines = "".join(f"\n  {complaint}" for complaint in twice)
                 raise bad_request(
                     f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}"
                 )

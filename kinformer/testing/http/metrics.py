@@ -78,14 +78,14 @@ class RequestMetrics:
             "apiserver_request_total": self._total,
             "apiserver_resource_objects": stored,
         }
-        return "".join(line for name, found in values.items() for line in _family(name, found))
+        return "".join(line for name, readings in values.items() for line in _family(name, readings))
 
 
 def _family(name: str, values: Mapping[Labels, int]) -> Iterator[str]:
     kind, help_text = _HELP[name]
     yield f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n"
     for labels, value in sorted(values.items()):
-        listed = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+        listed = ",".join(f'{label}="{_escaped(label_value)}"' for label, label_value in labels)
         yield f"{name}{{{listed}}} {value}\n"
 
 

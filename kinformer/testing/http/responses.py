@@ -67,8 +67,8 @@ class ResponseWriter:
             {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private", "Content-Type": content_type}
         )
         headers.update(more)
-        for text in dict.fromkeys(self.warnings):
-            headers.add("Warning", f'299 - "{_quoted(text)}"')
+        for warning in dict.fromkeys(self.warnings):
+            headers.add("Warning", f'299 - "{_quoted(warning)}"')
         return headers
 
     async def send(
@@ -273,10 +273,10 @@ def _quoted(text: str) -> str:
 
 def indent(body: bytes) -> bytes:
     """Return indented JSON as Go's MarshalIndent writes it: two spaces, and no newline at the end."""
-    text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    document = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
     for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(char, escape)
-    return text.encode()
+        document = document.replace(char, escape)
+    return document.encode()
 
 
 def reset_transport(transport: asyncio.BaseTransport | None) -> None:

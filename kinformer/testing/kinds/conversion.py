@@ -113,5 +113,5 @@ def _cpu_metric(percentage: int) -> dict[str, Any]:
 
 
 def _unpack(annotations: dict[str, str], name: str, default: Any) -> Any:
-    text = annotations.pop(f"{_KEPT}{name}", None)
-    return default if text is None else json.loads(text)
+    kept = annotations.pop(f"{_KEPT}{name}", None)
+    return default if kept is None else json.loads(kept)

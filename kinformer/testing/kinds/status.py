@@ -156,11 +156,11 @@ def cause(reason: str, message: str, field: str) -> dict[str, str]:
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
     """Return a 422 with its causes. Several causes are put in brackets (validation/field ErrorList)."""
-    texts = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    messages = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
+    listed = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     details = _details(group, kind, name)
     details["causes"] = [dict(one) for one in causes]
-    return failure(422, f'{qualified(group, kind)} "{name}" is invalid: {text}', details=details)
+    return failure(422, f'{qualified(group, kind)} "{name}" is invalid: {listed}', details=details)
 
 
 def invalid_options(kind: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
@@ -192,8 +192,8 @@ def already_exists(group: str, resource: str, name: str, *, terminating: bool = 
 
 def conflict(group: str, resource: str, name: str, message: str = CHANGED) -> StatusError:
     """Return a 409 for an update or a precondition."""
-    text = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {message}'
-    return failure(409, text, details=_details(group, resource, name))
+    sentence = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {message}'
+    return failure(409, sentence, details=_details(group, resource, name))
 
 
 def bad_request(message: str) -> StatusError:

@@ -90,8 +90,8 @@ class _Document:
             self.types[full] = entry
             entry.update(self._struct(builtin_node(name)))
             if name == _OBJECT_META:
-                for field, text in object_meta_descriptions().items():
-                    entry["properties"][field]["description"] = text
+                for field, description in object_meta_descriptions().items():
+                    entry["properties"][field]["description"] = description
         return {"$ref": f"{self._root}{full}"}
 
     def _struct(self, node: Node) -> Object:
@@ -146,7 +146,7 @@ class _Document:
                 return {"type": "object"}  # kubectl rejects any property missing from a list of properties
             schema = schema_for_v2(schema)
         metadata = self.add_type(_OBJECT_META)
-        own: Object = {name: {"type": "string", "description": text} for name, text in _TYPE_META.items()}
+        own: Object = {name: {"type": "string", "description": description} for name, description in _TYPE_META.items()}
         # v2 has the bare reference, because kubectl does not follow allOf there.
         own["metadata"] = {"description": _METADATA, **(metadata if self._v2 else {"allOf": [metadata]})}
         return {**schema, "properties": {**own, **(schema.get("properties") or {}), **own}}
@@ -204,8 +204,8 @@ def openapi_v3(registry: Registry, path: str) -> Object | None:
                 name: {"serverRelativeURL": f"{_PREFIX}/{name}?hash={_hash(types)}"} for name, types in by_path.items()
             }
         }
-    found = by_path.get(path.removeprefix(f"{_PREFIX}/"))
-    return _document(found) if found else None
+    served = by_path.get(path.removeprefix(f"{_PREFIX}/"))
+    return _document(served) if served else None
 
 
 def _hash(types: list[ResourceType]) -> str:

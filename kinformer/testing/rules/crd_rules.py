@@ -37,7 +37,7 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
     if not group:
         causes.append(required("spec.group"))
     else:
-        causes += [invalid_value("spec.group", group, text) for text in dns_subdomain(group)]
+        causes += [invalid_value("spec.group", group, problem) for problem in dns_subdomain(group)]
         if "." not in group:
             causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
     if not spec.get("scope"):
@@ -93,7 +93,7 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
     for index, version in enumerate(versions):
         at = f"spec.versions[{index}]"
         name = version.get("name", "")
-        causes += [invalid_value(f"{at}.name", name, text) for text in dns_label_1035(name)]
+        causes += [invalid_value(f"{at}.name", name, problem) for problem in dns_label_1035(name)]
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
             causes.append(required(f"{at}.schema.openAPIV3Schema"))
@@ -113,8 +113,8 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
     if sum(1 for one in versions if one.get("storage")) != 1:
         causes.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if spec.get("preserveUnknownFields"):
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        causes.append(invalid_value("spec.preserveUnknownFields", True, text))
+        why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        causes.append(invalid_value("spec.preserveUnknownFields", True, why))
     return causes
 
 
@@ -127,7 +127,7 @@ def _name_causes(names: Object) -> Causes:
             continue
         prefix = "may have mixed case, but should otherwise match: " if field in ("kind", "listKind") else ""
         wrong = dns_label_1035(value.lower() if prefix else value)
-        causes += [invalid_value(f"spec.names.{field}", value, prefix + text) for text in wrong]
+        causes += [invalid_value(f"spec.names.{field}", value, prefix + problem) for problem in wrong]
     return causes
 
 

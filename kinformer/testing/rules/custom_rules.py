@@ -314,7 +314,7 @@ def _validate_object(schema: Schema, value: Object, path: str, causes: Causes, o
 def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, old: Any) -> None:
     for one in schema.get("allOf") or ():
         _validate_value(one, value, path, causes, old)
-    for name, text in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
+    for name, message in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
         if not schema.get(name):
             continue
         found: list[Causes] = []
@@ -325,9 +325,9 @@ def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, ol
         valid = sum(1 for below in found if not below)
         if name == "oneOf" and valid != 1:
             count = "Found none valid" if not valid else f"Found {valid} valid alternatives"
-            text = f"must validate one and only one schema (oneOf). {count}"
+            message = f"must validate one and only one schema (oneOf). {count}"
         if valid == 0 or (name == "oneOf" and valid != 1):
-            causes.append(cause("FieldValueInvalid", f'Invalid value: "": "{path}" {text}', "<nil>"))
+            causes.append(cause("FieldValueInvalid", f'Invalid value: "": "{path}" {message}', "<nil>"))
             if not valid:
                 causes += next(below for below in found if len(below) == min(map(len, found)))
     if schema.get("not"):

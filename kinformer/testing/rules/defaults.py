@@ -143,7 +143,7 @@ def _secret(obj: Object) -> None:
     plain = obj.pop("stringData", None)
     if plain:
         data = obj.setdefault("data", {})
-        data.update({name: base64.b64encode(text.encode()).decode() for name, text in plain.items()})
+        data.update({name: base64.b64encode(value.encode()).decode() for name, value in plain.items()})
         obj["data"] = dict(sorted(data.items()))
     obj.setdefault("type", "Opaque")
 

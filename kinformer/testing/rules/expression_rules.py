@@ -41,11 +41,11 @@ def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | N
 
 
 def _as_json(value: Any) -> str:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    document = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     if isinstance(value, dict):  # as Go's encoder formats it. A plain string is quoted differently
         for char in "<>&":
-            text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+            document = document.replace(char, f"\\u{ord(char):04x}")
+    return document
 
 
 def cause_of(one: Finding, path: str, text: str) -> dict[str, str]:

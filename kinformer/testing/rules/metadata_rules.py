@@ -54,8 +54,8 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
     for name, value in metadata.items():
         check = _CHECKS.get(name)
         if check is not None:
-            found = check(value, old)
-            causes += found * 2 if name == "labels" and old is not None and resource.builtin else found
+            wrong = check(value, old)
+            causes += wrong * 2 if name == "labels" and old is not None and resource.builtin else wrong
     finalizers = metadata.get("finalizers") or []
     names = _finalizers(finalizers)
     if resource.builtin and resource.group not in _ANY_FINALIZER:
@@ -72,15 +72,15 @@ def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
     name = metadata.get("name", "")
     if not name:
         return [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
-    return [invalid_value("metadata.name", name, text) for text in _name_rule(resource)(name)]
+    return [invalid_value("metadata.name", name, problem) for problem in _name_rule(resource)(name)]
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> Causes:
     """Return the errors of the keys and values of a map of labels."""
     causes = []
     for key, value in labels.items():
-        causes += [invalid_value(field, key, text) for text in qualified_name(key)]
-        causes += [invalid_value(field, value, text) for text in label_value(value)]
+        causes += [invalid_value(field, key, problem) for problem in qualified_name(key)]
+        causes += [invalid_value(field, value, problem) for problem in label_value(value)]
     return causes
 
 
@@ -90,7 +90,7 @@ def _labels(labels: Mapping[str, str], old: Any) -> Causes:
 
 def _annotations(annotations: Mapping[str, str], old: Any) -> Causes:
     field = "metadata.annotations"
-    causes = [invalid_value(field, key, text) for key in annotations for text in qualified_name(key.lower())]
+    causes = [invalid_value(field, key, problem) for key in annotations for problem in qualified_name(key.lower())]
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > MAX_ANNOTATIONS:
         causes.append(cause("FieldValueTooLong", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes", field))
@@ -98,10 +98,10 @@ def _annotations(annotations: Mapping[str, str], old: Any) -> Causes:
 
 
 def _finalizers(finalizers: list[str]) -> Causes:
-    causes = [invalid_value("metadata.finalizers", name, text) for name in finalizers for text in qualified_name(name)]
+    field = "metadata.finalizers"
+    causes = [invalid_value(field, name, problem) for name in finalizers for problem in qualified_name(name)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        text = "finalizer orphan and foregroundDeletion cannot be both set"
-        causes.append(invalid_value("metadata.finalizers", finalizers, text))
+        causes.append(invalid_value(field, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return causes
 
 
@@ -150,16 +150,16 @@ def _owners(owners: list[Object], old: Any) -> Causes:
     for owner in owners:
         for name in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(name):
-                text = "version must not be empty" if name == "apiVersion" else "must not be empty"
-                causes.append(invalid_value(f"{field}.{name}", owner.get(name, ""), text))
+                message = "version must not be empty" if name == "apiVersion" else "must not be empty"
+                causes.append(invalid_value(f"{field}.{name}", owner.get(name, ""), message))
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
             if len(controllers) == 2:
-                text = (
+                message = (
                     'Only one reference can have Controller set to true. Found "true" in references for'
                     f" {controllers[0]} and {controllers[1]}"
                 )
-                causes.append(invalid_value(field, owners, text))
+                causes.append(invalid_value(field, owners, message))
     return causes
 
 

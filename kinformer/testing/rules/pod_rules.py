@@ -74,11 +74,10 @@ def _volume_causes(volumes: list[Object], field: str) -> Iterator[dict[str, str]
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         name, at = volume.get("name", ""), f"{field}[{index}].name"
-        wrong = dns_label(name) if name else []
         if not name:
             yield required(at)
-        for text in wrong:
-            yield invalid_value(at, name, text)
+        for problem in dns_label(name) if name else ():
+            yield invalid_value(at, name, problem)
         if name in seen:
             yield duplicate(at, name)
         seen.add(name)
@@ -90,7 +89,7 @@ def _container_causes(container: Object, at: str, volumes: set[str], names: set[
     if not name:
         causes.append(required(f"{at}.name"))
     else:
-        causes += [invalid_value(f"{at}.name", name, text) for text in dns_label(name)]
+        causes += [invalid_value(f"{at}.name", name, problem) for problem in dns_label(name)]
         if name in names:
             causes.append(duplicate(f"{at}.name", name))
         names.add(name)
@@ -167,15 +166,15 @@ def _toleration_causes(toleration: Object, at: str) -> Causes:
     causes = []
     key, operator = toleration.get("key"), toleration.get("operator", "Equal")
     if key:
-        causes += [invalid_value(f"{at}.key", key, text) for text in qualified_name(key)]
+        causes += [invalid_value(f"{at}.key", key, problem) for problem in qualified_name(key)]
     elif operator != "Exists":
-        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        causes.append(invalid_value(f"{at}.operator", operator, text))
+        message = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        causes.append(invalid_value(f"{at}.operator", operator, message))
     value = toleration.get("value", "")
     if operator == "Exists" and value:
         causes.append(invalid_value(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'"))
     elif operator == "Equal":
-        causes += [invalid_value(f"{at}.operator", value, text) for text in label_value(value)]
+        causes += [invalid_value(f"{at}.operator", value, problem) for problem in label_value(value)]
     return causes
 
 

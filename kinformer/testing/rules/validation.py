@@ -46,17 +46,17 @@ def check_kind(resource: ResourceType, obj: Object) -> None:
     api_version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if not isinstance(value, str):
-            text = f"json: cannot unmarshal number into Go struct field .{name} of type string"
-            raise unrecognized(resource.kind, text, json.dumps(obj))
+            message = f"json: cannot unmarshal number into Go struct field .{name} of type string"
+            raise unrecognized(resource.kind, message, json.dumps(obj))
     if resource.builtin:
         api_version = obj["apiVersion"] = api_version or resource.api_version
         kind = obj["kind"] = kind or resource.kind
     elif not kind:
-        text = json.dumps(obj)
-        start = f"{text[:30]} ..." if len(text) > 30 else text
+        document = json.dumps(obj)
+        start = f"{document[:30]} ..." if len(document) > 30 else document
         raise bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing in"
-            f" '{text}' ({start})"
+            f" '{document}' ({start})"
         )
     if api_version == resource.api_version and kind == resource.kind:
         return
@@ -68,8 +68,8 @@ def check_kind(resource: ResourceType, obj: Object) -> None:
             f" ({resource.api_version})"
         )
     name = (obj.get("metadata") or {}).get("name", "")
-    text = f'Invalid value: "{kind}": must be {resource.kind}'
-    raise invalid(resource.group, kind, name, [cause("FieldValueInvalid", text, "kind")])
+    message = f'Invalid value: "{kind}": must be {resource.kind}'
+    raise invalid(resource.group, kind, name, [cause("FieldValueInvalid", message, "kind")])
 
 
 def check_applied(resource: ResourceType, applied: Object) -> None:
@@ -168,8 +168,8 @@ def check_object(
         below = (resource.schema.get("properties") or {}).get("status")
         if below and "status" in obj:
             before = ABSENT if old is None else old.get("status", ABSENT)
-            found = schema_causes(below, obj["status"], "", old=before)
-            causes += [{**one, "field": f"status.{one['field']}"} for one in found]
+            wrong = schema_causes(below, obj["status"], "", old=before)
+            causes += [{**one, "field": f"status.{one['field']}"} for one in wrong]
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "", old=ABSENT if old is None else old)
     if resource.schema and not resource.builtin and not blocks_rules(causes):

@@ -41,11 +41,12 @@ def selector_causes(selector: Object, field: str) -> Causes:
         if operator in ("In", "NotIn") and not values:
             causes.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in ("Exists", "DoesNotExist") and values:
-            text = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(cause("FieldValueForbidden", text, f"{at}.values"))
+            message = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(cause("FieldValueForbidden", message, f"{at}.values"))
         elif operator not in _OPERATORS:
             causes.append(invalid_value(f"{at}.operator", operator, "not a valid selector operator"))
-        causes += [invalid_value(f"{at}.key", one.get("key", ""), text) for text in qualified_name(one.get("key", ""))]
+        key = one.get("key", "")
+        causes += [invalid_value(f"{at}.key", key, problem) for problem in qualified_name(key)]
     return causes
 
 

@@ -193,8 +193,8 @@ class View:
         """Return the stored JSON with the visible part of its metadata."""
         if not self._drop:
             return stored.raw
-        found = bytes(_metadata_of.decode(stored.raw).metadata)
-        return stored.raw.replace(found, self._metadata(found), 1)
+        metadata = bytes(_metadata_of.decode(stored.raw).metadata)
+        return stored.raw.replace(metadata, self._metadata(metadata), 1)
 
     def _metadata(self, raw: bytes) -> bytes:
         if not self._drop or b'"managedFields"' not in raw:
@@ -232,28 +232,28 @@ class View:
         resource, number = self.resource, str(revision).encode()
         mark = b'"annotations":{"k8s.io/initial-events-end":"true"}' if initial_end else b""
         if self.form == "" and not resource.builtin:
-            text = b'{"apiVersion":"%s","kind":"%s","metadata":{%s"resourceVersion":"%s"}}' % (
+            document = b'{"apiVersion":"%s","kind":"%s","metadata":{%s"resourceVersion":"%s"}}' % (
                 resource.api_version.encode(),
                 resource.kind.encode(),
                 mark + b"," if mark else b"",
                 number,
             )
-            return b'{"type":"BOOKMARK","object":%s}\n' % text
+            return b'{"type":"BOOKMARK","object":%s}\n' % document
         metadata = b'"metadata":{"resourceVersion":"%s"%s}' % (number, b"," + mark if mark else b"")
         if self.form == "partial":
-            text = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (dumps(self.meta), metadata)
+            document = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (dumps(self.meta), metadata)
         elif self.form == "table":
             meta = dumps(self.meta)
             partial = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (meta, metadata)
-            text = (
+            document = (
                 b'{"kind":"Table","apiVersion":%s,"metadata":{"resourceVersion":"%s"},'
                 b'"columnDefinitions":null,"rows":[{"cells":[],"object":%s}]}' % (meta, number, partial)
             )
         else:
             empty = {name: value for name, value in zero(resource.node).items() if name != "metadata"}
             rest = b"," + dumps(empty)[1:-1] if empty else b""
-            text = self._head + metadata + rest + b"}"
-        return b'{"type":"BOOKMARK","object":%s}\n' % text
+            document = self._head + metadata + rest + b"}"
+        return b'{"type":"BOOKMARK","object":%s}\n' % document
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
         """Return the object behind a table row, and the JSON of its visible part."""

@@ -65,10 +65,10 @@ class Ledger:
         """Return a timestamp for metadata, some seconds from now, in whole seconds and UTC."""
         second = int(self._clock.wall() + later)
         if second != self._stamped[0]:  # many writes occur in the same second
-            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            timestamp = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             if later:
-                return text
-            self._stamped = (second, text)
+                return timestamp
+            self._stamped = (second, timestamp)
         return self._stamped[1]
 
     def save(

@@ -204,8 +204,8 @@ def apply_fields(
     merged: Object = merge(node, live, applied)
     if previous:
         merged = _pruned(node, merged, previous, wanted.union(*(paths for _, paths in others)))
-    found = compare(node, ownable_part(live), ownable_part(merged))
-    written, removed = _without_reset(found.written, reset), _without_reset(found.removed, reset)
+    comparison = compare(node, ownable_part(live), ownable_part(merged))
+    written, removed = _without_reset(comparison.written, reset), _without_reset(comparison.removed, reset)
     conflicts = [(entry, path) for entry, paths in others for path in sorted(paths & written, key=_place)]
     if conflicts and not force:
         raise _conflict(conflicts)
@@ -269,25 +269,25 @@ def _place(path: Path) -> list[tuple[bool, str]]:
 
 def _shown(path: Path) -> str:
     """Format a path as `.spec.containers[name="c"].image`."""
-    text = ""
+    shown = ""
     for element in path:
         kind, _, rest = element.partition(":")
         if kind == "f":
-            text += f".{rest}"
+            shown += f".{rest}"
         elif kind == "k":
-            text += "[" + ",".join(f"{key}={json.dumps(value)}" for key, value in json.loads(rest).items()) + "]"
+            shown += "[" + ",".join(f"{key}={json.dumps(value)}" for key, value in json.loads(rest).items()) + "]"
         else:
-            text += f"[={rest}]"
-    return text
+            shown += f"[={rest}]"
+    return shown
 
 
 def _manager_text(entry: Object) -> str:
-    text = json.dumps(entry["manager"])
+    manager = json.dumps(entry["manager"])
     if entry.get("subresource"):
-        text += f' with subresource "{entry["subresource"]}"'
+        manager += f' with subresource "{entry["subresource"]}"'
     if entry["operation"] == "Update":
-        text += f" using {entry.get('apiVersion', '')}"
-    return text
+        manager += f" using {entry.get('apiVersion', '')}"
+    return manager
 
 
 def _conflict(conflicts: list[tuple[Object, Path]]) -> StatusError:
@@ -301,11 +301,11 @@ def _conflict(conflicts: list[tuple[Object, Path]]) -> StatusError:
         for entry, path in conflicts
     ]
     if len(causes) == 1:
-        text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         by_manager: dict[str, list[str]] = {}
         for entry, path in conflicts:
             by_manager.setdefault(_manager_text(entry), []).append(f"- {_shown(path)}")
         blocks = [f"conflicts with {who}:\n" + "\n".join(paths) for who, paths in sorted(by_manager.items())]
-        text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(blocks)
-    return failure(409, text, details={"causes": causes})
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(blocks)
+    return failure(409, message, details={"causes": causes})

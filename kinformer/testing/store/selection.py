@@ -121,12 +121,12 @@ class _LabelParser:
         return lambda labels: labels.get(key) in wanted
 
     def _comparison(self, key: str, operator: str) -> Requirement:
-        text = self._value()
-        if not re.fullmatch(r"[+-]?[0-9]+", text):
+        number = self._value()
+        if not re.fullmatch(r"[+-]?[0-9]+", number):
             raise _SyntaxError(
-                f"values[0]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                f"values[0]: Invalid value: \"{number}\": for 'Gt', 'Lt' operators, the value must be an integer"
             )
-        bound = int(text)
+        bound = int(number)
 
         def compare(labels: Mapping[str, str]) -> bool:
             value = labels.get(key)
@@ -205,8 +205,8 @@ def parse_fields(text: str) -> list[tuple[str, str, bool]]:
         if not term:
             continue
         for operator in ("!=", "==", "="):
-            field, found, value = term.partition(operator)
-            if found and "=" not in field and "!" not in field:
+            field, sign, value = term.partition(operator)
+            if sign and "=" not in field and "!" not in field:
                 terms.append((field, re.sub(r"\\([\\,=])", r"\1", value), operator != "!="))
                 break
         else:

@@ -70,23 +70,23 @@ def _range(text: str) -> tuple[str, str, str]:
 
 def _bound(which: str, arguments: Sequence[str]) -> str:
     name = {"start": "hexStart", "end": "hexEnd"}[which]
-    text = arguments[1 if which == "start" else 2]
-    if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
-        raise _invalid_selector(f"{name} must be a string literal (e.g. '0xff'), got {text}")
-    text = text[1:-1]
-    digits = text.removeprefix("0x")
-    if digits == text:
-        raise _invalid_selector(f"{name} must have '0x' prefix, got \"{text}\"")
+    bound = arguments[1 if which == "start" else 2]
+    if len(bound) < 2 or bound[0] not in "'\"" or bound[-1] != bound[0]:
+        raise _invalid_selector(f"{name} must be a string literal (e.g. '0xff'), got {bound}")
+    bound = bound[1:-1]
+    digits = bound.removeprefix("0x")
+    if digits == bound:
+        raise _invalid_selector(f"{name} must have '0x' prefix, got \"{bound}\"")
     if not digits:
         raise _invalid_selector(f"{name}: hex value is required after '0x'")
     for char in digits:
         if char not in "0123456789abcdef":
-            raise _invalid_selector(f'{name}: invalid hex character "{char}" in "{text}"')
-    if len(digits) == _DIGITS + 1 and text != _WHOLE:
-        raise _invalid_selector(f"{name}: 17-digit hex value must be '{_WHOLE}' (2^64), got \"{text}\"")
+            raise _invalid_selector(f'{name}: invalid hex character "{char}" in "{bound}"')
+    if len(digits) == _DIGITS + 1 and bound != _WHOLE:
+        raise _invalid_selector(f"{name}: 17-digit hex value must be '{_WHOLE}' (2^64), got \"{bound}\"")
     if len(digits) < _DIGITS:
         padded = f"0x{digits:0>16}"
         raise _invalid_selector(
-            f'{name} must be a 0x-prefixed 16-digit hex value, got "{text}" (did you mean "{padded}"?)'
+            f'{name} must be a 0x-prefixed 16-digit hex value, got "{bound}" (did you mean "{padded}"?)'
         )
-    return text
+    return bound

@@ -97,8 +97,8 @@ def _constant(name: str) -> Callable[[], Format]:
 
 
 def _validate(one: Format, text: str) -> OptionalValue:
-    found = one.validate(text)
-    return OptionalValue(list(found)) if found else OptionalValue.none()
+    errors = one.validate(text)
+    return OptionalValue(list(errors)) if errors else OptionalValue.none()
 
 
 def add_formats(library: Library) -> None:

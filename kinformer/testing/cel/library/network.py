@@ -148,19 +148,19 @@ def _is_link_local_multicast(one: IP) -> bool:
 
 
 def _is_global_unicast(one: IP) -> bool:
-    found = one.address
-    special = found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local
-    return not special and found != _BROADCAST
+    address = one.address
+    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not special and address != _BROADCAST
 
 
 def _contains_ip(one: CIDR, other: Any) -> bool:
-    found = other if isinstance(other, IP) else _ip(other)
-    return found.address in one.interface.network
+    address = other if isinstance(other, IP) else _ip(other)
+    return address.address in one.interface.network
 
 
 def _contains_cidr(one: CIDR, other: Any) -> bool:
-    found = other if isinstance(other, CIDR) else _cidr(other)
-    mine, theirs = one.interface.network, found.interface.network
+    cidr = other if isinstance(other, CIDR) else _cidr(other)
+    mine, theirs = one.interface.network, cidr.interface.network
     return mine.version == theirs.version and theirs.network_address in mine and mine.prefixlen <= theirs.prefixlen
 
 

@@ -48,18 +48,18 @@ def pattern(text: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore", FutureWarning)  # about possible future meanings of character sets
             return re.compile(translated, re.ASCII)
     except re.error as error:
-        found = next((shown for start, shown in _MESSAGES.items() if error.msg.startswith(start)), error.msg)
-        raise CELError(f"error parsing regexp: {found}: `{text}`") from None
+        problem = next((shown for start, shown in _MESSAGES.items() if error.msg.startswith(start)), error.msg)
+        raise CELError(f"error parsing regexp: {problem}: `{text}`") from None
 
 
 def _find(text: str, expression: str) -> str:
-    found = pattern(expression).search(text)
-    return found.group() if found else ""
+    match = pattern(expression).search(text)
+    return match.group() if match else ""
 
 
 def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
-    found = [one.group() for one in pattern(expression).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    matches = [one.group() for one in pattern(expression).finditer(text)]
+    return matches if limit < 0 else matches[:limit]
 
 
 def add_patterns(library: Library) -> None:

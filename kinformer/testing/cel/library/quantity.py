@@ -151,8 +151,8 @@ def add_quantities(library: Library) -> None:
     version = Semver.cel_type
     read = (f"(string) -> {version}", f"(string, bool) -> {version}")
     library.add("semver", *read, run=_semver, cost=lambda sizes: tenth(sizes[0]))
-    asked = ("(string) -> bool", "(string, bool) -> bool")
-    library.add("isSemver", *asked, run=is_valid(_semver), cost=lambda sizes: tenth(sizes[0]))
+    signatures = ("(string) -> bool", "(string, bool) -> bool")
+    library.add("isSemver", *signatures, run=is_valid(_semver), cost=lambda sizes: tenth(sizes[0]))
     for index, part in enumerate(("major", "minor", "patch")):
         library.add(part, f"{version}.() -> int", run=_number_at(index))
     for one, key in ((name, lambda one: one.value), (version, Semver.order)):

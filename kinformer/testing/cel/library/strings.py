@@ -85,11 +85,11 @@ def _quoted(text: str) -> str:
 
 
 def _nested(value: Any) -> str:
-    text = _shown(value)
+    shown = _shown(value)
     if isinstance(value, bytes):
-        return f"b{_quoted(text)}"
+        return f"b{_quoted(shown)}"
     odd = isinstance(value, float) and not math.isfinite(value)
-    return _quoted(text) if odd or isinstance(value, str) else text
+    return _quoted(shown) if odd or isinstance(value, str) else shown
 
 
 def _shown(value: Any) -> str:
@@ -127,8 +127,8 @@ def _clause(clause: Clause, value: Any) -> str:
     if letter == "d":
         return double_text(value) if isinstance(value, float) else str(value)
     if letter in "xX" and kind in ("string", "bytes"):
-        found = (value.encode() if kind == "string" else value).hex()
-        return str(found.upper() if letter == "X" else found)
+        digits = (value.encode() if kind == "string" else value).hex()
+        return str(digits.upper() if letter == "X" else digits)
     return f"{int(value):{letter}}"
 
 

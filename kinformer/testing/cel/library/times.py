@@ -74,8 +74,8 @@ def _zone(name: str) -> tzinfo:
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
     def run(moment: Timestamp, zone: str = "") -> int:
-        found = moment.moment()
-        return read(found.astimezone(_zone(zone)) if zone else found)
+        when = moment.moment()
+        return read(when.astimezone(_zone(zone)) if zone else when)
 
     return run
 

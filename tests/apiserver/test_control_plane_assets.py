@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kinformer.exceptions import ConfigError
+from kinformer.testing import ControlPlane
 from kinformer.testing.clusters.assets import cache_folder, find_assets
-from kinformer.testing.clusters.control_plane import ControlPlane
 from kinformer.testing.kinds.crd_files import read_crds
 from tests.conformance.build_assets import BuildError, build_missing, programs
 

@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.cache.store import Store
-from kinformer.objects.object import KubeObject
+from kinformer import NAMESPACE_INDEX, DeltaFIFO, Indexer, KubeObject, Store, meta_namespace_index_func
 from kinformer.queue import Delta, DeltaType
-from kinformer.queue.delta_fifo import DeltaFIFO
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import entry
 

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, DeletedFinalStateUnknown, Indexer, KubeObject, meta_namespace_index_func
 from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
-from kinformer.objects.meta import DeletedFinalStateUnknown
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
 from tests.support.reading_threads import reading_threads

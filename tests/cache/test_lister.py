@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.cache.lister import Lister
+from kinformer import NAMESPACE_INDEX, Indexer, LabelSelector, Lister, meta_namespace_index_func
 from kinformer.exceptions import IndexNotFoundError, SelectorError
-from kinformer.objects.selectors import LabelSelector
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kinformer import SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue

@@ -19,8 +19,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
-from kinformer import ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names

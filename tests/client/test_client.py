@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer.client.client import Client
+from kinformer import Client, KubeObject
 from kinformer.exceptions import (
     AlreadyExistsError,
     APIError,
@@ -35,7 +35,6 @@ from kinformer.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from kinformer.objects.object import KubeObject
 from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer, needs_gzip_members, send_chunks, status_answer
 from tests.support.kube import config_map

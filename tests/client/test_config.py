@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kinformer.client.client import Client
-from kinformer.client.config import ConnectionInfo, from_url, load_in_cluster
+from kinformer import Client
+from kinformer.client import ConnectionInfo
+from kinformer.client.config import from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, Discovery, discover, nearest_resource, presence
+from kinformer import Client, GroupVersionResource
+from kinformer.client import APIResource, Discovery, discover
+from kinformer.client.discovery import nearest_resource, presence
 from kinformer.exceptions import ConfigError, ServerError
-from kinformer.objects.meta import GroupVersionResource
 from tests.support.http_server import HttpServer, json_answer, status_answer
 
 CORE = {"v1": [("pods", "Pod", ["po"], True), ("nodes", "Node", ["no"], False), ("events", "Event", ["ev"], True)]}

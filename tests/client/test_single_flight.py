@@ -5,8 +5,9 @@ import gc
 
 import pytest
 
-from kinformer._runtime.fence import Fence, check_fences
+from kinformer._runtime.fence import Fence
 from kinformer.client.single_flight import SingleFlight
+from kinformer.leaderelection import check_fences
 
 
 class Call:

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 import yaml
 
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ControlPlane
 from kinformer.testing.clusters.processes import ProcessError
 from tests.conformance.api import COLLECTIONS, WIDGETS, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane

@@ -21,8 +21,7 @@ import pytest
 from kinformer import Client, ForbiddenError, ListOptions, SharedInformerFactory, UnauthorizedError
 from kinformer.exceptions import TooManyRequestsError
 from kinformer.reflector.continuity import AWAY
-from kinformer.testing import ClusterServer
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ClusterServer, ControlPlane
 from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane

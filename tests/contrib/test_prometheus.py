@@ -11,8 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kinformer import SharedInformer, SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, SharedInformer, SharedInformerFactory
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.exceptions import APIError, ConnectError, ForbiddenError
 from kinformer.informer.metrics import cause_of

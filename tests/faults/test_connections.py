@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, ListWatch, SharedInformer
+from kinformer import Client, ListWatch, Reflector, SharedInformer
 from kinformer._runtime.clock import Clock
-from kinformer.reflector.reflector import Reflector
 from kinformer.testing import faults
 from tests.support.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
 from tests.support.scripted_source import HANG as SILENCE

@@ -19,8 +19,7 @@ from kinformer import (
 )
 from kinformer.exceptions import api_error
 from kinformer.testing import faults
-from kinformer.workqueue.delaying_queue import DelayingQueue
-from kinformer.workqueue.work_queue import WorkQueue
+from kinformer.workqueue import DelayingQueue, WorkQueue
 from tests.support.fault_scene import EVEN, HANG, Reply, event, listed, mark, scene, wire
 from tests.support.http_server import line
 from tests.support.kube import config_map

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import LeaderElector
-from kinformer._runtime.fence import check_fences
 from kinformer.exceptions import LeadershipLostError
+from kinformer.leaderelection import check_fences
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
 

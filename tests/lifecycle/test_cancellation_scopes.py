@@ -31,7 +31,7 @@ from kinformer import (
     wait_for,
 )
 from kinformer.contrib.event_log import EventLog
-from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.contrib.fastapi import EventSourceResponse
 from kinformer.controller import EventRecorder
 from kinformer.sharding import ShardedController
 from kinformer.testing import APIServer

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer.client.client import Client
+from kinformer import Client, ListWatch
 from kinformer.exceptions import (
     APIError,
     ConfigError,
@@ -25,7 +25,6 @@ from kinformer.exceptions import (
     WatchError,
 )
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerProbe, WatchEvent
-from kinformer.listwatch.list_watch import ListWatch
 from tests.support.http_server import Handler, HttpServer, hang, json_answer, line, send_chunks, status_answer
 from tests.support.kube import config_map
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kinformer import KubeObject
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
-from kinformer.objects.object import KubeObject
 
 OPTIONS = ListOptions()
 

@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer.exceptions import ConfigError, KeyFuncError
-from kinformer.objects.meta import (
+from kinformer import (
     DeletedFinalStateUnknown,
     GroupVersionResource,
-    compare_resource_versions,
+    KubeObject,
     meta_namespace_key,
     split_meta_namespace_key,
 )
-from kinformer.objects.object import KubeObject, view
+from kinformer.exceptions import ConfigError, KeyFuncError
+from kinformer.objects.meta import compare_resource_versions
+from kinformer.objects.object import view
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "default"}}
 

@@ -15,11 +15,12 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
+from kinformer import KubeObject
 from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.objects import OwnerReference
 from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
-from kinformer.objects.meta import OwnerReference
-from kinformer.objects.object import KubeObject, ObjectView, view
+from kinformer.objects.object import ObjectView, view
 from kinformer.wire.decoder import decode_bookmark
 
 POD: dict[str, Any] = {

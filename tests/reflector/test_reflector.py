@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, Reflector, namespace_keyed_indexer_and_reflector
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
 from kinformer.list_watcher import ListPage, WatchEvent
 from kinformer.objects.object import UndecodableObject
-from kinformer.reflector.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.support.scripted_source import (
     HANG,
     TIMEOUT,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, GroupVersionResource
 from kinformer.exceptions import (
     APIError,
     ConnectError,
@@ -23,7 +23,6 @@ from kinformer.exceptions import (
 )
 from kinformer.list_watcher import WatchEvent
 from kinformer.listwatch.transform import TransformingListerWatcher
-from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.errors import (
     ClusterReplacedError,

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from kinformer import InformerHealth
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import ForbiddenError
 from kinformer.reflector.continuity import Gap
-from kinformer.reflector.health import HealthRecord, InformerHealth, combine_health
+from kinformer.reflector.health import HealthRecord, combine_health
 from kinformer.reflector.timeouts import IdleTimeout, answered
 
 

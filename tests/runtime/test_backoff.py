@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kinformer._runtime.backoff import Backoff, BackoffState
+from kinformer import Backoff
+from kinformer._runtime.backoff import BackoffState
 from kinformer.exceptions import ConfigError
 
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, KubeObject, meta_namespace_index_func
 from kinformer._runtime import partitioned_dict
 from kinformer._runtime.partitioned_dict import PartitionedDict, stored
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map
 

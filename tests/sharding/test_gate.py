@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kinformer._runtime.clock import SYSTEM
-from kinformer._runtime.fence import check_fences
 from kinformer.exceptions import ShardLostError
+from kinformer.leaderelection import check_fences
 from kinformer.sharding.gate import ShardGate, Verdict
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.slots import slot_of

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import Request
-from kinformer._runtime.fence import check_fences
+from kinformer.leaderelection import check_fences
 from kinformer.sharding import ShardedController
 from kinformer.sharding.slots import slot_of
 from kinformer.testing.simulation.processes import Process, Simulation

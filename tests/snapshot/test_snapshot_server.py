@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinformer import Backoff, ConfigError, ListOptions, SharedInformerFactory, Snapshot
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer import Backoff, ConfigError, ListOptions, ListWatch, SharedInformerFactory, Snapshot
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.resumable_source import read_file

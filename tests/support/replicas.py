@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from kinformer import Client, Request
 from kinformer._runtime.clock import SYSTEM
-from kinformer._runtime.fence import check_fences
+from kinformer.leaderelection import check_fences
 from kinformer.sharding import ShardedController
 from tests.support.kube import config_map
 from tests.support.line_process import LineProcess, say

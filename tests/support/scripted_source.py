@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer import KubeObject
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import decode_bookmark
 from tests.support import kube
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 

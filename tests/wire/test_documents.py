@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kinformer.cache.indexer import Indexer
+from kinformer import Indexer, KubeObject
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kinformer import KubeObject
 from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.list_header import ListHeader
 from kinformer.wire.list_parser import ListSplitter

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kinformer import KubeObject
 from kinformer.exceptions import APIError, DecodeError, ExpiredError, ResourceVersionTooLargeError, WatchError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter

@@ -22,10 +22,10 @@ import msgspec
 import pytest
 
 from kinformer import Indexer, KubeObject, Lister, SharedInformer, meta_namespace_key
-from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.objects.attribute_hints import AttributeHint
 from kinformer.objects.object import view
 from kinformer.objects.typed import Model
+from tests.support.interpreter import FREE_THREADED
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.slow

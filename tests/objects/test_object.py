@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from kinformer import KubeObject
-from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.exceptions import ConfigError, DecodeError
 from kinformer.objects import OwnerReference
 from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
 from kinformer.objects.object import ObjectView, view
 from kinformer.wire.decoder import decode_bookmark
+from tests.support.interpreter import FREE_THREADED
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -15,6 +15,7 @@ from kinformer.exceptions import ForbiddenError
 from kinformer.reflector.continuity import Gap
 from kinformer.reflector.health import HealthRecord, combine_health
 from kinformer.reflector.timeouts import IdleTimeout, answered
+from tests.support.line_process import boot_time
 
 
 class _Slept:
@@ -25,6 +26,10 @@ class _Slept:
 
     def __call__(self) -> float:
         return SYSTEM.loop() + self.seconds
+
+
+def test_the_clock_of_leases_goes_on_in_suspend() -> None:
+    assert SYSTEM.boot() == pytest.approx(boot_time(), abs=1)
 
 
 @pytest.mark.virtual_time

@@ -7,7 +7,7 @@ import weakref
 from itertools import chain
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.exclusion import FREE_THREADED
+from tests.support.interpreter import FREE_THREADED
 
 
 class Thing:

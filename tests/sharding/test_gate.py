@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ShardLostError
 from kinformer.leaderelection import check_fences
 from kinformer.sharding.gate import ShardGate, Verdict
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.slots import slot_of
+from tests.support.machine_clock import MachineClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -73,7 +72,7 @@ class Scene:
             trigger=self.triggered.append,
             grace=grace,
             gone_for=60.0,
-            clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
+            clock=MachineClock().clock,
         )
 
     def _count_request(self) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer import Client, GroupVersionResource
+from kinformer import Client, GroupVersionResource, ListWatch
 from kinformer.client import APIResource, Discovery, discover
-from kinformer.client.discovery import nearest_resource, presence
 from kinformer.exceptions import ConfigError, ServerError
 from tests.support.http_server import HttpServer, json_answer, status_answer
 
@@ -206,18 +205,17 @@ async def test_discovery_without_its_root_fails() -> None:
 )
 async def test_the_nearest_resource_is_the_same_elsewhere_or_one_spelt_alike(asked: str, nearest: str | None) -> None:
     async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
-        assert await nearest_resource(client, GroupVersionResource.parse(asked)) == nearest
+        assert await ListWatch(client, asked).nearest() == nearest
 
 
 async def test_there_is_no_nearest_resource_where_discovery_fails_and_many_ask_once() -> None:
     api = Api(new=True)
     api.overrides["/apis"] = status_answer(403, "Forbidden")
-    gvr = GroupVersionResource.parse("v1/pod")
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
-        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == [None] * 5
+        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == [None] * 5
         assert len(api.paths) == 2
         del api.overrides["/apis"]
-        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == ["v1/pods"] * 5
+        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == ["v1/pods"] * 5
         assert len(api.paths) == 4
 
 
@@ -251,9 +249,9 @@ async def test_presence_is_denied_only_by_json_that_says_so(
     for path, (content_type, status, text) in overrides.items():
         api.overrides[path] = web.Response(status=status, text=text, content_type=content_type)
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
-        assert await presence(client, GroupVersionResource.parse(asked)) is answer
+        assert await ListWatch(client, asked).presence() is answer
 
 
 async def test_presence_is_unknown_where_nobody_answers() -> None:
     async with Client.from_url("http://127.0.0.1:9") as client:
-        assert await presence(client, GroupVersionResource.parse("apps/v1/deployments")) is None
+        assert await ListWatch(client, "apps/v1/deployments").presence() is None

@@ -26,10 +26,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinformer.testing.clusters.assets import ASSETS_VARIABLE, cache_folder
+from kinformer.testing.clusters.assets import cache_folder
 
 HERE = Path(__file__).parent
 KUBERNETES = "k8s.io/kubernetes"
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"  # a folder of binaries that the user has
 PROGRESS_ON_TERMINAL = 1.0  # seconds between two updates of the progress line ...
 PROGRESS_IN_LOG = 30.0  # ... and where a line cannot be overwritten
 OLDEST_GO = (1, 21)  # the first that fetches the toolchain which go.mod asks for

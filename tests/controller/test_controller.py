@@ -44,10 +44,10 @@ class Recorder:
         self.running: Counter[str] = Counter()
         self.most = 0
         self._then = then
-        self._began = asyncio.get_running_loop().time()
+        self.began = asyncio.get_running_loop().time()
 
     async def __call__(self, request: Request) -> Result | None:
-        self.runs.append((round(asyncio.get_running_loop().time() - self._began, 3), request))
+        self.runs.append((round(asyncio.get_running_loop().time() - self.began, 3), request))
         self.running[request.key] += 1
         assert self.running[request.key] == 1, "two reconciles of one key"
         self.most = max(self.most, self.running.total())
@@ -249,7 +249,7 @@ def put(source: MemorySource, name: str, *owners: dict[str, Any]) -> None:
     changed = KubeObject.from_dict(obj)
     source.objects[changed.key] = changed
     source.history.pop()
-    source._record("ADDED", changed)
+    source.record("ADDED", changed)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ async def test_what_has_no_namespace_is_owned_by_nothing_that_has_one() -> None:
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c", "uid": "9", "ownerReferences": [reference]}}
         )
         owned.version += 1
-        owned._record(
+        owned.record(
             "ADDED",
             KubeObject.from_dict(
                 {**child.to_dict(), "metadata": {**child["metadata"], "resourceVersion": str(owned.version)}}
@@ -833,7 +833,7 @@ async def test_cancelled_it_takes_nothing_new_and_lets_what_runs_end() -> None:
         await asyncio.sleep(1)
         task.cancel()
         await asyncio.wait({task})
-        assert asyncio.get_running_loop().time() - recorder._began == pytest.approx(3, abs=0.1)
+        assert asyncio.get_running_loop().time() - recorder.began == pytest.approx(3, abs=0.1)
     assert task.cancelled()
     assert recorder.keys == ended
     assert len(ended) == 1

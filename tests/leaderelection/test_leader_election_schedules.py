@@ -134,7 +134,7 @@ def inject(
             one.restart()
         elif kind == "label" and server.leases:
             lease = next(iter(server.leases.values()))
-            server._write("kubectl", lease["metadata"]["name"], lease)
+            server.write("kubectl", lease["metadata"]["name"], lease)
 
     simulation.later(at, happens)
 

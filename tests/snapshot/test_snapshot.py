@@ -23,6 +23,7 @@ from kinformer.objects.packed import PackedObject
 from kinformer.reflector.options import Resumption
 from kinformer.snapshot.check import SnapshotCheck
 from kinformer.snapshot.format import SnapshotRefusedError
+from tests.support.held import label_set
 from tests.support.memory_source import MemorySource
 from tests.support.resumable_source import ResumableSource, filled, read_file
 from tests.support.waiting import until
@@ -158,7 +159,7 @@ async def test_label_sets_indexes_and_selectors_are_as_after_a_list(path: Path) 
         await informer.wait_synced(10)
         assert len(informer.lister.list("app=a1")) == 10
         assert [obj.name for obj in informer.lister.by_index("v", "5")] == ["c0003"]
-        assert len({id(obj._labels) for obj in informer.lister}) == 3
+        assert len({id(label_set(obj)) for obj in informer.lister}) == 3
 
 
 async def test_an_index_function_that_fails_on_an_object_of_the_snapshot_hides_no_other(path: Path) -> None:
@@ -438,7 +439,7 @@ async def test_a_watch_has_two_seconds_to_delete_what_is_missing(deleted_after: 
     source.version += 1
 
     def delete() -> None:
-        source._record("DELETED", lost)
+        source.record("DELETED", lost)
 
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -34,7 +34,7 @@ class LeaseServer:
             name = body["metadata"]["name"]
             if name in self.leases:
                 return AlreadyExistsError(409, "AlreadyExists", f"{name} exists")
-            return self._write(caller, name, body)
+            return self.write(caller, name, body)
         lease = self.leases.get(name)
         if lease is None:
             return NotFoundError(404, "NotFound", f"{name} not found")
@@ -47,9 +47,9 @@ class LeaseServer:
             self.version += 1
             del self.leases[name]
             return {"kind": "Status", "status": "Success"}
-        return self._write(caller, name, body)
+        return self.write(caller, name, body)
 
-    def _write(self, caller: str, name: str, body: Object) -> KubeObject:
+    def write(self, caller: str, name: str, body: Object) -> KubeObject:
         self.version += 1
         metadata = {**body["metadata"], "resourceVersion": str(self.version)}
         metadata.setdefault("uid", f"uid-{self.version}")

@@ -39,7 +39,10 @@ def informer(source: MemorySource, name: str = "pods", **options: Any) -> Shared
 
 
 class Hesitant(YieldBudget):
-    """A budget that is always exhausted: who has it lets all others finish what they can."""
+    """A budget that is always exhausted: who has it lets all others finish what they can.
+
+    Two tests give it to one module alone. A slow clock would be that of all.
+    """
 
     def exhausted(self) -> bool:
         return True

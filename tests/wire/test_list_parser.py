@@ -266,3 +266,10 @@ def test_items_that_the_decoder_leaves_out_do_not_stop_the_list() -> None:
         assert [obj.name for obj in objects] == ["a", "b", "c", "d"]
         assert splitter.close().resource_version == "42"
         assert decoder.errors == 3
+
+
+def test_the_splitter_counts_what_it_is_fed() -> None:
+    splitter: ListSplitter[bytes] = ListSplitter(max_list_bytes=100)
+    splitter.feed(b'{"items":[' + b" " * 90)
+    with pytest.raises(DecodeError, match="max_list_bytes=100"):
+        splitter.feed(b" ")

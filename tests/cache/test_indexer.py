@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from kinformer import NAMESPACE_INDEX, DeletedFinalStateUnknown, Indexer, KubeObject, meta_namespace_index_func
+from kinformer import (
+    NAMESPACE_INDEX,
+    DeletedFinalStateUnknown,
+    Indexer,
+    KubeObject,
+    meta_namespace_index_func,
+    meta_namespace_key,
+)
 from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
 from kinformer.wire.decoder import EntryDecoder
@@ -667,7 +674,7 @@ def test_objects_of_other_types_are_searched_by_the_labels_they_have_now() -> No
     assert len(indexer.select(Asked("web"))) == 2
     assert len(indexer.select(Asked("web"), "default")) == 2
     document["metadata"]["labels"]["app"] = "db"
-    assert [indexer._key_func(obj) for obj in indexer.select(Asked("web"))] == ["default/b"]
+    assert [meta_namespace_key(obj) for obj in indexer.select(Asked("web"))] == ["default/b"]
     indexer.update(entry("a", labels={"app": "db"}))
     indexer.delete({"metadata": {"name": "bare"}})
     assert [obj.key for obj in indexer.select(Asked("db"))] == ["default/a"]

@@ -180,7 +180,7 @@ async def test_the_lists_of_a_page_that_comes_piece_by_piece_are_closed() -> Non
     class Pieces:
         closed = False
 
-        async def _pieces(self) -> AsyncIterator[list[Any]]:
+        async def parts(self) -> AsyncIterator[list[Any]]:
             try:
                 yield [A, bad()]
                 yield [config_map(f"m{number}", rv=20 + number) for number in range(3000)]
@@ -190,7 +190,7 @@ async def test_the_lists_of_a_page_that_comes_piece_by_piece_are_closed() -> Non
     class Source(ScriptedSource):
         async def list(self, options: ListOptions) -> ListPage:
             self.asked.append(Asked("list", 0.0, options))
-            return ListPage(pieces._pieces(), "8")
+            return ListPage(pieces.parts(), "8")
 
     pieces = Pieces()
     stage = Stage(Source([], [[THEN_C, HANG]]))

@@ -257,10 +257,11 @@ def test_only_a_plain_function_can_transform() -> None:
 
 
 async def test_what_the_inner_source_can_do_beside_list_and_watch_is_asked_of_it() -> None:
-    source = TransformingListerWatcher(Source(), strip)
+    inner = Source()
+    source = TransformingListerWatcher(inner, strip)
     assert isinstance(source, ListerWatcher)
     found = capabilities_of(source)
-    assert found == replace(capabilities_of(source._inner), path_reading=source)
+    assert found == replace(capabilities_of(inner), path_reading=source)
     assert found.tip is not None
     assert await found.tip.tip() == ServerTip("9")
     assert found.presence is not None

@@ -346,7 +346,7 @@ async def test_probes_end_with_it_in_a_cancelled_scope_too(client: Client) -> No
 async def test_probes_say_how_it_is(server: APIServer, client: Client) -> None:
     work, problems = Work(), {"disk": ""}
     manager = Manager(client, listen="127.0.0.1:0", elector=elector)
-    assert manager._health.ready()[0] is False
+    assert manager._health.ready()[0] is False  # what no probe can ask for yet
     async with manager:
         manager.add(work.controller(manager))
         manager.add_check("disk", lambda: problems["disk"])

@@ -217,7 +217,7 @@ async def test_waiting_for_a_handler_from_inside_it_is_refused() -> None:
 
         def on_add(obj: KubeObject) -> None:
             try:
-                registration._refuse_inside("wait_synced")
+                asyncio.run(registration.wait_synced(1))
             except RuntimeError as error:
                 refused.append(str(error))
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)

@@ -1,4 +1,7 @@
-"""The search for a control plane's binaries, and the message if they are missing. No binaries are needed."""
+"""The search for a control plane's binaries, and the message if they are missing. No binaries are needed.
+
+Internals: the search itself, since a ControlPlane would start what it finds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The embedded server's switches, and its answers to clients other than ours."""
+"""The embedded server's switches, and its answers to clients other than ours.
+
+Internals: the encoder of events, whose calls are counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Watching the embedded server: where streams start, what they tell, when they end."""
+"""Watching the embedded server: where streams start, what they tell, when they end.
+
+Internals: the length of a history, which is patched, since 102,400 events take many seconds.
+"""
 
 from __future__ import annotations
 

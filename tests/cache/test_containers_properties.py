@@ -1,4 +1,7 @@
-"""Whatever happens in whatever order, the containers agree with a model that a child would write."""
+"""Whatever happens in whatever order, the containers agree with a model that a child would write.
+
+Internals: a decoder, since only that makes objects share their labels.
+"""
 
 from __future__ import annotations
 

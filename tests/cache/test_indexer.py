@@ -1,3 +1,8 @@
+"""Indexes, groups of labels, and rebuilds of a cache.
+
+Internals: the type of a rebuild, and a decoder, since only that makes objects share their labels.
+"""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,8 @@
+"""Reads of a cache by name, namespace, selector and index.
+
+Internals: a decoder, since only that makes objects share their labels.
+"""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""A dashboard on a server, and the scripts that read its page in a browser."""
+"""A dashboard on a server, and the scripts that read its page in a browser.
+
+Internals: the board of a dashboard, since only `kinformer dashboard` makes one that can open resources.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line shows changes: differences, grids, and the live table."""
+"""The command line shows changes: differences, grids, and the live table.
+
+Internals: the formatters themselves, since a terminal shows too little of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The dashboard's server: its answers, its guards, its secrets, and its end."""
+"""The dashboard's server: its answers, its guards, its secrets, and its end.
+
+Internals: the history and the rows, since no page shows how they are cut and shared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A resource that a page has opened is followed for as long as pages ask for it, and five minutes more."""
+"""A resource that a page has opened is followed for as long as pages ask for it, and five minutes more.
+
+Internals: the board, since a page in a browser would need real minutes.
+"""
 
 from __future__ import annotations
 

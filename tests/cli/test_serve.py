@@ -1,4 +1,7 @@
-"""`kinformer serve`: its output, the objects that it makes, and their changes."""
+"""`kinformer serve`: its output, the objects that it makes, and their changes.
+
+Internals: the generator of objects, since a process would need real seconds; and the differences of objects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The text of the command line about objects: ages, columns, statuses, aligned lines."""
+"""The text of the command line about objects: ages, columns, statuses, aligned lines.
+
+Internals: the formatters themselves, since a command shows one object as one line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The undocumented parts of aiohttp that kinformer uses: they are there, they work, and it works without them."""
+"""The undocumented parts of aiohttp that kinformer uses: they are there, they work, and it works without them.
+
+Internals: the module itself, since no released aiohttp lacks what it uses.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""Connections from URLs, kubeconfigs, pods and proxies.
+
+Internals: the loaders themselves, since they take an environment and files of a test's, and ask no server.
+"""
+
 from __future__ import annotations
 
 import base64

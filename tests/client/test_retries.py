@@ -1,4 +1,7 @@
-"""Requests that are sent again, because the server asks for it or a read has lost its connection."""
+"""Requests that are sent again, because the server asks for it or a read has lost its connection.
+
+Internals: a fence, which is checked before each attempt.
+"""
 
 from __future__ import annotations
 

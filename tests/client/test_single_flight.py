@@ -1,3 +1,8 @@
+"""A call that is made once for all who ask while it runs.
+
+Internals: the class itself, since no request shows who began it; and a fence around it.
+"""
+
 from __future__ import annotations
 
 import asyncio

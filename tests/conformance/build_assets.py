@@ -8,6 +8,8 @@ The versions are those of the go.mod files beside this one, and go.sum pins ever
 another minor. The binaries go to
 kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
 that the command takes a tenth of a second. Without Go, it says so and names the alternative.
+
+Internals: the folder in which a ControlPlane looks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Server-sent events to a browser, even after it was away, was slow, or the server is about to end."""
+"""Server-sent events to a browser, even after it was away, was slow, or the server is about to end.
+
+Internals: the log and the folding, since a browser sees neither their limits nor their sharing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Server-side apply of owned objects: a request if something differs, and none if nothing does."""
+"""Server-side apply of owned objects: a request if something differs, and none if nothing does.
+
+Internals: the comparison of owned fields, for any fields; and a limit, which is patched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The controller: one reconcile at a time for each object, until it has succeeded, and none that reads an old cache."""
+"""The controller: one reconcile at a time for each object, until it has succeeded, and none that reads an old cache.
+
+Internals: a fence that lapses when the test says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kubernetes Events: told once, repeated as a series, dropped before they hurt, and never in the way."""
+"""Kubernetes Events: told once, repeated as a series, dropped before they hurt, and never in the way.
+
+Internals: the token buckets, since 10,000 objects take too long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Derived collections: what they promise, one behaviour at a time."""
+"""Derived collections: what they promise, one behaviour at a time.
+
+Internals: the budget of a slice, of which a test needs one that is always exhausted.
+"""
 
 from __future__ import annotations
 

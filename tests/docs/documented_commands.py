@@ -1,4 +1,7 @@
-"""Commands in the documentation: does the program exist, and does it take these arguments?"""
+"""Commands in the documentation: does the program exist, and does it take these arguments?
+
+Internals: the commands that there are, to parse arguments without running them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Endless or ever-growing input is stopped by a limit that the error names."""
+"""Endless or ever-growing input is stopped by a limit that the error names.
+
+Internals: the limit of an answer, which is patched, since a gigabyte is too much for a test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The shared informer, from a source in memory to handlers, streams and listers."""
+"""The shared informer, from a source in memory to handlers, streams and listers.
+
+Internals: the parts of an informer, since it shows neither its slices nor the moment of a commit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Leases that are edited by hand while candidates compete: never two leaders, and soon one again."""
+"""Leases that are edited by hand while candidates compete: never two leaders, and soon one again.
+
+Internals: the simulation, since hours of real schedules take hours.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Never two leaders, in any random schedule; see tests/support/simulation.py for what one may hold.
+"""Never two leaders, in any random schedule; see kinformer/testing/simulation for what one may hold.
 
 KINFORMER_SCHEDULES says how many: some hundreds by default, thousands for a night.
+
+Internals: the simulation, since hours of real schedules take hours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""compact=True: the objects of a cache are kept compressed, and read as always."""
+"""compact=True: the objects of a cache are kept compressed, and read as always.
+
+Internals: the compaction and its codecs, since an object does not show how it is packed.
+"""
 
 from __future__ import annotations
 

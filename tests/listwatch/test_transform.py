@@ -1,3 +1,8 @@
+"""A transform of all objects of a source.
+
+Internals: the wrapper itself, around any source.
+"""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,8 @@
+"""Keys, versions and resources.
+
+Internals: the comparison of versions, and the view of an object.
+"""
+
 from __future__ import annotations
 
 from types import SimpleNamespace

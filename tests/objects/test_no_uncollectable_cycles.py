@@ -2,6 +2,8 @@
 
 No public method hands out anything by which a program could make such a cycle. 100,000 attempts are made, through
 each of them; afterwards the memory must be what it was.
+
+Internals: views and models without an informer, and the hints for attributes.
 """
 
 from __future__ import annotations

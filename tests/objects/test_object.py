@@ -1,3 +1,8 @@
+"""Objects: what they read, share, copy, pickle and forget.
+
+Internals: paths, projections, views and bookmarks without a source.
+"""
+
 from __future__ import annotations
 
 import copy

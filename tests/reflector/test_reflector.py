@@ -1,4 +1,7 @@
-"""The requests of a reflector, in order, and its writes to the store, while nothing fails."""
+"""The requests of a reflector, in order, and its writes to the store, while nothing fails.
+
+Internals: the clocks, and the mark of an object that cannot be read.
+"""
 
 from __future__ import annotations
 

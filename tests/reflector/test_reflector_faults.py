@@ -1,4 +1,7 @@
-"""The reflector recovers from every fault. The numbers are seconds of virtual time, without jitter."""
+"""The reflector recovers from every fault. The numbers are seconds of virtual time, without jitter.
+
+Internals: the errors that `on_error` is told by class, and the mark of an object that cannot be read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clocks, time limits, gaps, and the health that is made of them."""
+"""Clocks, time limits, gaps, and the health that is made of them.
+
+Internals: the parts of a reflector one by one, since together they hide one another.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""The delays between attempts.
+
+Internals: the state of a backoff, which nothing public shows.
+"""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,7 @@
-"""A row of objects in chunks: in order, whole, unknown to the garbage collector, and gone as it is read."""
+"""A row of objects in chunks: in order, whole, unknown to the garbage collector, and gone as it is read.
+
+Internals: the list itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The log: the fields of every record, the levels, the amounts, and the secrets that are never in it."""
+"""The log: the fields of every record, the levels, the amounts, and the secrets that are never in it.
+
+Internals: the loggers and their fields.
+"""
 
 from __future__ import annotations
 

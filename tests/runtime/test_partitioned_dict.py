@@ -1,4 +1,7 @@
-"""A partitioned dict behaves as a dict, and so do the caches whose buckets have become one."""
+"""A partitioned dict behaves as a dict, and so do the caches whose buckets have become one.
+
+Internals: the dict itself, and its limit, which is patched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gate of a share: it decides which keys may start, while the caches keep their objects."""
+"""The gate of a share: it decides which keys may start, while the caches keep their objects.
+
+Internals: the gate, since a controller does not show what it decides.
+"""
 
 from __future__ import annotations
 

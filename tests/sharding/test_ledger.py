@@ -1,4 +1,7 @@
-"""The ledger of a whole sharded resource: key by key, whole or not at all, and a little at a time."""
+"""The ledger of a whole sharded resource: key by key, whole or not at all, and a little at a time.
+
+Internals: the ledger, since a controller does not show its steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A replica's membership over a network that loses answers; random schedules are in test_sharding_schedules.py."""
+"""A replica's membership over a network that loses answers; random schedules are in test_sharding_schedules.py.
+
+Internals: the membership without a controller, whose requests a test can swallow.
+"""
 
 from __future__ import annotations
 

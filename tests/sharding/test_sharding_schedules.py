@@ -1,4 +1,7 @@
-"""Never two owners of a key, in thousands of random schedules of one to eight replicas."""
+"""Never two owners of a key, in thousands of random schedules of one to eight replicas.
+
+Internals: the simulation, since hours of real schedules take hours; slots.
+"""
 
 from __future__ import annotations
 

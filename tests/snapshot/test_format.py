@@ -1,4 +1,7 @@
-"""The bytes of a snapshot: they give back what was written, or nothing at all."""
+"""The bytes of a snapshot: they give back what was written, or nothing at all.
+
+Internals: the format itself, since each of its bits is flipped.
+"""
 
 from __future__ import annotations
 

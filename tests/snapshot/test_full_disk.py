@@ -1,4 +1,7 @@
-"""A disk that is full: no try of a snapshot leaves anything on it, and the old file stays."""
+"""A disk that is full: no try of a snapshot leaves anything on it, and the old file stays.
+
+Internals: the writer, since an informer is not cancelled at a chosen write.
+"""
 
 from __future__ import annotations
 

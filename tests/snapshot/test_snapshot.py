@@ -1,4 +1,7 @@
-"""snapshot=path: a restart goes on from what the last life knew, if that is still true; a doubt means a list."""
+"""snapshot=path: a restart goes on from what the last life knew, if that is still true; a doubt means a list.
+
+Internals: the check of a snapshot, whose seconds an informer does not show; packed objects; an error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A server of Leases in a simulation, with a network between it and each process."""
+"""A server of Leases in a simulation, with a network between it and each process.
+
+Internals: the simulation, whose network it answers.
+"""
 
 from __future__ import annotations
 

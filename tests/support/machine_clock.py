@@ -1,4 +1,7 @@
-"""The clocks of a machine, whose suspends and wall clock a test decides on. Else they follow the loop."""
+"""The clocks of a machine, whose suspends and wall clock a test decides on. Else they follow the loop.
+
+Internals: the type of clocks, which public classes take.
+"""
 
 from __future__ import annotations
 

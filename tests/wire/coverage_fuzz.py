@@ -3,6 +3,8 @@
 The parsers of whatever comes from outside are given bytes that reach ever more of their lines. What they may do is to
 refuse, by an error of their own; anything else ends the run with the bytes that did it. ``test_fuzz.py`` has the same
 promises under hypothesis, with a strict decoder as the oracle, and runs each time.
+
+Internals: the parsers themselves, for any bytes.
 """
 
 from __future__ import annotations

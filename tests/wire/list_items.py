@@ -1,4 +1,7 @@
-"""Items of a list as `ListWatch` takes them: an object that cannot be kept is left out."""
+"""Items of a list as `ListWatch` takes them: an object that cannot be kept is left out.
+
+Internals: the decoder, as a ListWatch uses it.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""The decoder of objects and events.
+
+Internals: the decoder itself, for any bytes.
+"""
+
 from __future__ import annotations
 
 import gc

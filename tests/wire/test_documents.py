@@ -1,3 +1,8 @@
+"""Values of paths that are read while objects are decoded.
+
+Internals: the decoder and the framer, since no source shows which paths were read.
+"""
+
 from __future__ import annotations
 
 import json

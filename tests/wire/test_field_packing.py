@@ -1,4 +1,7 @@
-"""With `fields` an object is kept as bare values, and reads as the JSON of what was declared."""
+"""With `fields` an object is kept as bare values, and reads as the JSON of what was declared.
+
+Internals: the decoder and the packed form.
+"""
 
 from __future__ import annotations
 

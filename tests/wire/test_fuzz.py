@@ -1,6 +1,8 @@
 """Whatever bytes arrive, what is wrong with them is a KinformerError, and no wrong cut is taken for a right one.
 
 The oracle is a strict decoder over the whole text. Texts begin as good ones, for noise alone fails at its first byte.
+
+Internals: the parsers themselves, for any bytes.
 """
 
 from __future__ import annotations

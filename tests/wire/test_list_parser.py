@@ -1,3 +1,8 @@
+"""The items of a list, cut out of chunks.
+
+Internals: the parser itself, since a server cannot be made to cut a chunk at every byte.
+"""
+
 from __future__ import annotations
 
 import json

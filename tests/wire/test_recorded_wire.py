@@ -1,4 +1,7 @@
-"""Every LIST and every watch that was recorded from a real API server decodes, whatever its chunks."""
+"""Every LIST and every watch that was recorded from a real API server decodes, whatever its chunks.
+
+Internals: the parsers themselves, since a server cannot be made to cut a chunk at every byte.
+"""
 
 from __future__ import annotations
 

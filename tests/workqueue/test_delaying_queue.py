@@ -1,4 +1,7 @@
-"""Delayed adds, and retries that wait longer each time."""
+"""Delayed adds, and retries that wait longer each time.
+
+Internals: the budget of a slice, which a test uses up before the queue does.
+"""
 
 from __future__ import annotations
 

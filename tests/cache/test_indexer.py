@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterable
@@ -28,6 +27,7 @@ from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
+from tests.support.log_records import Said, message_of, said
 from tests.support.reading_threads import reading_threads
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}
@@ -170,9 +170,9 @@ def test_an_object_that_an_index_function_cannot_take_is_stored_and_out_of_that_
     assert found(indexer, "good", "Austen") == ["1"]
     assert indexer.index_values("bad") == []
     assert indexer.index_errors == 1
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
-    assert "'bad'" in caplog.text
-    assert "for 1" in caplog.text
+    assert len(caplog.records) == 1
+    assert said(caplog, "index_failed") == [Said("ERROR", "kinformer.indexer", key="1")]
+    assert "'bad'" in message_of(caplog, "index_failed")
 
 
 def test_a_failure_is_counted_each_time_and_logged_once_per_key(caplog: pytest.LogCaptureFixture) -> None:

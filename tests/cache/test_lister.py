@@ -15,6 +15,7 @@ from kinformer import NAMESPACE_INDEX, Indexer, LabelSelector, Lister, meta_name
 from kinformer.exceptions import IndexNotFoundError, SelectorError
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
+from tests.support.log_records import Said, message_of, said
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}
 
@@ -186,12 +187,8 @@ def test_a_namespace_that_is_read_as_a_selector_is_named_once_in_the_log(caplog:
     pods = Lister(indexer)
     for _ in range(3):
         assert pods.list("team-01") == []
-    [record] = caplog.records
-    assert record.getMessage() == (
-        "list('team-01') found nothing: 'team-01' was parsed as a label selector; "
-        "to list a namespace, use list(namespace='team-01')"
-    )
-    assert vars(record)["reason"] == "namespace_as_selector"
+    assert said(caplog, "namespace_as_selector") == [Said("WARNING", "kinformer.lister")]
+    assert "list(namespace='team-01')" in message_of(caplog, "namespace_as_selector")
     assert keys(pods.list("team-02")) == ["team-01/a"]  # a label of that name: it is what it seems
     assert pods.list("team-03") == []
     assert pods.list("app=web") == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from kinformer import Client, GroupVersionResource, ListWatch
 from kinformer.client import APIResource, Discovery, discover
 from kinformer.exceptions import ConfigError, ServerError
 from tests.support.http_server import HttpServer, json_answer, status_answer
+from tests.support.log_records import Said, message_of, said
 
 CORE = {"v1": [("pods", "Pod", ["po"], True), ("nodes", "Node", ["no"], False), ("events", "Event", ["ev"], True)]}
 GROUPS = {
@@ -181,8 +181,9 @@ async def test_a_group_whose_server_is_down_is_left_out_with_a_warning(caplog: p
     api.overrides["/apis/metrics.k8s.io/v1beta1"] = status_answer(503, "ServiceUnavailable")
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
         assert [str(resource) for resource in await discover(client)] == EVERYTHING[:-1]
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "metrics.k8s.io/v1beta1" in caplog.text
+    assert len(caplog.records) == 1
+    assert said(caplog, "server") == [Said("WARNING", "kinformer.discovery")]
+    assert "metrics.k8s.io/v1beta1" in message_of(caplog, "server")
 
 
 async def test_discovery_without_its_root_fails() -> None:

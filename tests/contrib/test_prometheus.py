@@ -18,6 +18,7 @@ from kinformer.metrics import MetricFamily, Metrics
 from kinformer.testing import APIServer, faults
 from kinformer.workqueue import RateLimitingQueue, WorkQueue
 from tests.support.kube import config_map
+from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
@@ -257,7 +258,8 @@ def test_one_owner_that_cannot_be_read_hides_no_other(
     metrics.gauge("kinformer_broken", "broken", {}, broken)
     metrics.collector("v1/pods", good)
     assert b'kinformer_x{resource="v1/pods"} 7.0' in generate_latest(registry)
-    assert "no figures today" in caplog.text
+    assert said(caplog, "unreadable")[0] == Said("ERROR", "kinformer.metrics", "kinformer_broken")
+    assert "no figures today" in caplog.text  # in the traceback
     assert registry.get_sample_value("kinformer_metrics_errors_total") >= 1
 
 

@@ -30,6 +30,7 @@ from kinformer import (
 )
 from kinformer._runtime.clock import YieldBudget
 from kinformer.derived import filtered, mapped
+from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource
 from tests.support.reading_threads import reading_threads
 from tests.support.waiting import settle, until
@@ -184,7 +185,7 @@ async def test_a_function_that_raises_leaves_its_value_out_and_hides_no_other(ca
         source.set("a", data={"v": "3"})
         await settle()
         assert dict(numbers.by_key) == {"default/a": 3, "default/b": 2}
-    assert "numbers: its function failed on default/a" in caplog.text
+    assert said(caplog, "derive_failed") == [Said("ERROR", "kinformer.derived", "numbers", "default/a")]
 
 
 async def test_a_collection_that_would_be_made_of_itself_is_refused() -> None:

@@ -22,6 +22,7 @@ from kinformer.exceptions import DecodeError
 from kinformer.informer import with_model
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
+from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle, until
 
@@ -220,7 +221,10 @@ async def test_an_object_that_does_not_fit_is_an_error_of_the_handler_that_reads
             ) as caught:
                 _ = bad.model
             assert isinstance(caught.value.__cause__, msgspec.ValidationError)
-    assert "v1/configmaps default/bad does not fit Numbers" in caplog.text
+    assert sorted(said(caplog, "handler_failed")) == [
+        Said("ERROR", "kinformer.handler", "v1/configmaps", key) for key in ("default/bad", "default/good")
+    ]
+    assert "v1/configmaps default/bad does not fit Numbers" in caplog.text  # in the traceback
 
 
 FITS_NOT: list[tuple[type[Any], dict[str, Any], str]] = [

@@ -12,6 +12,7 @@ from aiohttp.http import StreamWriter
 from kinformer import Client, ConfigError, LeaderElector, ListWatch, SharedInformer
 from kinformer.exceptions import LeadershipLostError
 from kinformer.testing import APIServer, faults
+from tests.support.log_records import Said, said
 from tests.support.machine_clock import NOON, MachineClock
 from tests.support.waiting import until
 
@@ -498,7 +499,7 @@ async def test_health_says_why_nobody_leads_and_that_a_candidate_is_not_ready(
     health = one.health()
     assert (health.state, health.live, health.holder) == ("waiting", False, "")
     assert str(health.last_error).startswith("403")
-    assert len([record for record in caplog.records if "could not acquire" in record.message]) == 1
+    assert said(caplog, "forbidden") == [Said("WARNING", "kinformer.leader_election", RESOURCE, "default/lock")]
     server.faults.clear()
     await asyncio.sleep(5)
     assert one.is_leader

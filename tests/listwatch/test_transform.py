@@ -18,6 +18,7 @@ from kinformer import KubeObject
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
+from tests.support.log_records import Said, message_of, said
 
 OPTIONS = ListOptions()
 
@@ -195,7 +196,8 @@ async def test_a_failing_transform_is_counted_reported_and_logged_once(
     assert source.transform_errors == 2
     assert [key for key, _ in reported] == ["ns/a", "ns/a"]
     assert problem in str(reported[0][1])
-    assert len([record for record in caplog.records if problem in record.getMessage()]) == 1
+    assert said(caplog, "transform_failed") == [Said("ERROR", "kinformer.transform", "Source", "ns/a")]
+    assert problem in message_of(caplog, "transform_failed")
 
 
 async def test_a_transform_that_fails_on_everything_is_counted_and_ten_lines_of_the_log(

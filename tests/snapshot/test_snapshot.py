@@ -27,6 +27,7 @@ from kinformer.reflector.options import Resumption
 from kinformer.snapshot.check import SnapshotCheck
 from kinformer.snapshot.format import SnapshotRefusedError
 from tests.support.held import label_set
+from tests.support.log_records import Said, message_of, said
 from tests.support.memory_source import MemorySource
 from tests.support.resumable_source import ResumableSource, filled, read_file
 from tests.support.waiting import until
@@ -356,10 +357,10 @@ async def test_the_log_says_why(path: Path, caplog: pytest.LogCaptureFixture) ->
     again.cluster_ = "cluster-2"
     with caplog.at_level(logging.INFO, "kinformer.snapshot"):
         await one_life(again, path)
-    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(lines) == 1
-    assert str(path) in lines[0]
-    assert "another cluster responds: cluster-2 instead of cluster-1" in lines[0]
+    assert said(caplog, "other_cluster") == [Said("WARNING", "kinformer.snapshot", "v1/configmaps")]
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+    for word in (str(path), "cluster-1", "cluster-2"):
+        assert word in message_of(caplog, "other_cluster")
 
 
 async def test_a_410_that_comes_later_is_a_relist_and_handlers_hear_of_what_went(path: Path) -> None:
@@ -656,7 +657,8 @@ async def test_a_secret_among_other_things_keeps_all_of_them_from_the_disk(
         await informer.wait_synced(10)
     assert outcomes(informer) == {"missing": 1, "refused": 1}
     assert not names(path.parent)
-    assert "Secret" in caplog.text
+    assert said(caplog, "refused") == [Said("ERROR", "kinformer.snapshot", "v1/configmaps")]
+    assert "<Secret s " in message_of(caplog, "refused")
     assert "c2VjcmV0" not in caplog.text
 
 

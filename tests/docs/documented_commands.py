@@ -61,7 +61,7 @@ def _kinformer(arguments: list[str]) -> str:
     try:
         context = command.make_context("kinformer", list(arguments))
         while context.protected_args if hasattr(context, "protected_args") else context._protected_args:
-            rest = [*context._protected_args, *context.args]
+            rest = [*context._protected_args, *context.args]  # newer versions of click have no public name for it
             name, command, rest = command.resolve_command(context, rest)
             if command.hidden:  # it is there to name the command that took its place
                 return f"kinformer has no command {name!r}"

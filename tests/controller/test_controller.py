@@ -748,6 +748,7 @@ async def test_a_write_that_never_comes_back_is_waited_for_ten_seconds(caplog: p
         assert recorder.times == [0, 11]
         (unseen,) = said(caplog, "own_write_unseen")
         assert (unseen.level, unseen.logger, unseen.key) == ("WARNING", "kinformer.controller", "default/a")
+        assert unseen.resource
         values = metrics.values(controller="test")
         assert values["kinformer_controller_own_write_waits_total"] == 1
         assert values["kinformer_controller_own_write_timeouts_total"] == 1

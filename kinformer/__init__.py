@@ -11,6 +11,6 @@ this module.
 
 from kinformer._lazy import attach_stub
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__ = attach_stub(__spec__)

@@ -221,8 +221,6 @@ class OwnWrites:
                     await self._wait_for_write(key, write)
         except TimeoutError:
             is_seen = False
-            message = "%s: its own writes were not seen within %g s; reconciling without them"
-            log.warning(message, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
             log.debug("%s: not waiting for its writes: the informer was exited", key, key=key, reason="stopped")
         self._pending.pop(key, None)

@@ -149,7 +149,8 @@ class ControllerRun:
     def _warn_of_sync(self) -> None:
         unsynced = [feed for feed in self._feeds if not feed.has_synced]
         reasons = "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in unsynced)
-        log.warning("controller %s is still waiting for %s", self._name, reasons, reason="unsynced")
+        message = "controller %s is still waiting for %s"
+        log.warning(message, self._name, reasons, resource=self._resource, reason="unsynced")
 
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
@@ -215,6 +216,9 @@ class ControllerRun:
         # The queue still has the key in process, so it collects triggers of the key, and no other worker gets it.
         if not await self.own_writes.wait(key):
             self._metrics.count("own_write_timeouts")
+            message = "controller %s: %s: its own writes were not seen within %g s; reconciling without them"
+            notice = (self._name, key, WAIT_LIMIT)
+            log.warning(message, *notice, resource=self._resource, key=key, reason="own_write_unseen")
         await self._derive_rest()
         self.queue.add(key, priority=self.queue.priority(key))
 

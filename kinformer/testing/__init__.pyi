@@ -4,6 +4,7 @@ from kinformer.testing import explore as explore
 from kinformer.testing import faults as faults
 from kinformer.testing.cluster_server import ClusterServer as ClusterServer
 from kinformer.testing.clusters.control_plane import ControlPlane as ControlPlane
+from kinformer.testing.clusters.processes import ProcessError as ProcessError
 from kinformer.testing.factories import MakeDeployment as MakeDeployment
 from kinformer.testing.factories import MakeObject as MakeObject
 from kinformer.testing.factories import MakePod as MakePod

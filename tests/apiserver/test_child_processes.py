@@ -1,4 +1,7 @@
-"""Child processes: started, stopped and killed, and the messages about them."""
+"""Child processes: started, stopped and killed, and the messages about them.
+
+Internals: the class of a child process, since no control plane fails in all these ways on request.
+"""
 
 from __future__ import annotations
 

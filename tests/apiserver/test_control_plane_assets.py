@@ -1,4 +1,7 @@
-"""The search for a control plane's binaries, and the message if they are missing. No binaries are needed."""
+"""The search for a control plane's binaries, and the message if they are missing. No binaries are needed.
+
+Internals: the search itself, since a ControlPlane would start what it finds.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kinformer.exceptions import ConfigError
+from kinformer.testing import ControlPlane
 from kinformer.testing.clusters.assets import cache_folder, find_assets
-from kinformer.testing.clusters.control_plane import ControlPlane
 from kinformer.testing.kinds.crd_files import read_crds
 from tests.conformance.build_assets import BuildError, build_missing, programs
 

@@ -20,14 +20,16 @@ STREAMED = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&all
 
 
 @pytest.fixture(params=[False, True], ids=["1.36", "1.38"])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[APIServer]:
-    async with APIServer(features=Features(drop_managed_fields=request.param)) as server:
+def knows(request: pytest.FixtureRequest) -> bool:
+    """True if the server knows what is asked for."""
+    return bool(request.param)
+
+
+@pytest.fixture
+async def server(knows: bool) -> AsyncIterator[APIServer]:
+    async with APIServer(features=Features(drop_managed_fields=knows)) as server:
         server.register_crd(widget_definition())
         yield server
-
-
-def knows(server: APIServer) -> bool:
-    return server._features.drop_managed_fields
 
 
 def without(document: Any) -> Any:
@@ -74,7 +76,9 @@ PLACES = [
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("path", PLACES)
-async def test_objects_lists_and_streams_are_as_before_but_for_managed_fields(server: APIServer, path: str) -> None:
+async def test_objects_lists_and_streams_are_as_before_but_for_managed_fields(
+    server: APIServer, knows: bool, path: str
+) -> None:
     await make(server)
     name = {"configmaps": "a", "pods": "p", "widgets": "w", "events": "e"}[path.rsplit("/", 1)[1]]
     for target in (f"{path}/{name}", path, f"{path}?{STREAMED}&timeoutSeconds=1"):
@@ -82,13 +86,13 @@ async def test_objects_lists_and_streams_are_as_before_but_for_managed_fields(se
         asked = await ask(server.url, "GET", target, headers={"Accept": DROP})
         assert asked.status == plain.status == 200
         assert b"managedFields" in plain.body
-        assert asked.lines == (without(plain.lines) if knows(server) else plain.lines)
-        if not knows(server):
+        assert asked.lines == (without(plain.lines) if knows else plain.lines)
+        if not knows:
             assert asked.body == plain.body
 
 
 @pytest.mark.parametrize("path", PLACES[:4])
-async def test_metadata_and_tables_are_without_them_too(server: APIServer, path: str) -> None:
+async def test_metadata_and_tables_are_without_them_too(server: APIServer, knows: bool, path: str) -> None:
     await make(server)
     for accept in (PARTIAL.format("List"), TABLE):
         plain = await ask(
@@ -96,20 +100,24 @@ async def test_metadata_and_tables_are_without_them_too(server: APIServer, path:
         )
         asked = await ask(server.url, "GET", path, headers={"Accept": accept})
         assert b"managedFields" in plain.body
-        assert asked.json == (without(plain.json) if knows(server) else plain.json)
+        assert asked.json == (without(plain.json) if knows else plain.json)
 
 
-async def test_the_answers_to_writes_are_without_them_too_and_the_server_keeps_them(server: APIServer) -> None:
+async def test_the_answers_to_writes_are_without_them_too_and_the_server_keeps_them(
+    server: APIServer, knows: bool
+) -> None:
     headers = {"Accept": DROP}
     created = await ask(server.url, "POST", f"{CORE}/configmaps", body=json.dumps(config_map("a")), headers=headers)
     merge = {**headers, "Content-Type": "application/merge-patch+json"}
     patched = await ask(server.url, "PATCH", f"{CORE}/configmaps/a", body=b'{"data":{"x":"y"}}', headers=merge)
     for reply in (created, patched):
-        assert ("managedFields" in reply.json["metadata"]) is not knows(server)
+        assert ("managedFields" in reply.json["metadata"]) is not knows
     assert (await ask(server.url, "GET", f"{CORE}/configmaps/a")).json["metadata"]["managedFields"]
 
 
-async def test_what_else_is_to_be_dropped_is_not_acceptable_and_nothing_to_drop_is_nothing(server: APIServer) -> None:
+async def test_what_else_is_to_be_dropped_is_not_acceptable_and_nothing_to_drop_is_nothing(
+    server: APIServer, knows: bool
+) -> None:
     await make(server)
     path = f"{CORE}/configmaps/a"
 
@@ -120,4 +128,4 @@ async def test_what_else_is_to_be_dropped_is_not_acceptable_and_nothing_to_drop_
     assert (await get("application/json;drop=")).body == plain
     assert (await get("application/json;drop=spec, application/json")).body == plain
     refused = await get("application/json;drop=spec")
-    assert refused.status == (406 if knows(server) else 200)
+    assert refused.status == (406 if knows else 200)

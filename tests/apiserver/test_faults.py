@@ -111,7 +111,7 @@ async def test_a_reset_is_a_reset(server: APIServer) -> None:
     stream = await from_now(server)
     server.faults.add(faults.reset(), verb="watch", times=1)
     with pytest.raises(ConnectionResetError):
-        await stream._reader.readexactly(1)
+        await stream.byte()
     await stream.close()
     server.faults.add(faults.reset(), verb="list", times=1)
     with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):

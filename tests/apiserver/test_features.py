@@ -1,4 +1,7 @@
-"""The embedded server's switches, and its answers to clients other than ours."""
+"""The embedded server's switches, and its answers to clients other than ours.
+
+Internals: the encoder of events, whose calls are counted.
+"""
 
 from __future__ import annotations
 
@@ -426,7 +429,7 @@ async def test_an_event_is_encoded_once_however_many_watch(server: APIServer, mo
 
     version = server.resource_version
     streams = [await watch(server.url, f"{MAPS}?watch=1&resourceVersion={version}") for _ in range(10)]
-    monkeypatch.setattr(forms.View, "event", counted)
+    monkeypatch.setattr(forms.View, "event", counted)  # the bytes do not tell how often they were made
     for name in ("a", "b", "c"):
         server.create(config_map(name))
     lines = [[await stream.line() for _ in range(3)] for stream in streams]

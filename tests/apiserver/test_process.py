@@ -1,4 +1,7 @@
-"""The embedded server from the shell, filled by the thousand, and under kubectl."""
+"""The embedded server from the shell, filled by the thousand, and under kubectl.
+
+Internals: the functions of `python -m kinformer.testing`, since a process takes a second.
+"""
 
 from __future__ import annotations
 

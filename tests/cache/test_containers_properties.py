@@ -1,4 +1,7 @@
-"""Whatever happens in whatever order, the containers agree with a model that a child would write."""
+"""Whatever happens in whatever order, the containers agree with a model that a child would write.
+
+Internals: a decoder, since only that makes objects share their labels.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.cache.store import Store
-from kinformer.objects.object import KubeObject
+from kinformer import NAMESPACE_INDEX, DeltaFIFO, Indexer, KubeObject, Store, meta_namespace_index_func
 from kinformer.queue import Delta, DeltaType
-from kinformer.queue.delta_fifo import DeltaFIFO
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import entry
 

@@ -1,4 +1,7 @@
-"""An index by a path files objects by the values that their decoder has read, and moves those whose values change."""
+"""An index by a path files objects by the values that their decoder has read, and moves those whose values change.
+
+Internals: a decoder, since only that reads the values of paths beforehand.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
+"""Indexes, groups of labels, and rebuilds of a cache.
+
+Internals: the type of a rebuild, and a decoder, since only that makes objects share their labels.
+"""
+
 from __future__ import annotations
 
 import asyncio
 import gc
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterable
@@ -11,13 +15,19 @@ from typing import Any
 
 import pytest
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import (
+    NAMESPACE_INDEX,
+    DeletedFinalStateUnknown,
+    Indexer,
+    KubeObject,
+    meta_namespace_index_func,
+    meta_namespace_key,
+)
 from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
-from kinformer.objects.meta import DeletedFinalStateUnknown
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
+from tests.support.log_records import Said, message_of, said
 from tests.support.reading_threads import reading_threads
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}
@@ -160,9 +170,9 @@ def test_an_object_that_an_index_function_cannot_take_is_stored_and_out_of_that_
     assert found(indexer, "good", "Austen") == ["1"]
     assert indexer.index_values("bad") == []
     assert indexer.index_errors == 1
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
-    assert "'bad'" in caplog.text
-    assert "for 1" in caplog.text
+    assert len(caplog.records) == 1
+    assert said(caplog, "index_failed") == [Said("ERROR", "kinformer.indexer", key="1")]
+    assert "'bad'" in message_of(caplog, "index_failed")
 
 
 def test_a_failure_is_counted_each_time_and_logged_once_per_key(caplog: pytest.LogCaptureFixture) -> None:
@@ -669,7 +679,7 @@ def test_objects_of_other_types_are_searched_by_the_labels_they_have_now() -> No
     assert len(indexer.select(Asked("web"))) == 2
     assert len(indexer.select(Asked("web"), "default")) == 2
     document["metadata"]["labels"]["app"] = "db"
-    assert [indexer._key_func(obj) for obj in indexer.select(Asked("web"))] == ["default/b"]
+    assert [meta_namespace_key(obj) for obj in indexer.select(Asked("web"))] == ["default/b"]
     indexer.update(entry("a", labels={"app": "db"}))
     indexer.delete({"metadata": {"name": "bare"}})
     assert [obj.key for obj in indexer.select(Asked("db"))] == ["default/a"]

@@ -1,3 +1,8 @@
+"""Reads of a cache by name, namespace, selector and index.
+
+Internals: a decoder, since only that makes objects share their labels.
+"""
+
 from __future__ import annotations
 
 import json
@@ -6,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.cache.lister import Lister
+from kinformer import NAMESPACE_INDEX, Indexer, LabelSelector, Lister, meta_namespace_index_func
 from kinformer.exceptions import IndexNotFoundError, SelectorError
-from kinformer.objects.selectors import LabelSelector
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
+from tests.support.log_records import Said, message_of, said
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}
 
@@ -183,12 +187,8 @@ def test_a_namespace_that_is_read_as_a_selector_is_named_once_in_the_log(caplog:
     pods = Lister(indexer)
     for _ in range(3):
         assert pods.list("team-01") == []
-    [record] = caplog.records
-    assert record.getMessage() == (
-        "list('team-01') found nothing: 'team-01' was parsed as a label selector; "
-        "to list a namespace, use list(namespace='team-01')"
-    )
-    assert vars(record)["reason"] == "namespace_as_selector"
+    assert said(caplog, "namespace_as_selector") == [Said("WARNING", "kinformer.lister")]
+    assert "list(namespace='team-01')" in message_of(caplog, "namespace_as_selector")
     assert keys(pods.list("team-02")) == ["team-01/a"]  # a label of that name: it is what it seems
     assert pods.list("team-03") == []
     assert pods.list("app=web") == []

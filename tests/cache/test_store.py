@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from kinformer.cache.store import Store
+from kinformer import DeletedFinalStateUnknown, Store
 from kinformer.exceptions import KeyFuncError
-from kinformer.objects.meta import DeletedFinalStateUnknown
 from tests.support.kube import config_map, entry
 from tests.support.reading_threads import reading_threads
 

@@ -1,4 +1,7 @@
-"""A dashboard on a server, and the scripts that read its page in a browser."""
+"""A dashboard on a server, and the scripts that read its page in a browser.
+
+Internals: the board of a dashboard, since only `kinformer dashboard` makes one that can open resources.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kinformer import SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue

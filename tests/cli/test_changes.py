@@ -1,4 +1,7 @@
-"""The command line shows changes: differences, grids, and the live table."""
+"""The command line shows changes: differences, grids, and the live table.
+
+Internals: the formatters themselves, since a terminal shows too little of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from kinformer import ConnectError, KubeObject
+from kinformer import ConnectError, InformerEvent, InformerHealth, KubeObject
 from kinformer.cli.output.amounts import count, rate, seconds, size
 from kinformer.cli.output.columns import Order
 from kinformer.cli.output.differences import ABSENT, NOISE, Difference, differences, in_words, object_differences
@@ -23,8 +26,6 @@ from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.tables import Columns
 from kinformer.client import APIResource
-from kinformer.processor.event_stream import InformerEvent
-from kinformer.reflector.health import InformerHealth
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
 

@@ -1,4 +1,7 @@
-"""Failures of every command: one line on stderr, and a status that tells the cause."""
+"""Failures of every command: one line on stderr, and a status that tells the cause.
+
+Internals: the tables of exit statuses and examples, of which none may be forgotten.
+"""
 
 from __future__ import annotations
 

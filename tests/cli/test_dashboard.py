@@ -1,4 +1,7 @@
-"""The dashboard's server: its answers, its guards, its secrets, and its end."""
+"""The dashboard's server: its answers, its guards, its secrets, and its end.
+
+Internals: the history and the rows, since no page shows how they are cut and shared.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
-from kinformer import ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names

@@ -1,4 +1,7 @@
-"""The dashboard's API from one object to the next: relations, Events, resources that a page opens, troubles, ages."""
+"""The dashboard's API from one object to the next: relations, Events, resources that a page opens, troubles, ages.
+
+Internals: the rows, since a server takes no time of a test for its objects.
+"""
 
 from __future__ import annotations
 

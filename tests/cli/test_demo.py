@@ -1,4 +1,7 @@
-"""`kinformer demo`: the cluster that lives, what is shown of it, and how it ends."""
+"""`kinformer demo`: the cluster that lives, what is shown of it, and how it ends.
+
+Internals: the cluster, the screen and the command, since a process would need real seconds and many terminals.
+"""
 
 from __future__ import annotations
 

@@ -269,17 +269,19 @@ async def test_7_a_right_that_is_missing_comes_with_the_rule_to_apply(
     assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "ops", "name": "eve"}]
 
 
-async def test_the_rule_that_is_advised_is_one_that_a_server_takes(server: APIServer, kinformer: CommandLine) -> None:
-    from kinformer.cli.doctor.rbac import grant
-    from kinformer.client import APIResource
-
-    resource = APIResource(group="apps", version="v1", name="deployments", kind="Deployment")
-    async with server.client() as client:
-        for namespace in (None, "default"):
-            for document in yaml.safe_load_all(grant(resource, ["list", "watch"], namespace, "eve")):
-                where = f"namespaces/{namespace}/" if namespace else ""
-                plural = f"{document['kind'].lower()}s"
-                await client.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{where}{plural}", body=document)
+@pytest.mark.parametrize(("where", "namespace"), [("-A", ""), ("--namespace=default", "namespaces/default/")])
+async def test_the_rule_that_is_advised_is_one_that_a_server_takes(
+    kinformer: CommandLine, tmp_path: Path, where: str, namespace: str
+) -> None:
+    async with APIServer(users={"secret": "eve"}, rules=[]) as server, server.client() as client:
+        path = server.kubeconfig(tmp_path / "config", user="eve")
+        ended = await kinformer("doctor", "deploy", where, "--kubeconfig", str(path), "-o", "json")
+        (advice,) = steps(ended)["rights"]["advice"]
+        role, binding = yaml.safe_load_all(advice.partition("\n")[2])
+        for document in (role, binding):
+            plural = f"{document['kind'].lower()}s"
+            await client.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{namespace}{plural}", body=document)
+    assert role["kind"] == ("Role" if namespace else "ClusterRole")
 
 
 async def test_1_a_selector_that_the_server_does_not_take(server: APIServer, kinformer: CommandLine) -> None:

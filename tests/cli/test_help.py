@@ -1,4 +1,7 @@
-"""The help of the commands: its examples, its words, and what it takes to show it."""
+"""The help of the commands: its examples, its words, and what it takes to show it.
+
+Internals: the table of examples, and the commands that there are.
+"""
 
 from __future__ import annotations
 

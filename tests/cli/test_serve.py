@@ -1,4 +1,7 @@
-"""`kinformer serve`: its output, the objects that it makes, and their changes."""
+"""`kinformer serve`: its output, the objects that it makes, and their changes.
+
+Internals: the generator of objects, since a process would need real seconds; and the differences of objects.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kinformer import Client, InformerEvent, SharedInformerFactory
-from kinformer.cli.commands import serve as serve_command
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
@@ -81,25 +82,6 @@ async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(t
     assert running.returncode == 0
 
 
-async def test_serve_changes_nothing_that_was_there_before_its_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    made: list[APIServer] = []
-
-    class Kept(APIServer):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
-            made.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serve_command, "APIServer", Kept)
-        ended = await CommandLine(capsys)(
-            *("serve", "--port", "0", "--objects", "services=1", "--churn", "500", "--duration", "0.3")
-        )
-    assert ended.status == 0
-    service = made[0].get("v1/services", "default", "kubernetes")
-    assert service is not None
-    assert "annotations" not in service["metadata"]
-
-
 _FILLED = (
     *("services", "namespaces", "deployments", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "ingresses"),
     *("persistentvolumeclaims", "horizontalpodautoscalers", "storageclasses", "rolebindings", "clusterrolebindings"),
@@ -148,6 +130,18 @@ async def test_the_deployments_of_serve_are_available(server: APIServer) -> None
         ] * 4
         assert {one["type"] for one in status["conditions"] if one["status"] == "True"} == {"Available", "Progressing"}
     assert server.list("apps/v1/daemonsets")[0]["status"]["numberAvailable"] == 3
+
+
+@pytest.mark.virtual_time
+async def test_serve_changes_nothing_that_was_there_before_its_objects() -> None:
+    async with APIServer(bootstrap=True) as server:
+        before = server.get("v1/services", "default", "kubernetes")
+        population = await populated(server, services=1)
+        filled = server.resource_version
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(population.churn(500), 0.3)
+        assert int(server.resource_version) > int(filled) + 100
+        assert server.get("v1/services", "default", "kubernetes") == before
 
 
 _OF_A_KIND = {

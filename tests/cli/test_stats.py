@@ -1,4 +1,7 @@
-"""`kinformer stats`: the figures of informers, and their rates."""
+"""`kinformer stats`: the figures of informers, and their rates.
+
+Internals: the gauges and the command, since the process has no clock of a test's.
+"""
 
 from __future__ import annotations
 

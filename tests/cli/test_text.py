@@ -1,4 +1,7 @@
-"""The text of the command line about objects: ages, columns, statuses, aligned lines."""
+"""The text of the command line about objects: ages, columns, statuses, aligned lines.
+
+Internals: the formatters themselves, since a command shows one object as one line.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from unicodedata import category
 import pytest
 import yaml
 
+from kinformer import InformerEvent, KubeObject
 from kinformer.cli.commands.event_lines import JsonLines, TableLines
 from kinformer.cli.output.amounts import age, human_duration
 from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
@@ -19,8 +23,6 @@ from kinformer.cli.output.documents import Document, to_yaml, write_yaml
 from kinformer.cli.output.tables import Columns, Table, clean, status_style
 from kinformer.cli.output.text import escaped
 from kinformer.client import APIResource
-from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import InformerEvent
 from tests.support import kube
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")

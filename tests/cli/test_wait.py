@@ -1,4 +1,7 @@
-"""`kinformer wait`: kubectl's words, and its exit status."""
+"""`kinformer wait`: kubectl's words, and its exit status.
+
+Internals: the reader of durations, since none of them may be waited for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The undocumented parts of aiohttp that kinformer uses: they are there, they work, and it works without them."""
+"""The undocumented parts of aiohttp that kinformer uses: they are there, they work, and it works without them.
+
+Internals: the module itself, since no released aiohttp lacks what it uses.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +176,10 @@ def test_where_one_is_missing_aiohttp_is_used_as_it_is(attribute: str, monkeypat
 
 
 def without(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    """An aiohttp in which something is missing that this table names, and which works."""
+    """An aiohttp in which something is missing that this table names, and which works.
+
+    The table is patched, since an aiohttp without what is in it does not work.
+    """
     monkeypatch.setattr(aiohttp_internals, table, (*getattr(aiohttp_internals, table), "aiohttp.ClientRequest.gone"))
 
 

@@ -1,4 +1,7 @@
-"""Bodies that come in a hurry: nothing of them is lost, and a lone chunk is read at once."""
+"""Bodies that come in a hurry: nothing of them is lost, and a lone chunk is read at once.
+
+Internals: the reader of bodies, since its pace shows in no answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Compressed answers: asked for as configured, and read."""
+"""Compressed answers: asked for as configured, and read.
+
+Internals: the configuration itself, since a test reaches no server that is far away.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""Connections from URLs, kubeconfigs, pods and proxies.
+
+Internals: the loaders themselves, since they take an environment and files of a test's, and ask no server.
+"""
+
 from __future__ import annotations
 
 import base64
@@ -10,11 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
-from kinformer.client.client import Client
-from kinformer.client.config import ConnectionInfo, from_url, load_in_cluster
+from kinformer import Client
+from kinformer.client import ConnectionInfo
+from kinformer.client.config import from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
+from tests.support.log_records import Said, message_of, said
 
 SECRET = "hush-hush"
 
@@ -252,7 +259,8 @@ class TestInCluster:
         (root / "token").write_text("")
         await credential.renew()
         assert await credential.authorization() == "Bearer t1"
-        assert f"{root}/token is empty" in caplog.text
+        assert said(caplog, "token_unreadable") == [Said("WARNING", "kinformer.credentials")]
+        assert f"{root}/token is empty" in message_of(caplog, "token_unreadable")
 
     def test_an_ipv6_address_is_bracketed(self, root: Path) -> None:
         found = load_in_cluster(ENVIRON | {"KUBERNETES_SERVICE_HOST": "fd00::1"}, root)

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, Discovery, discover, nearest_resource, presence
+from kinformer import Client, GroupVersionResource, ListWatch
+from kinformer.client import APIResource, Discovery, discover
 from kinformer.exceptions import ConfigError, ServerError
-from kinformer.objects.meta import GroupVersionResource
 from tests.support.http_server import HttpServer, json_answer, status_answer
+from tests.support.log_records import Said, message_of, said
 
 CORE = {"v1": [("pods", "Pod", ["po"], True), ("nodes", "Node", ["no"], False), ("events", "Event", ["ev"], True)]}
 GROUPS = {
@@ -182,8 +181,9 @@ async def test_a_group_whose_server_is_down_is_left_out_with_a_warning(caplog: p
     api.overrides["/apis/metrics.k8s.io/v1beta1"] = status_answer(503, "ServiceUnavailable")
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
         assert [str(resource) for resource in await discover(client)] == EVERYTHING[:-1]
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "metrics.k8s.io/v1beta1" in caplog.text
+    assert len(caplog.records) == 1
+    assert said(caplog, "server") == [Said("WARNING", "kinformer.discovery")]
+    assert "metrics.k8s.io/v1beta1" in message_of(caplog, "server")
 
 
 async def test_discovery_without_its_root_fails() -> None:
@@ -206,18 +206,17 @@ async def test_discovery_without_its_root_fails() -> None:
 )
 async def test_the_nearest_resource_is_the_same_elsewhere_or_one_spelt_alike(asked: str, nearest: str | None) -> None:
     async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
-        assert await nearest_resource(client, GroupVersionResource.parse(asked)) == nearest
+        assert await ListWatch(client, asked).nearest() == nearest
 
 
 async def test_there_is_no_nearest_resource_where_discovery_fails_and_many_ask_once() -> None:
     api = Api(new=True)
     api.overrides["/apis"] = status_answer(403, "Forbidden")
-    gvr = GroupVersionResource.parse("v1/pod")
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
-        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == [None] * 5
+        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == [None] * 5
         assert len(api.paths) == 2
         del api.overrides["/apis"]
-        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == ["v1/pods"] * 5
+        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == ["v1/pods"] * 5
         assert len(api.paths) == 4
 
 
@@ -251,9 +250,9 @@ async def test_presence_is_denied_only_by_json_that_says_so(
     for path, (content_type, status, text) in overrides.items():
         api.overrides[path] = web.Response(status=status, text=text, content_type=content_type)
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
-        assert await presence(client, GroupVersionResource.parse(asked)) is answer
+        assert await ListWatch(client, asked).presence() is answer
 
 
 async def test_presence_is_unknown_where_nobody_answers() -> None:
     async with Client.from_url("http://127.0.0.1:9") as client:
-        assert await presence(client, GroupVersionResource.parse("apps/v1/deployments")) is None
+        assert await ListWatch(client, "apps/v1/deployments").presence() is None

@@ -1,3 +1,8 @@
+"""A call that is made once for all who ask while it runs.
+
+Internals: the class itself, since no request shows who began it; and a fence around it.
+"""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,8 +10,9 @@ import gc
 
 import pytest
 
-from kinformer._runtime.fence import Fence, check_fences
+from kinformer._runtime.fence import Fence
 from kinformer.client.single_flight import SingleFlight
+from kinformer.leaderelection import check_fences
 
 
 class Call:

@@ -58,7 +58,7 @@ class Api:
 
     def __init__(self, server: ClusterServer, user: str | None = None) -> None:
         token = server.token(user)
-        self._session = aiohttp.ClientSession(
+        self.session = aiohttp.ClientSession(
             server.url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=server.ca_file)),
@@ -68,7 +68,7 @@ class Api:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self.session.close()
 
     async def call(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
@@ -76,7 +76,7 @@ class Api:
         data = None if body is None else json.dumps(body)
         while True:
             try:
-                async with self._session.request(
+                async with self.session.request(
                     method, path, data=data, headers={"Content-Type": content_type}
                 ) as response:
                     if response.status not in (429, 503):  # it is starting: later
@@ -106,7 +106,7 @@ class Api:
         return answer
 
     async def text(self, path: str) -> str:
-        async with self._session.get(path) as response:
+        async with self.session.get(path) as response:
             assert response.status == 200, await response.text()
             return await response.text()
 
@@ -114,7 +114,7 @@ class Api:
         """The first event of a watch, or the answer itself where the server refuses to watch."""
         params = {"watch": "1", "resourceVersion": resource_version, "timeoutSeconds": "10"}
         while True:
-            async with self._session.get(path, params=params) as response:
+            async with self.session.get(path, params=params) as response:
                 if response.status == 200:
                     line = await response.content.readline()
                     return json.loads(line) if line else {"type": "EOF"}

@@ -8,6 +8,8 @@ The versions are those of the go.mod files beside this one, and go.sum pins ever
 another minor. The binaries go to
 kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
 that the command takes a tenth of a second. Without Go, it says so and names the alternative.
+
+Internals: the folder in which a ControlPlane looks.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinformer.testing.clusters.assets import ASSETS_VARIABLE, cache_folder
+from kinformer.testing.clusters.assets import cache_folder
 
 HERE = Path(__file__).parent
 KUBERNETES = "k8s.io/kubernetes"
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"  # a folder of binaries that the user has
 PROGRESS_ON_TERMINAL = 1.0  # seconds between two updates of the progress line ...
 PROGRESS_IN_LOG = 30.0  # ... and where a line cannot be overwritten
 OLDEST_GO = (1, 21)  # the first that fetches the toolchain which go.mod asks for

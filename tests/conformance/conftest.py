@@ -19,11 +19,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kinformer.testing import APIServer, ClusterServer
-from kinformer.testing.clusters.assets import ASSETS_VARIABLE
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import APIServer, ClusterServer, ControlPlane
 from tests.conformance.api import Api
-from tests.conformance.build_assets import BuildError, assets_folder
+from tests.conformance.build_assets import ASSETS_VARIABLE, BuildError, assets_folder
 from tests.conformance.differences import unexpected
 from tests.conformance.site import Site
 from tests.conformance.transcript import Transcript

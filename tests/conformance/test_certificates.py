@@ -1,4 +1,7 @@
-"""The user of a client certificate: its common name, with its organizations as groups."""
+"""The user of a client certificate: its common name, with its organizations as groups.
+
+Internals: a certificate authority that a real server can trust.
+"""
 
 from __future__ import annotations
 

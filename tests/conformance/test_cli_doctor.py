@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ControlPlane
 from tests.conformance.conftest import new_namespace
 from tests.support.cli import CommandLine, Ended
 

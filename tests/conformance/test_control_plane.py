@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 import yaml
 
-from kinformer.testing.clusters.control_plane import ControlPlane
-from kinformer.testing.clusters.processes import ProcessError
+from kinformer import KinformerError
+from kinformer.testing import ControlPlane
 from tests.conformance.api import COLLECTIONS, WIDGETS, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 
@@ -235,7 +235,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(assets: Path, tmp_pat
 
 
 async def test_a_flag_that_the_server_refuses_is_an_error_with_the_end_of_its_log(assets: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match=r"unknown flag: --no-such-flag"):
+    with pytest.raises(KinformerError, match=r"unknown flag: --no-such-flag"):
         async with ControlPlane(assets, api_server_flags=["--no-such-flag=1"], data_dir=tmp_path / "data"):
             pytest.fail("it started")
     assert pids_of(tmp_path / "data") == []
@@ -246,7 +246,7 @@ async def test_a_server_that_died_by_itself_is_reported_on_leaving(assets: Path,
     api_server = max(pids_of(control_plane.folder))
     os.kill(api_server, signal.SIGKILL)
     assert await all_gone([api_server])
-    with pytest.raises(ProcessError, match=r"kube-apiserver exited unexpectedly \(exit status -9\)"):
+    with pytest.raises(KinformerError, match=r"kube-apiserver exited unexpectedly \(exit status -9\)"):
         await control_plane.__aexit__(None, None, None)
 
 
@@ -267,7 +267,7 @@ async def test_no_process_outlives_a_program_that_is_killed_or_forgets_to_leave(
 ) -> None:
     program = f"""
 import asyncio, os, signal, sys
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ControlPlane
 
 async def main():
     await ControlPlane({str(assets)!r}, data_dir={str(tmp_path / "data")!r}).__aenter__()

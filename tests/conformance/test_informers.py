@@ -23,7 +23,7 @@ from kinformer import (
     SharedInformer,
     SharedInformerFactory,
 )
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ControlPlane
 from tests.conformance.api import COLLECTIONS, WIDGETS, Api, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.forwarder import Forwarder

@@ -88,7 +88,7 @@ async def test_pages(api_client: client.ApiClient, namespace: str) -> None:
     while True:
         page = await core.list_namespaced_config_map(namespace, limit=2, _continue=token)
         names += [item.metadata.name for item in page.items if item.metadata.name != "kube-root-ca.crt"]
-        token = page.metadata._continue
+        token = page.metadata._continue  # its public name there
         if not token:
             break
     assert names == [f"c{number}" for number in range(5)]

@@ -45,7 +45,7 @@ async def test_the_parameter_changes_nothing_on_a_server_that_does_not_know_it(
 
 async def read(api: Any, path: str, accept: str) -> list[Any]:
     """The documents of an answer, without what differs between two lists of the same objects."""
-    session: aiohttp.ClientSession = api._session
+    session: aiohttp.ClientSession = api.session
     async with session.get(path, headers={"Accept": accept}) as response:
         assert response.status == 200, await response.text()
         assert response.content_type == "application/json"

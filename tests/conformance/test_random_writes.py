@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.testing import APIServer
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import APIServer, ControlPlane
 from tests.conformance.conftest import new_namespace
 from tests.conformance.random_writes import DEFINITION, GROUP, RandomWrites
 from tests.conformance.site import Site

@@ -1,4 +1,7 @@
-"""Four replicas as real processes on a real server, with shards filtered by the server and by the replicas alone."""
+"""Four replicas as real processes on a real server, with shards filtered by the server and by the replicas alone.
+
+Internals: the slots themselves, which must be those of a real server.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kinformer import Client, SharedInformerFactory
-from kinformer.testing import ClusterServer
-from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing import ClusterServer, ControlPlane
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 

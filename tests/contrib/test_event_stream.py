@@ -1,4 +1,7 @@
-"""Server-sent events to a browser, even after it was away, was slow, or the server is about to end."""
+"""Server-sent events to a browser, even after it was away, was slow, or the server is about to end.
+
+Internals: the log and the folding, since a browser sees neither their limits nor their sharing.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from starlette.routing import Route
 
 from kinformer import KubeObject, SelectorError, SharedInformer
 from kinformer.contrib.event_log import EventLog
-from kinformer.contrib.event_source import EventSourceResponse, Sight, folded
-from kinformer.contrib.fastapi import close_event_streams, sse_response
+from kinformer.contrib.event_source import Sight, folded
+from kinformer.contrib.fastapi import EventSourceResponse, close_event_streams, sse_response
 from kinformer.informer import with_model
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource

@@ -19,8 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
-from kinformer import KubeObject, Lister, SharedInformer, SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, KubeObject, Lister, SharedInformer, SharedInformerFactory
 from kinformer.contrib.fastapi import (
     error_handlers,
     get_factory,
@@ -31,9 +30,9 @@ from kinformer.contrib.fastapi import (
     list_response,
     lister_of,
     object_response,
-    readiness,
     sse_response,
 )
+from kinformer.manager import readiness
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.waiting import until

@@ -8,16 +8,15 @@ import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from kinformer import Controller, Fleet, LeaderElector, Request, SharedInformer
+from kinformer import Controller, Fleet, InformerHealth, LeaderElector, Request, SharedInformer
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.derived import mapped
-from kinformer.reflector.health import State
 from kinformer.testing import APIServer
 from kinformer.workqueue import RateLimitingQueue
 from tests.support.resumable_source import ResumableSource
@@ -137,7 +136,7 @@ def test_states_that_are_asked_for_exist() -> None:
         for state in values.split("|")
     }
     assert states
-    assert states <= set(get_args(State))
+    assert states <= set(get_args(get_type_hints(InformerHealth)["state"]))
 
 
 def test_every_alert_says_what_to_do_with_labels_that_its_result_has(exported: Exported) -> None:

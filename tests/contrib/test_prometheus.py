@@ -11,15 +11,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kinformer import SharedInformer, SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, SharedInformer, SharedInformerFactory
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.exceptions import APIError, ConnectError, ForbiddenError
-from kinformer.informer.metrics import cause_of
 from kinformer.metrics import MetricFamily, Metrics
 from kinformer.testing import APIServer, faults
 from kinformer.workqueue import RateLimitingQueue, WorkQueue
 from tests.support.kube import config_map
+from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
@@ -259,7 +258,8 @@ def test_one_owner_that_cannot_be_read_hides_no_other(
     metrics.gauge("kinformer_broken", "broken", {}, broken)
     metrics.collector("v1/pods", good)
     assert b'kinformer_x{resource="v1/pods"} 7.0' in generate_latest(registry)
-    assert "no figures today" in caplog.text
+    assert said(caplog, "unreadable")[0] == Said("ERROR", "kinformer.metrics", "kinformer_broken")
+    assert "no figures today" in caplog.text  # in the traceback
     assert registry.get_sample_value("kinformer_metrics_errors_total") >= 1
 
 
@@ -291,5 +291,9 @@ def test_the_labels_of_a_name_do_not_change(registry: CollectorRegistry) -> None
         (OSError(), "os"),
     ],
 )
-def test_a_cause_is_one_word(error: BaseException, cause: str) -> None:
-    assert cause_of(error) == cause
+async def test_a_cause_is_one_word(error: BaseException, cause: str, registry: CollectorRegistry) -> None:
+    source = MemorySource()
+    source.fail_with = error
+    async with SharedInformer(source, metrics=PrometheusMetrics(registry)) as informer:
+        await until(lambda: informer.health().last_error is error)
+        assert registry.get_sample_value("kinformer_failures_total", CONFIG_MAPS | {"cause": cause}) == 1

@@ -1,4 +1,7 @@
-"""Server-side apply of owned objects: a request if something differs, and none if nothing does."""
+"""Server-side apply of owned objects: a request if something differs, and none if nothing does.
+
+Internals: the comparison of owned fields, for any fields; and a limit, which is patched.
+"""
 
 from __future__ import annotations
 
@@ -176,14 +179,24 @@ async def test_an_object_that_came_and_went_before_the_cache_heard_of_it_is_made
 
 
 async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift(scene: Scene) -> None:
-    """Whatever the server makes of it is what is compared from then on; here a webhook that lowers the case."""
-    await scene.applier.apply(deployment(image="WEB:1"))
+    """Whatever the server makes of it is what is compared from then on; here of a quantity."""
+
+    def limits(document: dict[str, Any]) -> dict[str, Any]:
+        return (
+            document["spec"]["template"]["spec"]["containers"][0].setdefault("resources", {}).setdefault("limits", {})
+        )
+
+    wanted = deployment()
+    limits(wanted)["cpu"] = "1000m"
+    await scene.applier.apply(wanted)
+    assert limits(scene.now()) == {"cpu": "1"}
     await scene.seen(scene.now())
-    learned = scene.applier._applied["default/web"]
-    assert learned.tree
     await scene.change(lambda document: document["metadata"].update(annotations={"touched": "yes"}))
-    await scene.applier.apply(deployment(image="WEB:1"))
+    await scene.applier.apply(wanted)
     assert scene.applier.requests == 1
+    await scene.change(lambda document: limits(document).update(cpu="2"))
+    await scene.applier.apply(wanted)
+    assert scene.applier.requests == 2
 
 
 async def test_an_owner_is_named_and_can_be_told_from_another(scene: Scene) -> None:
@@ -215,8 +228,19 @@ async def test_what_was_forgotten_is_asked_for_again(scene: Scene) -> None:
     assert scene.now()["metadata"]["resourceVersion"] == before, "an apply that changes nothing writes nothing"
 
 
-async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Applier looks for deleted objects among its memories from 3 on, rather than 1000, which take seconds."""
     monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
+
+
+def memories(applier: Applier) -> int:
+    """How many objects it remembers, which nothing public tells."""
+    return len(applier._applied)
+
+
+@pytest.mark.usefixtures("forgetful")
+async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene) -> None:
     for number in range(8):
         made = await scene.applier.apply(
             {**deployment(), "metadata": {"name": f"web-{number}", "namespace": "default"}}
@@ -227,13 +251,11 @@ async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene, m
         marker = {**deployment(), "metadata": {"name": "marker", "namespace": "default"}}
         await scene.seen(scene.server.create(marker))
         scene.server.delete(DEPLOYMENTS, "default", "marker")
-    assert len(scene.applier._applied) < 7
+    assert memories(scene.applier) < 7
 
 
-async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_for_ever(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
+@pytest.mark.usefixtures("forgetful")
+async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_for_ever(scene: Scene) -> None:
     for number in range(8):
         run = {**deployment(), "metadata": {"name": f"run-{number}", "namespace": "default"}}
         await scene.applier.apply(run)
@@ -241,13 +263,11 @@ async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_fo
         marker = {**deployment(), "metadata": {"name": "marker", "namespace": "default"}}
         await scene.seen(scene.server.create(marker))
         scene.server.delete(DEPLOYMENTS, "default", "marker")
-    assert len(scene.applier._applied) < 7
+    assert memories(scene.applier) < 7
 
 
-async def test_objects_that_the_cache_is_still_to_see_are_remembered_however_many(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
+@pytest.mark.usefixtures("forgetful")
+async def test_objects_that_the_cache_is_still_to_see_are_remembered_however_many(scene: Scene) -> None:
     scene.source.gate.clear()
     for _ in range(2):
         for number in range(8):

@@ -1,4 +1,7 @@
-"""The controller: one reconcile at a time for each object, until it has succeeded, and none that reads an old cache."""
+"""The controller: one reconcile at a time for each object, until it has succeeded, and none that reads an old cache.
+
+Internals: a fence that lapses when the test says so.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from kinformer.controller import generation_changed
 from kinformer.exceptions import LeadershipLostError, TooManyRequestsError
 from kinformer.workqueue import ExponentialFailureRateLimiter
 from tests.support.lagging_source import LaggingSource
+from tests.support.log_records import Said, message_of, records, said
 from tests.support.memory_source import MemorySource
 from tests.support.metrics_sink import MemoryMetrics
 
@@ -44,10 +48,10 @@ class Recorder:
         self.running: Counter[str] = Counter()
         self.most = 0
         self._then = then
-        self._began = asyncio.get_running_loop().time()
+        self.began = asyncio.get_running_loop().time()
 
     async def __call__(self, request: Request) -> Result | None:
-        self.runs.append((round(asyncio.get_running_loop().time() - self._began, 3), request))
+        self.runs.append((round(asyncio.get_running_loop().time() - self.began, 3), request))
         self.running[request.key] += 1
         assert self.running[request.key] == 1, "two reconciles of one key"
         self.most = max(self.most, self.running.total())
@@ -128,7 +132,8 @@ async def test_no_reconcile_starts_before_every_informer_has_synced_and_the_log_
         await asyncio.sleep(6)
         assert recorder.keys == []
         assert not controller.synced
-        assert "controller test is still waiting for v1/slow: no response yet" in caplog.text
+        assert [one[:2] for one in said(caplog, "unsynced")] == [("WARNING", "kinformer.controller")]
+        assert "v1/slow" in message_of(caplog, "unsynced")
         late.hang = False
         await asyncio.sleep(120)  # the request that hangs is given up, and made again
         assert recorder.keys == ["default/a"]
@@ -158,7 +163,8 @@ async def test_what_an_informer_that_was_never_entered_keeps_waiting_is_named(ca
     forgotten = SharedInformer(MemorySource(), name="v1/forgotten")
     async with running(controller_for(forgotten, Recorder())):
         await asyncio.sleep(6)
-    assert "v1/forgotten: it has not been entered" in caplog.text
+    assert [one[:2] for one in said(caplog, "unsynced")] == [("WARNING", "kinformer.controller")]
+    assert "v1/forgotten: it has not been entered" in message_of(caplog, "unsynced")
 
 
 @pytest.mark.slow
@@ -249,7 +255,7 @@ def put(source: MemorySource, name: str, *owners: dict[str, Any]) -> None:
     changed = KubeObject.from_dict(obj)
     source.objects[changed.key] = changed
     source.history.pop()
-    source._record("ADDED", changed)
+    source.record("ADDED", changed)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +284,7 @@ async def test_what_has_no_namespace_is_owned_by_nothing_that_has_one() -> None:
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c", "uid": "9", "ownerReferences": [reference]}}
         )
         owned.version += 1
-        owned._record(
+        owned.record(
             "ADDED",
             KubeObject.from_dict(
                 {**child.to_dict(), "metadata": {**child["metadata"], "resourceVersion": str(owned.version)}}
@@ -342,8 +348,10 @@ async def test_a_mapper_or_predicate_that_raises_is_logged_and_counted_and_hides
         await settle()
         assert recorder.keys == ["default/good"]
         assert controller.statistics().source_errors == 3
-        assert "failed for ADDED of default/bad" in caplog.text
-        assert "failed for ADDED of default/worse" in caplog.text
+        keys = [f"default/{name}" for name in ("bad", "ugly", "worse")]
+        assert sorted(said(caplog, "mapper_failed")) == [
+            Said("ERROR", "kinformer.controller", "v1/configmaps", key) for key in keys
+        ]
 
 
 async def test_a_mapper_that_awaits_something_cancelled_has_failed_and_hides_no_other_event() -> None:
@@ -560,9 +568,10 @@ async def test_a_failure_is_logged_with_key_reasons_and_trace_and_a_conflict_wit
     async with running(controller_for(informer, Recorder(fail)), informer):
         await asyncio.sleep(1)
     (failed,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "default/a failed (INITIAL v1/configmaps; attempt 1)" in failed.getMessage()
+    assert said(caplog, "reconcile_failed") == [Said("ERROR", "kinformer.controller", "v1/configmaps", "default/a")]
+    assert "INITIAL v1/configmaps; attempt 1" in failed.getMessage()
     assert failed.exc_info
-    assert "default/b was changed by another client" in caplog.text
+    assert said(caplog, "conflict") == [Said("INFO", "kinformer.controller", "v1/configmaps", "default/b")]
 
 
 async def test_a_server_that_asks_for_time_gets_it() -> None:
@@ -595,7 +604,9 @@ async def test_a_terminal_error_is_not_tried_again_until_something_changes(caplo
         assert len(recorder.runs) == 2
         assert recorder.runs[1][1].attempt == 0
         assert controller.statistics().terminal_errors == 2
-        assert "the spec makes no sense" in caplog.text
+        failed = Said("ERROR", "kinformer.controller", "v1/configmaps", "default/a")
+        assert said(caplog, "terminal_error") == [failed, failed]
+        assert "the spec makes no sense" in records(caplog, "terminal_error")[0].getMessage()
 
 
 async def test_a_reconcile_may_ask_to_be_called_again_later_or_at_once() -> None:
@@ -632,7 +643,8 @@ async def test_what_is_no_result_is_an_error_that_names_it(caplog: pytest.LogCap
     async with running(controller_for(informer, recorder), informer):
         await asyncio.sleep(100)
     assert len(recorder.runs) == 1
-    assert "returned 60, expected a Result or None" in caplog.text
+    assert said(caplog, "terminal_error") == [Said("ERROR", "kinformer.controller", "v1/configmaps", "default/a")]
+    assert "returned 60, expected a Result" in message_of(caplog, "terminal_error")
 
 
 async def test_a_reconcile_that_takes_too_long_is_cancelled_and_tried_again() -> None:
@@ -734,7 +746,9 @@ async def test_a_write_that_never_comes_back_is_waited_for_ten_seconds(caplog: p
         controller.trigger("default/a")
         await asyncio.sleep(60)
         assert recorder.times == [0, 11]
-        assert "its own writes were not seen within 10 s" in caplog.text
+        (unseen,) = said(caplog, "own_write_unseen")
+        assert (unseen.level, unseen.logger, unseen.key) == ("WARNING", "kinformer.controller", "default/a")
+        assert unseen.resource
         values = metrics.values(controller="test")
         assert values["kinformer_controller_own_write_waits_total"] == 1
         assert values["kinformer_controller_own_write_timeouts_total"] == 1
@@ -833,7 +847,7 @@ async def test_cancelled_it_takes_nothing_new_and_lets_what_runs_end() -> None:
         await asyncio.sleep(1)
         task.cancel()
         await asyncio.wait({task})
-        assert asyncio.get_running_loop().time() - recorder._began == pytest.approx(3, abs=0.1)
+        assert asyncio.get_running_loop().time() - recorder.began == pytest.approx(3, abs=0.1)
     assert task.cancelled()
     assert recorder.keys == ended
     assert len(ended) == 1

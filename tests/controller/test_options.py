@@ -1,4 +1,7 @@
-"""The options of controllers and Leases: the keywords have the names, types and defaults of what keeps them."""
+"""The options of controllers and Leases: the keywords have the names, types and defaults of what keeps them.
+
+Internals: the classes of options and of keywords, which must agree.
+"""
 
 from __future__ import annotations
 

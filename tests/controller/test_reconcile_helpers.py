@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kinformer import Client, ConfigError, ConflictError, KubeObject, NotFoundError
-from kinformer._runtime.clock import SYSTEM
 from kinformer.controller import Finalizer, write_status
 from kinformer.objects import (
     Condition,
@@ -22,6 +20,7 @@ from kinformer.objects import (
 )
 from kinformer.testing import APIServer
 from tests.support.kube import pod
+from tests.support.machine_clock import NOON, MachineClock
 
 PODS = "v1/pods"
 CLEANUP = "example.com/cleanup"
@@ -138,8 +137,7 @@ def test_a_finalizer_without_a_domain_is_refused(name: str) -> None:
 
 
 READY = Condition("Ready", True, "AllGood")
-AT_NOON = replace(SYSTEM, wall=lambda: 1_700_000_000.0)
-LATER = replace(SYSTEM, wall=lambda: 1_700_000_100.0)
+MACHINE, LATER = MachineClock(NOON), MachineClock(NOON + 100)
 
 
 def foo(generation: int = 1, *conditions: dict[str, Any]) -> KubeObject:
@@ -150,7 +148,7 @@ def foo(generation: int = 1, *conditions: dict[str, Any]) -> KubeObject:
 
 
 def test_a_new_condition_says_since_when_and_of_which_generation() -> None:
-    assert with_conditions(foo(3), READY, clock=AT_NOON) == [
+    assert with_conditions(foo(3), READY, clock=MACHINE.clock) == [
         {
             "type": "Ready",
             "status": "True",
@@ -163,16 +161,16 @@ def test_a_new_condition_says_since_when_and_of_which_generation() -> None:
 
 
 def test_where_nothing_has_changed_the_list_is_equal_so_there_is_nothing_to_write() -> None:
-    before = with_conditions(foo(3), READY, clock=AT_NOON)
-    assert with_conditions(foo(3, *before), READY, clock=LATER) == before
+    before = with_conditions(foo(3), READY, clock=MACHINE.clock)
+    assert with_conditions(foo(3, *before), READY, clock=LATER.clock) == before
 
 
 def test_the_transition_time_is_that_of_the_status_and_of_nothing_else() -> None:
-    before = with_conditions(foo(3), READY, clock=AT_NOON)
-    (reason,) = with_conditions(foo(4, *before), Condition("Ready", True, "StillGood", "yes"), clock=LATER)
+    before = with_conditions(foo(3), READY, clock=MACHINE.clock)
+    (reason,) = with_conditions(foo(4, *before), Condition("Ready", True, "StillGood", "yes"), clock=LATER.clock)
     assert reason["lastTransitionTime"] == before[0]["lastTransitionTime"]
     assert (reason["reason"], reason["message"], reason["observedGeneration"]) == ("StillGood", "yes", 4)
-    (lost,) = with_conditions(foo(4, *before), Condition("Ready", None, "NobodyKnows"), clock=LATER)
+    (lost,) = with_conditions(foo(4, *before), Condition("Ready", None, "NobodyKnows"), clock=LATER.clock)
     assert (lost["status"], lost["lastTransitionTime"]) == ("Unknown", "2023-11-14T22:15:00Z")
 
 

@@ -1,4 +1,7 @@
-"""Commands in the documentation: does the program exist, and does it take these arguments?"""
+"""Commands in the documentation: does the program exist, and does it take these arguments?
+
+Internals: the commands that there are, to parse arguments without running them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def _kinformer(arguments: list[str]) -> str:
     try:
         context = command.make_context("kinformer", list(arguments))
         while context.protected_args if hasattr(context, "protected_args") else context._protected_args:
-            rest = [*context._protected_args, *context.args]
+            rest = [*context._protected_args, *context.args]  # newer versions of click have no public name for it
             name, command, rest = command.resolve_command(context, rest)
             if command.hidden:  # it is there to name the command that took its place
                 return f"kinformer has no command {name!r}"

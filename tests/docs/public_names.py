@@ -3,6 +3,8 @@
 The list is `docs/reference/public_names.txt`: a name in each line, with the package or module that it is imported from,
 and of a class the members that completion offers. So a name, or a member of a public class, that is added or removed is
 seen in a review. The pages of the reference are made from it.
+
+Internals: the attributes that an object only hints at, which are no members.
 """
 
 from __future__ import annotations

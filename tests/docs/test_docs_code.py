@@ -1,4 +1,7 @@
-"""Every block of Python in the documentation runs, on an embedded API server, and every command in it is one."""
+"""Every block of Python in the documentation runs, on an embedded API server, and every command in it is one.
+
+Internals: the commands that there are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The names, members and arguments on the page about porting exist."""
+"""The names, members and arguments on the page about porting exist.
+
+Internals: the options of a resource, since the page names them.
+"""
 
 from __future__ import annotations
 

@@ -72,13 +72,13 @@ async def test_a_server_starts_is_polled_from_memory_and_stops(server: APIServer
 
 
 async def test_a_server_that_ends_before_it_answers_is_an_error_with_its_events(
-    server: APIServer, spawner: Any
+    server: APIServer, spawner: Any, reflectors: Any
 ) -> None:
     starting = asyncio.create_task(spawner.start())
     await until(lambda: server.get(PODS, "default", "notebook-ada"))
     say(server, "Failed to pull image", "2026-01-01T00:00:02Z")
     say(server, "Pulling image", "2026-01-01T00:00:01Z")
-    await until(lambda: spawner._reflectors.events("default"), holds=lambda events: len(events.lister) == 2)
+    await until(lambda: reflectors.events("default"), holds=lambda events: len(events.lister) == 2)
     become(server, "Failed")
     with pytest.raises(RuntimeError, match="did not start: Pulling image; Failed to pull image"):
         await starting

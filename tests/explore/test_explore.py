@@ -1,4 +1,7 @@
-"""The exploration: what it finds, how it tells it, and that it does the same each time."""
+"""The exploration: what it finds, how it tells it, and that it does the same each time.
+
+Internals: single histories, since an exploration chooses its schedules itself; and the clocks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Single faults, each in a history of its own: what a cluster does in them, and what is no fault of the operator."""
+"""Single faults, each in a history of its own: what a cluster does in them, and what is no fault of the operator.
+
+Internals: single histories, since an exploration chooses its schedules itself.
+"""
 
 from __future__ import annotations
 

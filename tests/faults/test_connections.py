@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, ListWatch, SharedInformer
-from kinformer._runtime.clock import Clock
-from kinformer.reflector.reflector import Reflector
+from kinformer import Client, ListWatch, Reflector, SharedInformer
 from kinformer.testing import faults
 from tests.support.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
+from tests.support.machine_clock import MachineClock
 from tests.support.scripted_source import HANG as SILENCE
 from tests.support.scripted_source import TIMEOUT, ProbedSource, RecordingStore, page
 from tests.support.waiting import until
@@ -202,18 +201,18 @@ async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pyte
 
     Nothing for the clock. After a sleep the server's version is checked before the next watch.
     """
-    asleep = 0.0
-    loop = asyncio.get_running_loop()
-    clock = Clock(boot=lambda: loop.time() + asleep)
+    machine = MachineClock()
     source = ProbedSource([page(rv=7)], [[TIMEOUT], [TIMEOUT], [SILENCE]], rv="9")
     monkeypatch.setattr(random, "random", lambda: 0.0)  # of a watch's timeout
-    reflector = Reflector(source, RecordingStore(), watch_list=False, backoff=EVEN, clock=clock, watch_timeout=5)
+    reflector = Reflector(
+        source, RecordingStore(), watch_list=False, backoff=EVEN, clock=machine.clock, watch_timeout=5
+    )
     task = asyncio.ensure_future(reflector.run())
     await asyncio.sleep(6)
     wall = time.time
     monkeypatch.setattr(time, "time", lambda: wall() + 86_400)
     assert (source.times("watch"), len(source.tips)) == ([0.0, 5.0], 1)
-    asleep = 3600.0
+    machine.slept += 3600
     await asyncio.sleep(6)
     assert (source.times("watch"), len(source.tips)) == ([0.0, 5.0, 10.0], 2)
     assert reflector.health().live

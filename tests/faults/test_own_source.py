@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from kinformer import Backoff, KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent
 from tests.support.kube import config_map
+from tests.support.log_records import Said, message_of, said
 from tests.support.mirror import Mirror
 from tests.support.scripted_source import HANG, Asked, ScriptedSource, bookmark, end, page
 from tests.support.waiting import until
@@ -99,11 +99,8 @@ async def test_a_dict_that_cannot_be_kept_is_left_out_and_a_cached_state_of_it_g
         assert s.decode_errors == 1
         assert s.informer.last_sync_resource_version == "9"
         assert s.informer.health().live
-    (record,) = [record for record in caplog.records if "cannot be decoded" in record.getMessage()]
-    text = "my-things in default: default/b cannot be decoded and is left out: Expected `str`, got `int`"
-    assert (record.levelno, record.getMessage().startswith(text)) == (logging.ERROR, True)
-    fields = (record.__dict__["resource"], record.__dict__["key"], record.__dict__["reason"])
-    assert fields == ("my-things", "default/b", "decode_error")
+    assert said(caplog, "decode_error") == [Said("ERROR", "kinformer.list_watch", "my-things", "default/b")]
+    assert "Expected `str`, got `int`" in message_of(caplog, "decode_error")
 
 
 def circular() -> dict[str, Any]:
@@ -172,15 +169,14 @@ async def test_one_key_is_logged_once_and_each_time_is_counted(caplog: pytest.Lo
     async with staged([page(A, rv=7)], [[events, HANG]]) as s:
         await until(lambda: s.decode_errors == 6, 10)
         assert s.informer.last_sync_resource_version == "13"
-    records = [record for record in caplog.records if "cannot be decoded" in record.getMessage()]
-    assert [record.__dict__["key"] for record in records] == ["default/b", "default/d"]
+    assert [one.key for one in said(caplog, "decode_error")] == ["default/b", "default/d"]
 
 
 async def test_the_lists_of_a_page_that_comes_piece_by_piece_are_closed() -> None:
     class Pieces:
         closed = False
 
-        async def _pieces(self) -> AsyncIterator[list[Any]]:
+        async def parts(self) -> AsyncIterator[list[Any]]:
             try:
                 yield [A, bad()]
                 yield [config_map(f"m{number}", rv=20 + number) for number in range(3000)]
@@ -190,7 +186,7 @@ async def test_the_lists_of_a_page_that_comes_piece_by_piece_are_closed() -> Non
     class Source(ScriptedSource):
         async def list(self, options: ListOptions) -> ListPage:
             self.asked.append(Asked("list", 0.0, options))
-            return ListPage(pieces._pieces(), "8")
+            return ListPage(pieces.parts(), "8")
 
     pieces = Pieces()
     stage = Stage(Source([], [[THEN_C, HANG]]))

@@ -16,6 +16,7 @@ from kinformer.testing import faults
 from tests.support.fault_scene import HANG, Reply, Scene, event, listed, mark, scene, wire
 from tests.support.http_server import line
 from tests.support.kube import config_map
+from tests.support.log_records import Said, message_of, records, said
 from tests.support.mirror import Mirror
 
 pytestmark = pytest.mark.virtual_time
@@ -57,9 +58,8 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
         assert deleted == ([("delete", "b", True)] if cached else [])
         assert w.informer.statistics().decode_errors == 1
         assert w.informer.last_sync_resource_version == "9"
-        (record,) = [record for record in caplog.records if "cannot be decoded" in record.message]
-        text = "v1/configmaps in default: default/b cannot be decoded and is left out: "
-        assert record.message.startswith(text + "Expected `str`, got `int`")
+        assert said(caplog, "decode_error") == [Said("ERROR", "kinformer.list_watch", "v1/configmaps", "default/b")]
+        assert "Expected `str`, got `int`" in message_of(caplog, "decode_error")
         assert w.health.live
         w.check_mirror()
 
@@ -113,8 +113,7 @@ async def test_a_poisoned_object_is_logged_once_a_key_however_often_it_comes(cap
     async with wire([listed(A, rv=7)], [Reply([*lines, HANG])]) as w:
         await w.until(lambda: w.informer.last_sync_resource_version == "13")
         assert w.informer.statistics().decode_errors == 6
-        logged = [record.message.split()[3] for record in caplog.records if "cannot be decoded" in record.message]
-        assert logged == ["default/b", "default/c"]
+        assert [one.key for one in said(caplog, "decode_error")] == ["default/b", "default/c"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,9 @@ async def test_a_handler_that_cannot_take_one_object_hears_of_all_others(
         assert s.mirror.objects.keys() == {"default/a", "default/bad", "default/z"}
         assert s.informer.statistics().handler_errors == 1
         (record,) = [one for one in caplog.records if one.name == "kinformer.handler" and one.levelname == "ERROR"]
-        assert record.message == "handler failing failed on ADDED of default/bad"
+        assert records(caplog, "handler_failed") == [record]
+        assert said(caplog, "handler_failed")[0][2:] == ("v1/configmaps", "default/bad")
+        assert {"failing", "ADDED"} <= set(record.message.split())
         assert isinstance(record.exc_info, tuple)
         assert isinstance(record.exc_info[1], DecodeError if how == "model" else ValueError)
         s.put("bad", "2")
@@ -241,7 +242,7 @@ async def test_a_filter_that_cannot_take_one_object_shows_all_others(
         await s.until(lambda: "default/last" in handler.objects)
         assert "bad" not in [call[1] for call in handler.calls]
         assert s.cached == s.truth
-        assert [record.levelname for record in caplog.records if "the filter" in record.message] == ["ERROR"]
+        assert said(caplog, "filter_failed") == [Said("ERROR", "kinformer.handler", "v1/configmaps", "default/bad")]
 
 
 async def test_an_event_stream_with_a_filter_that_fails_goes_on() -> None:

@@ -17,10 +17,9 @@ from kinformer import (
     WatchEvent,
     meta_namespace_key,
 )
-from kinformer.exceptions import api_error
+from kinformer.exceptions import ExpiredError, InvalidError, ServerError, TooManyRequestsError
 from kinformer.testing import faults
-from kinformer.workqueue.delaying_queue import DelayingQueue
-from kinformer.workqueue.work_queue import WorkQueue
+from kinformer.workqueue import DelayingQueue, WorkQueue
 from tests.support.fault_scene import EVEN, HANG, Reply, event, listed, mark, scene, wire
 from tests.support.http_server import line
 from tests.support.kube import config_map
@@ -45,7 +44,7 @@ async def test_trap_01_backoff_in_a_long_outage() -> None:
 
     It stays at its maximum for as long as the outage lasts.
     """
-    source = ScriptedSource([api_error(500)])
+    source = ScriptedSource([ServerError(500)])
     await run_for(3600, source, watch_list=False)
     delays = [later - sooner for sooner, later in pairwise(source.times("list"))]
     assert len(delays) > 100
@@ -70,7 +69,7 @@ async def test_trap_03_cancelling_while_it_waits_to_be_let_in() -> None:
 
     Every wait ends at once when it is cancelled.
     """
-    for error in (api_error(429, retry_after=30), ConnectionRefusedError("refused")):
+    for error in (TooManyRequestsError(429, retry_after=30), ConnectionRefusedError("refused")):
         source = ScriptedSource(watches=[error] * 9)
         task = asyncio.ensure_future(Reflector(source, RecordingStore()).run())
         await asyncio.sleep(0.1)
@@ -154,7 +153,7 @@ async def test_trap_07_a_server_that_says_500_at_once() -> None:
 
     Every failure is followed by a backoff or the server's delay.
     """
-    source = ScriptedSource([page(rv=7)], [[api_error(500, "InternalError", "etcd")] for _ in range(1000)])
+    source = ScriptedSource([page(rv=7)], [[ServerError(500, "InternalError", "etcd")] for _ in range(1000)])
     await run_for(60, source, watch_list=False)
     times = sorted(source.times("watch") + source.times("list"))
     assert len(times) < 20
@@ -236,8 +235,8 @@ async def test_trap_11_a_fall_back_that_is_forgotten() -> None:
 
     That is remembered for an hour, per informer.
     """
-    expired = [api_error(410, "Expired")]
-    refused = api_error(422, "Invalid", "sendInitialEvents is forbidden")
+    expired = [ExpiredError(410, "Expired")]
+    refused = InvalidError(422, "Invalid", "sendInitialEvents is forbidden")
     source = ScriptedSource([page(rv=7)], [refused, *[expired] * 10, [3500.0, *expired], [SILENCE]])
     await run_for(2000, source, idle_timeout=7200, watch_timeout=7200)
     assert [asked.options.send_initial_events for asked in source.asked if asked.verb == "watch"].count(True) == 1

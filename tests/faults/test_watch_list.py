@@ -9,6 +9,7 @@ import pytest
 
 from kinformer.testing import faults
 from tests.support.fault_scene import HANG, Reply, event, listed, mark, scene, wire
+from tests.support.log_records import Said, said
 
 pytestmark = pytest.mark.virtual_time
 
@@ -41,8 +42,7 @@ async def test_fault_35_the_server_does_not_know_watch_list(caplog: pytest.LogCa
         await s.in_step()
         assert (asked_for_initial_events(s), len(s.asked("list"))) == (1, 2)
         assert s.relists == {"expired": 1}
-        records = [record.levelname for record in caplog.records if "instead" in record.message]
-        assert records == ["INFO"]
+        assert said(caplog, "invalid") == [Said("INFO", "kinformer.reflector", "v1/configmaps")]
         assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

@@ -10,6 +10,7 @@ import pytest
 from kinformer import ConfigError, Fleet, NotSyncedError
 from tests.derived.test_derived_properties import Told
 from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, write
+from tests.support.log_records import Said, message_of, said
 from tests.support.turns import Turns
 from tests.support.waiting import until
 
@@ -80,7 +81,8 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_is_shown(
             write(file, kubeconfig({**servers, "west": servers["east"]}))
             await until(lambda: "west" in fleet)
             assert fleet.source_error is None
-    assert f"the kubeconfig {file} cannot be read, so the present clusters are kept" in caplog.text
+    assert said(caplog, "config") == [Said("ERROR", "kinformer.fleet", "fleet")]
+    assert str(file) in message_of(caplog, "config")
 
 
 async def test_a_context_that_is_broken_hides_no_other(file: Path) -> None:

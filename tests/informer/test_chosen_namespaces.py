@@ -23,6 +23,7 @@ from kinformer import (
 from kinformer.derived import filtered
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.log_records import Said, message_of, said
 from tests.support.mirror import Mirror
 from tests.support.waiting import settle, until
 
@@ -221,7 +222,8 @@ async def test_namespaces_that_are_left_first_stay_as_they_are(
         server.create(config_map("y", namespace="one"))
         await until(lambda: "one/y" in maps.by_key)
         assert not maps.health().live
-    assert "the namespaces of v1/namespaces are no longer followed" in caplog.text
+    assert said(caplog, "stopped") == [Said("WARNING", "kinformer.informer", CONFIG_MAPS)]
+    assert "v1/namespaces" in message_of(caplog, "stopped")
 
 
 STEPS = st.tuples(

@@ -14,6 +14,7 @@ import pytest_asyncio
 from kinformer import Client, ConfigError, ForbiddenError, KubeObject, NotSyncedError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.log_records import Said, records, said
 from tests.support.waiting import until
 
 
@@ -203,9 +204,8 @@ async def test_a_long_wait_says_in_the_log_for_what(caplog: pytest.LogCaptureFix
         factory.for_resource("v1/pods")
         with caplog.at_level(logging.WARNING, "kinformer.factory"), pytest.raises(NotSyncedError):
             await factory.wait_for_cache_sync(timeout=26)
-    warnings = [record for record in caplog.records if record.name == "kinformer.factory"]
-    assert len(warnings) == 3
-    assert "v1/pods: 503" in warnings[0].getMessage()
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/pods")] * 3
+    assert "v1/pods: 503" in records(caplog, "unsynced")[0].getMessage()
 
 
 async def test_the_last_release_ends_an_informer(factory: SharedInformerFactory) -> None:

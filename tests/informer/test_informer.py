@@ -1,4 +1,7 @@
-"""The shared informer, from a source in memory to handlers, streams and listers."""
+"""The shared informer, from a source in memory to handlers, streams and listers.
+
+Internals: the parts of an informer, since it shows neither its slices nor the moment of a commit.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
+from tests.support.log_records import Said, message_of, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle
 
@@ -207,8 +211,8 @@ async def test_a_handler_that_raises_is_counted_and_named_and_the_rest_goes_on(
             await registration.wait_synced(10)
             assert informer.statistics().handler_errors == 1
     assert heard == ["good"]
-    assert "picky" in caplog.text
-    assert "default/bad" in caplog.text
+    assert said(caplog, "handler_failed") == [Said("ERROR", "kinformer.handler", "v1/configmaps", "default/bad")]
+    assert "handler picky " in message_of(caplog, "handler_failed")
 
 
 async def test_what_a_handler_does_to_an_object_reaches_nobody_else() -> None:
@@ -554,7 +558,8 @@ async def test_leaving_ends_within_its_deadline_with_a_stuck_handler(caplog: pyt
         await settle()
         left = loop.time()
     assert 2.9 <= loop.time() - left <= 3.5
-    assert "stubborn" in caplog.text
+    assert said(caplog, "abandoned") == [Said("ERROR", "kinformer.tasks")]
+    assert "handler stubborn " in message_of(caplog, "abandoned")
     release.set()
     await settle()
 

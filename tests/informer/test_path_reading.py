@@ -8,6 +8,7 @@ import pytest
 
 from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
+from tests.support.held import read_values
 from tests.support.kube import config_map
 from tests.support.waiting import until
 
@@ -19,7 +20,7 @@ def read_with(informer: SharedInformer, name: str) -> Any:
     """The value that was read when the object was decoded, or "unread"."""
     obj = informer.indexer.get_by_key(f"default/{name}")
     assert obj is not None
-    return (obj._path_values or {}).get(SEGMENTS, "unread")
+    return (read_values(obj) or {}).get(SEGMENTS, "unread")
 
 
 @pytest.fixture

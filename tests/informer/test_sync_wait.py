@@ -20,12 +20,11 @@ from kinformer import (
 from kinformer.list_watcher import ListOptions
 from kinformer.testing import APIServer, faults
 from tests.support.kube import pod
+from tests.support.log_records import Said, message_of, records, said
 from tests.support.memory_source import MemorySource
 from tests.support.ports import reserved_port
 
 pytestmark = pytest.mark.virtual_time
-
-STILL_WAITS = "the factory is still waiting for its first sync"
 
 
 @contextmanager
@@ -34,10 +33,6 @@ def cancelled(task: asyncio.Task[None]) -> Iterator[None]:
         yield
     finally:
         task.cancel()
-
-
-def texts(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if getattr(record, "reason", "") == "unsynced"]
 
 
 async def waited(seconds: float, factory: SharedInformerFactory) -> None:
@@ -52,7 +47,8 @@ async def test_a_resource_that_does_not_exist_is_named_with_the_nearest_that_doe
         factory.for_resource("v1/podz")
         with pytest.raises(NotSyncedError) as caught:
             await factory.wait_for_cache_sync(timeout=6)
-    assert texts(caplog) == [f"{STILL_WAITS}: v1/podz: the server has no such resource; nearest: v1/pods"]
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/podz")]
+    assert "v1/pods" in message_of(caplog, "unsynced").split()
     assert str(caught.value) == (
         "the factory has not synced after 6 s: v1/podz: the server has no such resource; nearest: v1/pods"
     )
@@ -65,11 +61,8 @@ async def test_a_custom_resource_that_is_not_installed_is_told_as_such(caplog: p
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         factory.for_resource("example.com/v1/zyxwvuts")
         await waited(6, factory)
-    [text] = texts(caplog)
-    assert text == (
-        f"{STILL_WAITS}: example.com/v1/zyxwvuts: the server has no such resource; if it is a custom one, "
-        "its CustomResourceDefinition is not installed"
-    )
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "example.com/v1/zyxwvuts")]
+    assert "CustomResourceDefinition" in message_of(caplog, "unsynced")
 
 
 async def test_warnings_come_after_five_seconds_and_every_ten(caplog: pytest.LogCaptureFixture) -> None:
@@ -81,10 +74,10 @@ async def test_warnings_come_after_five_seconds_and_every_ten(caplog: pytest.Log
         with cancelled(waiting):
             for second in range(40):
                 await asyncio.sleep(0.5 if second == 0 else 1)
-                while len(times) < len(texts(caplog)):
+                while len(times) < len(records(caplog, "unsynced")):
                     times.append(second)
     assert times == [5, 15, 25, 35]
-    assert texts(caplog)[0] == "v1/configmaps is still waiting for its first sync: no response yet"
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.informer", "v1/configmaps")] * 4
 
 
 async def test_a_wait_of_four_seconds_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +86,7 @@ async def test_a_wait_of_four_seconds_says_nothing(caplog: pytest.LogCaptureFixt
     async with SharedInformer(source) as informer:
         with pytest.raises(NotSyncedError):
             await informer.wait_synced(timeout=4.9)
-    assert texts(caplog) == []
+    assert records(caplog, "unsynced") == []
 
 
 async def test_of_fifty_waits_at_once_one_warns(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,17 +95,15 @@ async def test_of_fifty_waits_at_once_one_warns(caplog: pytest.LogCaptureFixture
     async with SharedInformer(source) as informer:
         results = await asyncio.gather(*(informer.wait_synced(timeout=26) for _ in range(50)), return_exceptions=True)
     assert {type(result) for result in results} == {NotSyncedError}
-    assert len(texts(caplog)) == 3
+    assert len(records(caplog, "unsynced")) == 3
 
 
 async def test_an_informer_that_was_never_entered_says_so(caplog: pytest.LogCaptureFixture) -> None:
     informer = SharedInformer(MemorySource())
     with pytest.raises(NotSyncedError, match="it has not been entered; use `async with` on it, or on its factory"):
         await informer.wait_synced(timeout=6)
-    [text] = texts(caplog)
-    assert text.startswith(
-        "v1/configmaps is still waiting for its first sync: it has not been entered; use `async with` on "
-    )
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.informer", "v1/configmaps")]
+    assert "`async with`" in message_of(caplog, "unsynced")
 
 
 async def test_a_factory_that_was_never_entered_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,10 +112,8 @@ async def test_a_factory_that_was_never_entered_says_so(caplog: pytest.LogCaptur
         factory.for_resource("v1/pods")
         factory.for_resource("v1/nodes")
         await waited(6, factory)
-    [text] = texts(caplog)
-    assert text == (
-        f"{STILL_WAITS}: v1/nodes, v1/pods: it has not been entered, so nothing has started; use `async with` on it"
-    )
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/nodes,v1/pods")]
+    assert "`async with`" in message_of(caplog, "unsynced")
 
 
 async def test_of_many_caches_the_first_ten_are_named_and_the_error_has_all(caplog: pytest.LogCaptureFixture) -> None:
@@ -133,9 +122,9 @@ async def test_of_many_caches_the_first_ten_are_named_and_the_error_has_all(capl
             factory.for_resource("v1/podz", namespace=f"n{number:02}")
         with pytest.raises(NotSyncedError) as caught:
             await factory.wait_for_cache_sync(timeout=6)
-    [text] = texts(caplog)
-    assert text.count("nearest: v1/pods") == str(caught.value).count("nearest: v1/pods") == 10
-    assert text.endswith("; nearest: v1/pods and 3 more")
+    told = message_of(caplog, "unsynced")
+    assert told.count("nearest: v1/pods") == str(caught.value).count("nearest: v1/pods") == 10
+    assert told.endswith(" and 3 more")
     assert len(caught.value.unsynced) == 13
 
 
@@ -153,9 +142,9 @@ async def test_a_missing_right_is_told_in_the_words_of_the_server(caplog: pytest
         factory.for_resource("v1/nodes")
         factory.for_resource("v1/pods")
         await waited(6, factory)
-    [text] = texts(caplog)
-    assert text.startswith(f"{STILL_WAITS}: v1/pods: 403 Forbidden: pods is forbidden")
-    assert "v1/nodes" not in text
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/pods")]
+    assert "403 Forbidden: pods is forbidden" in message_of(caplog, "unsynced")
+    assert "v1/nodes" not in message_of(caplog, "unsynced")
 
 
 async def test_a_server_that_cannot_be_reached_is_told_with_the_address(caplog: pytest.LogCaptureFixture) -> None:
@@ -164,9 +153,9 @@ async def test_a_server_that_cannot_be_reached_is_told_with_the_address(caplog: 
     async with Client.from_url(url) as client, SharedInformerFactory(client) as factory:
         factory.for_resource("v1/pods")
         await waited(6, factory)
-    [text] = texts(caplog)
-    assert text.startswith(f"{STILL_WAITS}: v1/pods: the server is not reachable: ")
-    assert f"127.0.0.1:{port}" in text
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/pods")]
+    assert "not reachable" in message_of(caplog, "unsynced")
+    assert f"127.0.0.1:{port}" in message_of(caplog, "unsynced")
 
 
 class PagedSource(MemorySource):
@@ -184,7 +173,8 @@ async def test_a_list_in_progress_is_told_with_its_page_and_its_objects(caplog: 
     async with SharedInformer(PagedSource(), name="v1/pods", watch_list=False) as informer:
         with pytest.raises(NotSyncedError):
             await informer.wait_synced(timeout=6)
-    assert texts(caplog) == ["v1/pods is still waiting for its first sync: still listing: page 3, 3,000 objects so far"]
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.informer", "v1/pods")]
+    assert "page 3, 3,000 objects" in message_of(caplog, "unsynced")
 
 
 async def test_an_initial_stream_in_progress_is_told_with_its_objects(caplog: pytest.LogCaptureFixture) -> None:
@@ -194,8 +184,8 @@ async def test_an_initial_stream_in_progress_is_told_with_its_objects(caplog: py
         server.faults.add(faults.no_initial_events_end(), resource="v1/pods")
         factory.for_resource("v1/pods", watch_list=True)
         await waited(6, factory)
-    [text] = texts(caplog)
-    assert text == f"{STILL_WAITS}: v1/pods: still listing: 20 objects of the initial stream so far"
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.factory", "v1/pods")]
+    assert "20 objects of the initial stream" in message_of(caplog, "unsynced")
 
 
 async def test_of_several_namespaces_those_that_are_missing_are_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -206,8 +196,8 @@ async def test_of_several_namespaces_those_that_are_missing_are_named(caplog: py
     async with SharedInformer(sources, name="v1/configmaps") as informer:
         with pytest.raises(NotSyncedError):
             await informer.wait_synced(timeout=6)
-    [text] = texts(caplog)
-    assert text.endswith("ConnectionError: refused (in b, c, d and 2 more)")
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.informer", "v1/configmaps")]
+    assert message_of(caplog, "unsynced").endswith("ConnectionError: refused (in b, c, d and 2 more)")
 
 
 async def test_handlers_that_have_not_finished_are_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -222,7 +212,9 @@ async def test_handlers_that_have_not_finished_are_named(caplog: pytest.LogCaptu
         registration = informer.add_event_handler(on_add=slowly, name="slow")
         with pytest.raises(NotSyncedError):
             await registration.wait_synced(timeout=6)
-    assert texts(caplog) == ["handler slow of v1/configmaps is still waiting for its initial adds: 2 calls are waiting"]
+    assert said(caplog, "unsynced") == [Said("WARNING", "kinformer.handler", "v1/configmaps")]
+    assert "handler slow " in message_of(caplog, "unsynced")
+    assert "2 calls" in message_of(caplog, "unsynced")
 
 
 async def test_a_factory_that_waits_for_handlers_names_the_one_that_is_missing(
@@ -240,5 +232,6 @@ async def test_a_factory_that_waits_for_handlers_names_the_one_that_is_missing(
         factory.for_resource("v1/pods").add_event_handler(on_add=slowly, name="slow")
         with pytest.raises(NotSyncedError, match="v1/pods: handler slow has not finished its initial adds"):
             await factory.wait_for_cache_sync(timeout=6, handlers=True)
-    [text] = texts(caplog)
-    assert "v1/pods: handler slow has not finished its initial adds; 0 calls are waiting" in text
+    assert [one[:2] for one in said(caplog, "unsynced")] == [("WARNING", "kinformer.factory")]
+    assert "v1/pods: handler slow " in message_of(caplog, "unsynced")
+    assert "0 calls" in message_of(caplog, "unsynced")

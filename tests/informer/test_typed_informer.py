@@ -20,10 +20,9 @@ from kubernetes_asyncio.client import V1ConfigMap, V1Pod
 from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import DecodeError
 from kinformer.informer import with_model
-from kinformer.objects.models import decode_as
-from kinformer.objects.typed import Model
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
+from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle, until
 
@@ -113,19 +112,19 @@ async def test_handlers_streams_filters_indexes_and_listers_have_the_model(kind:
     assert seen == [("add", "1", "True"), ("update", "1", "2"), ("delete", "2")]
 
 
-async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handler_and_event(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    decodes: list[str] = []
+async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handler_and_event() -> None:
+    decodes: list[dict[str, str]] = []
 
-    def counted(raw: bytes, kind: Any, source: object) -> Any:
-        decodes.append(str(source))
-        return decode_as(raw, kind, source)
+    @dataclass
+    class Counted:
+        data: dict[str, str]
 
-    monkeypatch.setattr("kinformer.objects.typed.decode_as", counted)
+        def __post_init__(self) -> None:
+            decodes.append(self.data)
+
     source = MemorySource()
-    source.set("a")
-    informer = with_model(SharedInformer(source), DataMap)
+    source.set("a", data={"v": "1"})
+    informer = with_model(SharedInformer(source), Counted)
     twice: list[bool] = []
     informer.add_event_handler(on_add=lambda obj: twice.append(obj.model is obj.model), name="reads")
     informer.add_event_handler(on_add=lambda obj: obj.name, name="reads no model")
@@ -133,10 +132,10 @@ async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handle
         await informer.wait_synced(10)
         await settle()
         assert twice == [True]
-        assert decodes == ["v1/configmaps default/a"]
+        assert decodes == [{"v": "1"}]
         found = informer.lister.get("a", namespace="default")
         assert found is not None
-        assert decodes == ["v1/configmaps default/a"]
+        assert decodes == [{"v": "1"}]
         assert found.model is found.model
         assert len(decodes) == 2
 
@@ -222,7 +221,10 @@ async def test_an_object_that_does_not_fit_is_an_error_of_the_handler_that_reads
             ) as caught:
                 _ = bad.model
             assert isinstance(caught.value.__cause__, msgspec.ValidationError)
-    assert "v1/configmaps default/bad does not fit Numbers" in caplog.text
+    assert sorted(said(caplog, "handler_failed")) == [
+        Said("ERROR", "kinformer.handler", "v1/configmaps", key) for key in ("default/bad", "default/good")
+    ]
+    assert "v1/configmaps default/bad does not fit Numbers" in caplog.text  # in the traceback
 
 
 FITS_NOT: list[tuple[type[Any], dict[str, Any], str]] = [
@@ -339,9 +341,12 @@ async def test_what_is_no_model_is_refused_before_anything_starts(client: Client
         assert factory.informers == ()
 
 
-def test_an_object_with_its_model_can_be_copied_and_pickled_and_is_still_the_object() -> None:
-    entry = KubeObject.from_dict({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "data": {"v": "1"}})
-    obj = Model(StructMap, "v1/configmaps").read(entry)
+async def test_an_object_with_its_model_can_be_copied_and_pickled_and_is_still_the_object() -> None:
+    source = MemorySource()
+    entry = source.set("a", data={"v": "1"})
+    async with with_model(SharedInformer(source), StructMap) as informer:
+        await informer.wait_synced(10)
+        obj = informer.by_key["default/a"]
     assert obj == entry
     assert hash(obj) == hash(entry)
     obj.model.data["v"] = "mine"

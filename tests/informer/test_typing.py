@@ -1,4 +1,7 @@
-"""Type checkers infer what the documentation says: both of them read tests/typing/inferred.py."""
+"""Type checkers infer what the documentation says: both of them read tests/typing/inferred.py.
+
+Internals: the classes of options, keywords and factories, which must agree.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import kinformer
 from kinformer import SharedInformerFactory
-from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.testing import APIServer
+from tests.support.interpreter import FREE_THREADED
 
 PACKAGE = Path(inspect.getfile(kinformer)).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"

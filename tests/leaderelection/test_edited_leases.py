@@ -1,4 +1,7 @@
-"""Leases that are edited by hand while candidates compete: never two leaders, and soon one again."""
+"""Leases that are edited by hand while candidates compete: never two leaders, and soon one again.
+
+Internals: the simulation, since hours of real schedules take hours.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def play(seed: int, edit: Callable[[Spec], object]) -> Intervals:
     def happens() -> None:
         lease = copy.deepcopy(server.leases["lock"])
         edit(lease["spec"])
-        server._write("kubectl", "lock", lease)
+        server.write("kubectl", "lock", lease)
 
     for _ in range(4):
         simulation.later(lot.uniform(5, 100), happens)
@@ -96,7 +99,7 @@ def test_the_transitions_stay_within_what_a_server_takes(transitions: int) -> No
     )
     spec: Spec = {"leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"}
     edit(spec)
-    server._write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": spec})
+    server.write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": spec})
     process.start(Candidate(process, NetworkClient(process, server, lot), elector).campaign())
     try:
         simulation.run(30)
@@ -112,7 +115,7 @@ def test_a_lease_that_was_made_ahead_of_its_use_is_taken_at_once() -> None:
     process = simulation.process("c0")
     client = NetworkClient(process, server, Random(1))
     elector = LeaderElector(client, namespace="ns", name="lock", identity="c0", clock=process.clock)
-    server._write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": {}})
+    server.write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": {}})
     process.start(Candidate(process, client, elector).campaign())
     try:
         simulation.run(1)

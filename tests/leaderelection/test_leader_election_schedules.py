@@ -1,6 +1,8 @@
-"""Never two leaders, in any random schedule; see tests/support/simulation.py for what one may hold.
+"""Never two leaders, in any random schedule; see kinformer/testing/simulation for what one may hold.
 
 KINFORMER_SCHEDULES says how many: some hundreds by default, thousands for a night.
+
+Internals: the simulation, since hours of real schedules take hours.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import LeaderElector
-from kinformer._runtime.fence import check_fences
 from kinformer.exceptions import LeadershipLostError
+from kinformer.leaderelection import check_fences
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
 
@@ -134,7 +136,7 @@ def inject(
             one.restart()
         elif kind == "label" and server.leases:
             lease = next(iter(server.leases.values()))
-            server._write("kubectl", lease["metadata"]["name"], lease)
+            server.write("kubectl", lease["metadata"]["name"], lease)
 
     simulation.later(at, happens)
 

@@ -118,6 +118,7 @@ async def test_entering_using_and_leaving_an_informer(server: APIServer, how: st
     @asynccontextmanager
     async def setting() -> AsyncIterator[Any]:
         seen: list[str] = []
+        entered: list[object] = []
         async with server.client() as client:
             await _warm(client)
             source = ListWatch(client, RESOURCE, namespace="default")
@@ -129,12 +130,13 @@ async def test_entering_using_and_leaving_an_informer(server: APIServer, how: st
 
             async def use() -> None:
                 registration = informer.add_event_handler(on_add=on_add)
+                entered.append(informer)
                 async with informer:
                     await informer.wait_synced(timeout=30)
                     await registration.wait_synced(timeout=30)
 
             def check(cancelled: bool) -> None:
-                assert informer.health().state == "stopped" or not informer._started
+                assert informer.health().state == "stopped" or not entered
                 assert len(seen) == len(set(seen))
                 assert cancelled or sorted(seen) == ["a", "b", "c"]
 

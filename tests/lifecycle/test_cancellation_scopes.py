@@ -30,8 +30,7 @@ from kinformer import (
     meta_namespace_key,
     wait_for,
 )
-from kinformer.contrib.event_log import EventLog
-from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.contrib.fastapi import sse_response
 from kinformer.controller import EventRecorder
 from kinformer.sharding import ShardedController
 from kinformer.testing import APIServer
@@ -185,12 +184,7 @@ async def use_event_stream(client: Client, chance: Chance) -> None:
         await slow_end(chance)
 
     async with SharedInformer(source) as informer:
-        log = EventLog({"maps": informer})
-        log.start()
-        try:
-            await EventSourceResponse(log)({"type": "http", "headers": []}, receive, send)
-        finally:
-            await log.close()
+        await sse_response(informer)({"type": "http", "headers": []}, receive, send)
 
 
 USES: list[Use] = [

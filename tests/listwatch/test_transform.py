@@ -1,3 +1,8 @@
+"""A transform of all objects of a source.
+
+Internals: the wrapper itself, around any source.
+"""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from kinformer import KubeObject
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
-from kinformer.objects.object import KubeObject
+from tests.support.log_records import Said, message_of, said
 
 OPTIONS = ListOptions()
 
@@ -190,7 +196,8 @@ async def test_a_failing_transform_is_counted_reported_and_logged_once(
     assert source.transform_errors == 2
     assert [key for key, _ in reported] == ["ns/a", "ns/a"]
     assert problem in str(reported[0][1])
-    assert len([record for record in caplog.records if problem in record.getMessage()]) == 1
+    assert said(caplog, "transform_failed") == [Said("ERROR", "kinformer.transform", "Source", "ns/a")]
+    assert problem in message_of(caplog, "transform_failed")
 
 
 async def test_a_transform_that_fails_on_everything_is_counted_and_ten_lines_of_the_log(
@@ -257,10 +264,11 @@ def test_only_a_plain_function_can_transform() -> None:
 
 
 async def test_what_the_inner_source_can_do_beside_list_and_watch_is_asked_of_it() -> None:
-    source = TransformingListerWatcher(Source(), strip)
+    inner = Source()
+    source = TransformingListerWatcher(inner, strip)
     assert isinstance(source, ListerWatcher)
     found = capabilities_of(source)
-    assert found == replace(capabilities_of(source._inner), path_reading=source)
+    assert found == replace(capabilities_of(inner), path_reading=source)
     assert found.tip is not None
     assert await found.tip.tip() == ServerTip("9")
     assert found.presence is not None

@@ -1,3 +1,8 @@
+"""Keys, versions and resources.
+
+Internals: the comparison of versions, and the view of an object.
+"""
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -6,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer.exceptions import ConfigError, KeyFuncError
-from kinformer.objects.meta import (
+from kinformer import (
     DeletedFinalStateUnknown,
     GroupVersionResource,
-    compare_resource_versions,
+    KubeObject,
     meta_namespace_key,
     split_meta_namespace_key,
 )
-from kinformer.objects.object import KubeObject, view
+from kinformer.exceptions import ConfigError, KeyFuncError
+from kinformer.objects.meta import compare_resource_versions
+from kinformer.objects.object import view
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "default"}}
 

@@ -2,6 +2,8 @@
 
 No public method hands out anything by which a program could make such a cycle. 100,000 attempts are made, through
 each of them; afterwards the memory must be what it was.
+
+Internals: views and models without an informer, and the hints for attributes.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ import msgspec
 import pytest
 
 from kinformer import Indexer, KubeObject, Lister, SharedInformer, meta_namespace_key
-from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.objects.attribute_hints import AttributeHint
 from kinformer.objects.object import view
 from kinformer.objects.typed import Model
+from tests.support.interpreter import FREE_THREADED
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.slow

@@ -1,3 +1,8 @@
+"""Objects: what they read, share, copy, pickle and forget.
+
+Internals: paths, projections, views and bookmarks without a source.
+"""
+
 from __future__ import annotations
 
 import copy
@@ -15,12 +20,13 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
-from kinformer._runtime.exclusion import FREE_THREADED
+from kinformer import KubeObject
 from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.objects import OwnerReference
 from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
-from kinformer.objects.meta import OwnerReference
-from kinformer.objects.object import KubeObject, ObjectView, view
+from kinformer.objects.object import ObjectView, view
 from kinformer.wire.decoder import decode_bookmark
+from tests.support.interpreter import FREE_THREADED
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

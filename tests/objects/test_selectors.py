@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinformer import FieldSelector, LabelSelector
 from kinformer.exceptions import SelectorError
-from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 WEB = {"app": "web", "tier": "front", "size": "5", "example.com/x": ""}
 

@@ -1,4 +1,7 @@
-"""The calls that wait for a handler, and their folding."""
+"""The calls that wait for a handler, and their folding.
+
+Internals: the mailbox itself, since a handler does not show in which steps calls were folded.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 
@@ -12,6 +11,7 @@ import pytest
 
 from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
+from tests.support.log_records import Said, message_of, records, said
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
@@ -133,8 +133,11 @@ async def test_an_error_in_the_thread_is_counted_and_named_and_the_rest_goes_on(
         await registration.wait_synced(10)
         assert informer.statistics().handler_errors == 2
     assert heard == ["good"]
-    assert "handler mine failed on ADDED of default/bad" in caplog.text
-    assert "cannot take it" in caplog.text
+    assert sorted(said(caplog, "handler_failed")) == [
+        Said("ERROR", "kinformer.handler", "v1/configmaps", key) for key in ("default/bad", "default/exit")
+    ]
+    assert all("handler mine " in record.getMessage() for record in records(caplog, "handler_failed"))
+    assert "cannot take it" in caplog.text  # in the traceback
 
 
 async def test_a_coroutine_function_is_refused_by_name() -> None:
@@ -161,7 +164,8 @@ async def test_a_coroutine_that_a_plain_function_returns_is_an_error(caplog: pyt
         )
         await registration.wait_synced(10)
         assert informer.statistics().handler_errors == 1
-    assert "handler mine returned a coroutine in a worker thread" in caplog.text
+    assert said(caplog, "handler_failed") == [Said("ERROR", "kinformer.handler", "v1/configmaps", "default/a")]
+    assert "returned a coroutine" in caplog.text  # in the traceback
 
 
 async def test_leaving_delivers_what_waits_and_names_a_call_that_does_not_end(
@@ -180,9 +184,9 @@ async def test_leaving_delivers_what_waits_and_names_a_call_that_does_not_end(
         left = time.monotonic()
     assert time.monotonic() - left < 3
     assert [what for what, *_ in handler.calls] == ["initial", *["update"] * 5]
-    assert [record.getMessage() for record in caplog.records] == [
-        "handler stuck is still running in its worker thread and is abandoned"
-    ]
+    assert len(caplog.records) == 1
+    assert said(caplog, "abandoned") == [Said("ERROR", "kinformer.handler", "v1/configmaps")]
+    assert "handler stuck " in message_of(caplog, "abandoned")
     goes_on.set()
 
 
@@ -217,7 +221,7 @@ async def test_waiting_for_a_handler_from_inside_it_is_refused() -> None:
 
         def on_add(obj: KubeObject) -> None:
             try:
-                registration._refuse_inside("wait_synced")
+                asyncio.run(registration.wait_synced(1))
             except RuntimeError as error:
                 refused.append(str(error))
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
@@ -325,12 +329,10 @@ async def test_a_plain_handler_that_holds_the_loop_is_named_once(caplog: pytest.
         ]
         for registration in registrations:
             await registration.wait_synced(10)
-    held = [record for record in caplog.records if vars(record)["reason"] == "loop_held"]
-    assert len(held) == 1
-    assert held[0].levelno == logging.WARNING
-    assert "handler blocks blocked the event loop for 0.1 s" in held[0].getMessage()
-    assert "thread=True" in held[0].getMessage()
-    assert vars(held[0])["resource"] == "v1/configmaps"
+    (held,) = said(caplog, "loop_held")
+    assert held[:3] == ("WARNING", "kinformer.handler", "v1/configmaps")
+    for word in ("handler blocks ", " 0.1 s", "thread=True"):
+        assert word in message_of(caplog, "loop_held")
 
 
 # --- what belongs to the loop, from another thread --------------------------------------------------------------------

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from kinformer.cache.store import Store
+from kinformer import DeletedFinalStateUnknown, DeltaFIFO, Store
 from kinformer.exceptions import KeyFuncError, StoppedError
-from kinformer.objects.meta import DeletedFinalStateUnknown
 from kinformer.queue import Delta
-from kinformer.queue.delta_fifo import DeltaFIFO
 
 Thing = tuple[str, int]  # a name and a version
 

@@ -1,4 +1,7 @@
-"""The requests of a reflector, in order, and its writes to the store, while nothing fails."""
+"""The requests of a reflector, in order, and its writes to the store, while nothing fails.
+
+Internals: the clocks, and the mark of an object that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, Reflector, namespace_keyed_indexer_and_reflector
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
 from kinformer.list_watcher import ListPage, WatchEvent
 from kinformer.objects.object import UndecodableObject
-from kinformer.reflector.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.support.scripted_source import (
     HANG,
     TIMEOUT,

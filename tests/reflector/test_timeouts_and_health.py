@@ -1,4 +1,7 @@
-"""Clocks, time limits, gaps, and the health that is made of them."""
+"""Clocks, time limits, gaps, and the health that is made of them.
+
+Internals: the parts of a reflector one by one, since together they hide one another.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from kinformer import InformerHealth
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import ForbiddenError
 from kinformer.reflector.continuity import Gap
-from kinformer.reflector.health import HealthRecord, InformerHealth, combine_health
+from kinformer.reflector.health import HealthRecord, combine_health
 from kinformer.reflector.timeouts import IdleTimeout, answered
+from tests.support.line_process import boot_time
 
 
 class _Slept:
@@ -24,6 +29,10 @@ class _Slept:
 
     def __call__(self) -> float:
         return SYSTEM.loop() + self.seconds
+
+
+def test_the_clock_of_leases_goes_on_in_suspend() -> None:
+    assert SYSTEM.boot() == pytest.approx(boot_time(), abs=1)
 
 
 @pytest.mark.virtual_time

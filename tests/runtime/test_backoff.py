@@ -1,3 +1,8 @@
+"""The delays between attempts.
+
+Internals: the state of a backoff, which nothing public shows.
+"""
+
 from __future__ import annotations
 
 import math
@@ -5,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kinformer._runtime.backoff import Backoff, BackoffState
+from kinformer import Backoff
+from kinformer._runtime.backoff import BackoffState
 from kinformer.exceptions import ConfigError
 
 

@@ -1,4 +1,7 @@
-"""A row of objects in chunks: in order, whole, unknown to the garbage collector, and gone as it is read."""
+"""A row of objects in chunks: in order, whole, unknown to the garbage collector, and gone as it is read.
+
+Internals: the list itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import weakref
 from itertools import chain
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.exclusion import FREE_THREADED
+from tests.support.interpreter import FREE_THREADED
 
 
 class Thing:

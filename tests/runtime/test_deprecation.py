@@ -1,4 +1,7 @@
-"""A deprecated name still works, and says what to use instead."""
+"""A deprecated name still works, and says what to use instead.
+
+Internals: the decorator, since nothing is deprecated for long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The limit of how deeply the JSON may be nested that a decoder is given: the same for each thread and platform."""
+"""The limit of how deeply the JSON may be nested that a decoder is given: the same for each thread and platform.
+
+Internals: the check itself, for any bytes.
+"""
 
 from __future__ import annotations
 

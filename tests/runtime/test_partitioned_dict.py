@@ -1,4 +1,7 @@
-"""A partitioned dict behaves as a dict, and so do the caches whose buckets have become one."""
+"""A partitioned dict behaves as a dict, and so do the caches whose buckets have become one.
+
+Internals: the dict itself, and its limit, which is patched.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer import NAMESPACE_INDEX, Indexer, KubeObject, meta_namespace_index_func
 from kinformer._runtime import partitioned_dict
-from kinformer._runtime.partitioned_dict import PartitionedDict, stored
-from kinformer.objects.object import KubeObject
+from kinformer._runtime.partitioned_dict import PARTITION_AT, PartitionedDict, stored
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map
 
@@ -67,21 +69,20 @@ def test_a_copy_that_is_written_to_leaves_the_original_alone_and_may_take_its_pl
     assert_same(made, made_plain)
 
 
-def test_a_table_is_partitioned_when_it_has_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitioned_dict, "PARTITION_AT", 3)
+def test_a_table_is_partitioned_when_it_has_become_too_large() -> None:
     table: Any = {}
-    for number in range(3):
+    for number in range(PARTITION_AT):
         assert stored(table, number, number) is table
-    grown = stored(table, 3, 3)
+    grown = stored(table, PARTITION_AT, PARTITION_AT)
     assert isinstance(grown, PartitionedDict)
-    assert sorted(grown) == [0, 1, 2, 3]
-    assert len(table) == 3, "a reader of the old one finds it whole"
-    assert stored(grown, 4, 4) is grown
+    assert sorted(grown) == list(range(PARTITION_AT + 1))
+    assert len(table) == PARTITION_AT, "a reader of the old one finds it whole"
+    assert stored(grown, -1, -1) is grown
 
 
 @pytest.fixture
 def partitioned_at_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitioned_dict, "PARTITION_AT", 2)
+    monkeypatch.setattr(partitioned_dict, "PARTITION_AT", 2)  # so that a test needs no 10,000 objects
 
 
 def pods(count: int, version: int = 1, *, shared: bool = True) -> list[KubeObject]:

@@ -31,7 +31,7 @@ from kinformer import (
 )
 from kinformer.controller import Predicate, generation_changed
 from kinformer.informer import with_model
-from kinformer.sharding.sharded_controller import ShardedController
+from kinformer.sharding import ShardedController
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
 

@@ -1,4 +1,7 @@
-"""Tasks that wait are woken in order, and a wake-up is neither lost nor given twice."""
+"""Tasks that wait are woken in order, and a wake-up is neither lost nor given twice.
+
+Internals: the queue and the latch themselves.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def play(seed: int, edit: Callable[[Object], object]) -> None:
         lease = copy.deepcopy(leases.leases[name])
         if SLOTS in lease["metadata"].get("annotations", {}) and lease["spec"] and "labels" in lease["metadata"]:
             edit(lease)
-            leases._write("kubectl", name, lease)
+            leases.write("kubectl", name, lease)
 
     for at, *_ in moves:
         for later in (0.3, 0.9, 1.5, 2.5, 3.5):

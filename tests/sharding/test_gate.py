@@ -1,19 +1,21 @@
-"""The gate of a share: it decides which keys may start, while the caches keep their objects."""
+"""The gate of a share: it decides which keys may start, while the caches keep their objects.
+
+Internals: the gate, since a controller does not show what it decides.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from kinformer._runtime.clock import SYSTEM
-from kinformer._runtime.fence import check_fences
 from kinformer.exceptions import ShardLostError
+from kinformer.leaderelection import check_fences
 from kinformer.sharding.gate import ShardGate, Verdict
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.slots import slot_of
+from tests.support.machine_clock import MachineClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -73,7 +75,7 @@ class Scene:
             trigger=self.triggered.append,
             grace=grace,
             gone_for=60.0,
-            clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
+            clock=MachineClock().clock,
         )
 
     def _count_request(self) -> None:

@@ -1,4 +1,7 @@
-"""The ledger of a whole sharded resource: key by key, whole or not at all, and a little at a time."""
+"""The ledger of a whole sharded resource: key by key, whole or not at all, and a little at a time.
+
+Internals: the ledger, since a controller does not show its steps.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def test_no_step_of_a_replace_looks_at_more_than_a_few_objects_whether_they_stay
 
 def test_letting_go_of_what_was_before_takes_many_steps_too() -> None:
     ledger, _ = ledger_of({f"k{number}": f"u{number}" for number in range(MANY)})
-    before = ledger._uids
+    before = ledger._uids  # the table itself, which nothing shows once another has its place
     left = [MANY]
     for _ in ledger.replace_in_steps([], "20"):
         left.append(len(before))

@@ -1,22 +1,24 @@
-"""A replica's membership over a network that loses answers; random schedules are in test_sharding_schedules.py."""
+"""A replica's membership over a network that loses answers; random schedules are in test_sharding_schedules.py.
+
+Internals: the membership without a controller, whose requests a test can swallow.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from kinformer import Client
-from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ConnectError
 from kinformer.leaderelection.lease import LeaseOptions
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.membership import ShardMembership
 from kinformer.testing import APIServer
+from tests.support.machine_clock import MachineClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -76,7 +78,7 @@ class Replica:
             identity="one",
             work=self.work,
             options=LeaseOptions(),
-            clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
+            clock=MachineClock().clock,
         )
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from kinformer import Client, Controller, LeaderElector, Manager, Request
 from kinformer.sharding import ShardedController
-from kinformer.sharding.slots import SLOTS, slots_of_text
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.manager_run import page, running, within
@@ -19,6 +18,8 @@ from tests.support.metrics_sink import MemoryMetrics
 from tests.support.waiting import until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+SLOTS = 256
+ALL, NONE = "f" * 64, "0" * 64  # slots, as an annotation has them: a bit for each
 TIMES: dict[str, Any] = {"lease_duration": 3, "renew_deadline": 2, "retry_period": 0.1}
 
 
@@ -103,7 +104,7 @@ async def test_a_renewal_whose_answer_has_not_come_when_it_stops_keeps_no_slots(
             await within(5, task)
     (lease,) = (await client.request("GET", LEASES))["items"]
     assert lease["spec"].get("holderIdentity", "") == ""
-    assert not slots_of_text(lease["metadata"]["annotations"]["kinformer.dev/slots"])
+    assert lease["metadata"]["annotations"]["kinformer.dev/slots"] == NONE
 
 
 async def test_stopping_finishes_what_is_under_way_and_then_gives_the_share_back(client: Client) -> None:
@@ -118,13 +119,13 @@ async def test_stopping_finishes_what_is_under_way_and_then_gives_the_share_back
             assert not task.done()
             (lease,) = (await client.request("GET", LEASES))["items"]
             assert lease["spec"]["holderIdentity"] == "one"
-            assert len(slots_of_text(lease["metadata"]["annotations"]["kinformer.dev/slots"])) == SLOTS
+            assert lease["metadata"]["annotations"]["kinformer.dev/slots"] == ALL
             work.hold.set()
             await within(5, task)
     assert len(work.ended) == 12
     (lease,) = (await client.request("GET", LEASES))["items"]
     assert lease["spec"].get("holderIdentity", "") == ""
-    assert not slots_of_text(lease["metadata"]["annotations"]["kinformer.dev/slots"])
+    assert lease["metadata"]["annotations"]["kinformer.dev/slots"] == NONE
 
 
 async def test_readyz_waits_for_its_membership_and_its_informers_and_names_what_is_wrong(
@@ -218,14 +219,17 @@ async def test_its_figures_are_exported_while_it_runs(client: Client) -> None:
         assert not metrics.collected
 
 
-def test_its_page_names_the_metrics_that_are_exported() -> None:
+@pytest.mark.virtual_time
+async def test_its_page_names_the_metrics_that_are_exported(client: Client) -> None:
     async def reconcile(request: Request) -> None:
         return None
 
     metrics = MemoryMetrics()
-    client = Client.from_url("http://127.0.0.1:1")
     controller = ShardedController(reconcile, client, "v1/pods", lease_namespace="default", name="c", metrics=metrics)
-    controller._metrics.open()
+    running = asyncio.create_task(controller.run())
+    await asyncio.sleep(10)
     exported = {reading.name for reading in metrics.collected["c"]("c")}
+    running.cancel()
+    await asyncio.wait({running})
     page = (Path(__file__).parents[2] / "docs" / "sharding.md").read_text()
     assert set(re.findall(r"`(kinformer_shard_\w+)`", page)) == exported

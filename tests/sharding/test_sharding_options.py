@@ -1,4 +1,7 @@
-"""The options of a sharded controller: those of a controller, those of a Lease, and its own."""
+"""The options of a sharded controller: those of a controller, those of a Lease, and its own.
+
+Internals: the classes of options and of keywords, which must agree.
+"""
 
 from __future__ import annotations
 

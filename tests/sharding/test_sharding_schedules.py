@@ -1,4 +1,7 @@
-"""Never two owners of a key, in thousands of random schedules of one to eight replicas."""
+"""Never two owners of a key, in thousands of random schedules of one to eight replicas.
+
+Internals: the simulation, since hours of real schedules take hours; slots.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import Request
-from kinformer._runtime.fence import check_fences
+from kinformer.leaderelection import check_fences
 from kinformer.sharding import ShardedController
 from kinformer.sharding.slots import slot_of
 from kinformer.testing.simulation.processes import Process, Simulation

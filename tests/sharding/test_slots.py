@@ -1,4 +1,7 @@
-"""Slots: the server's hash, ranges of it, and who gets which."""
+"""Slots: the server's hash, ranges of it, and who gets which.
+
+Internals: the slots themselves, for any uid and any number of replicas.
+"""
 
 from __future__ import annotations
 

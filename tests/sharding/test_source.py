@@ -1,4 +1,7 @@
-"""ShardSource: the objects of some slots, and lists anew when these change."""
+"""ShardSource: the objects of some slots, and lists anew when these change.
+
+Internals: the source of a share, without a controller that changes its slots.
+"""
 
 from __future__ import annotations
 

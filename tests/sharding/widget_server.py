@@ -1,4 +1,7 @@
-"""A resource in a simulation: lists that may be stale, watches that lag, streams that break."""
+"""A resource in a simulation: lists that may be stale, watches that lag, streams that break.
+
+Internals: the simulation, and the hash by which a server selects.
+"""
 
 from __future__ import annotations
 

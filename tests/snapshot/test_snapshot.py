@@ -1,4 +1,7 @@
-"""snapshot=path: a restart goes on from what the last life knew, if that is still true; a doubt means a list."""
+"""snapshot=path: a restart goes on from what the last life knew, if that is still true; a doubt means a list.
+
+Internals: the check of a snapshot, whose seconds an informer does not show; packed objects; an error.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ from kinformer.objects.packed import PackedObject
 from kinformer.reflector.options import Resumption
 from kinformer.snapshot.check import SnapshotCheck
 from kinformer.snapshot.format import SnapshotRefusedError
+from tests.support.held import label_set
+from tests.support.log_records import Said, message_of, said
 from tests.support.memory_source import MemorySource
 from tests.support.resumable_source import ResumableSource, filled, read_file
 from tests.support.waiting import until
@@ -158,7 +163,7 @@ async def test_label_sets_indexes_and_selectors_are_as_after_a_list(path: Path) 
         await informer.wait_synced(10)
         assert len(informer.lister.list("app=a1")) == 10
         assert [obj.name for obj in informer.lister.by_index("v", "5")] == ["c0003"]
-        assert len({id(obj._labels) for obj in informer.lister}) == 3
+        assert len({id(label_set(obj)) for obj in informer.lister}) == 3
 
 
 async def test_an_index_function_that_fails_on_an_object_of_the_snapshot_hides_no_other(path: Path) -> None:
@@ -352,10 +357,10 @@ async def test_the_log_says_why(path: Path, caplog: pytest.LogCaptureFixture) ->
     again.cluster_ = "cluster-2"
     with caplog.at_level(logging.INFO, "kinformer.snapshot"):
         await one_life(again, path)
-    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(lines) == 1
-    assert str(path) in lines[0]
-    assert "another cluster responds: cluster-2 instead of cluster-1" in lines[0]
+    assert said(caplog, "other_cluster") == [Said("WARNING", "kinformer.snapshot", "v1/configmaps")]
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+    for word in (str(path), "cluster-1", "cluster-2"):
+        assert word in message_of(caplog, "other_cluster")
 
 
 async def test_a_410_that_comes_later_is_a_relist_and_handlers_hear_of_what_went(path: Path) -> None:
@@ -438,7 +443,7 @@ async def test_a_watch_has_two_seconds_to_delete_what_is_missing(deleted_after: 
     source.version += 1
 
     def delete() -> None:
-        source._record("DELETED", lost)
+        source.record("DELETED", lost)
 
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -652,7 +657,8 @@ async def test_a_secret_among_other_things_keeps_all_of_them_from_the_disk(
         await informer.wait_synced(10)
     assert outcomes(informer) == {"missing": 1, "refused": 1}
     assert not names(path.parent)
-    assert "Secret" in caplog.text
+    assert said(caplog, "refused") == [Said("ERROR", "kinformer.snapshot", "v1/configmaps")]
+    assert "<Secret s " in message_of(caplog, "refused")
     assert "c2VjcmV0" not in caplog.text
 
 

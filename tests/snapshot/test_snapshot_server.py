@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kinformer import Backoff, ConfigError, ListOptions, SharedInformerFactory, Snapshot
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer import Backoff, ConfigError, ListOptions, ListWatch, SharedInformerFactory, Snapshot
 from kinformer.testing import APIServer, faults
+from tests.support.held import held_bytes
 from tests.support.kube import config_map
 from tests.support.resumable_source import read_file
 
@@ -72,7 +72,7 @@ async def test_a_cache_of_fields_is_as_small_after_a_restart(server: APIServer, 
         async with server.client() as client, SharedInformerFactory(client) as factory:
             informer = factory.for_resource("v1/configmaps", fields=["data.v"], snapshot=tmp_path / "s")
             await factory.wait_for_cache_sync(timeout=10)
-            kept.append({obj.key: (type(obj), obj._data) for obj in informer.lister})
+            kept.append({obj.key: (type(obj), held_bytes(obj)) for obj in informer.lister})
     assert informer.statistics().snapshots == {"loaded": 1}
     assert kept[0] == kept[1]
 

@@ -69,6 +69,10 @@ class Exchange:
         self.reply.chunked = self.reply.headers.get("transfer-encoding") == "chunked"
         return self.reply
 
+    async def byte(self) -> bytes:
+        """The next byte, or what the connection raises."""
+        return await self._reader.readexactly(1)
+
     async def chunk(self) -> bytes:
         """The next chunk; b"" at the end, clean or not (see `reply.clean`)."""
         try:

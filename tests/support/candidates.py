@@ -16,9 +16,8 @@ import time
 from itertools import pairwise
 
 from kinformer import Client, KinformerError, LeaderElector
-from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import LeadershipLostError
-from tests.support.line_process import LineProcess, say
+from tests.support.line_process import LineProcess, boot_time, say
 from tests.support.waiting import until
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
@@ -57,7 +56,7 @@ def check_never_both(*candidates: Candidate) -> None:
 
 
 def block() -> None:
-    say("blocked", SYSTEM.boot())
+    say("blocked", boot_time())
     end = time.monotonic() + BLOCK
     while time.monotonic() < end:
         time.sleep(0.05)
@@ -66,7 +65,7 @@ def block() -> None:
 async def lead(client: Client, elector: LeaderElector) -> None:
     async with elector.leading():
         while True:
-            now = SYSTEM.boot()  # before the question: who is stopped in between has not acted
+            now = boot_time()  # before the question: who is stopped in between has not acted
             if elector.is_leader:
                 say("act", now)
             try:

@@ -1,4 +1,7 @@
-"""A server of Leases in a simulation, with a network between it and each process."""
+"""A server of Leases in a simulation, with a network between it and each process.
+
+Internals: the simulation, whose network it answers.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class LeaseServer:
             name = body["metadata"]["name"]
             if name in self.leases:
                 return AlreadyExistsError(409, "AlreadyExists", f"{name} exists")
-            return self._write(caller, name, body)
+            return self.write(caller, name, body)
         lease = self.leases.get(name)
         if lease is None:
             return NotFoundError(404, "NotFound", f"{name} not found")
@@ -47,9 +50,9 @@ class LeaseServer:
             self.version += 1
             del self.leases[name]
             return {"kind": "Status", "status": "Success"}
-        return self._write(caller, name, body)
+        return self.write(caller, name, body)
 
-    def _write(self, caller: str, name: str, body: Object) -> KubeObject:
+    def write(self, caller: str, name: str, body: Object) -> KubeObject:
         self.version += 1
         metadata = {**body["metadata"], "resourceVersion": str(self.version)}
         metadata.setdefault("uid", f"uid-{self.version}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Self
 
-__all__ = ["LineProcess", "say"]
+__all__ = ["LineProcess", "boot_time", "say"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +18,11 @@ def say(*words: object) -> None:
     """Print a line, in one write: print makes one of each word where PYTHONUNBUFFERED is set."""
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
+
+
+def boot_time() -> float:
+    """Return the seconds since the machine was started, the same in all its processes."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class LineProcess:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -11,7 +10,6 @@ from typing import Any
 
 from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 from kinformer.exceptions import ExpiredError, InvalidError, ResourceVersionTooLargeError
-from kinformer.wire.decoder import decode_bookmark
 from tests.support.kube import config_map
 
 
@@ -45,16 +43,16 @@ class MemorySource:
         document = config_map(name, namespace=namespace, rv=self.version, uid=uid, **fields)
         obj = KubeObject.from_dict({**document, **self.type})
         self.objects[key] = obj
-        self._record("ADDED" if old is None or old.uid != uid else "MODIFIED", obj)
+        self.record("ADDED" if old is None or old.uid != uid else "MODIFIED", obj)
         return obj
 
     def delete(self, name: str = "a", *, namespace: str = "default") -> None:
         old = self.objects.pop(f"{namespace}/{name}")
         self.version += 1
         last = config_map(name, namespace=namespace, rv=self.version, uid=old.uid, data=old["data"])
-        self._record("DELETED", KubeObject.from_dict({**last, **self.type}))
+        self.record("DELETED", KubeObject.from_dict({**last, **self.type}))
 
-    def _record(self, kind: str, obj: KubeObject) -> None:
+    def record(self, kind: str, obj: KubeObject) -> None:
         self.history.append((self.version, WatchEvent(kind, obj)))
         self._wake()
 
@@ -100,9 +98,9 @@ class MemorySource:
         await self._fault()
         if options.send_initial_events and not self._watch_list:
             raise _unsupported()
-        yield self._events(options)
+        yield self.events(options)
 
-    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+    async def events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
         epoch = self._epoch
         if options.send_initial_events:
             seen = self.version
@@ -122,10 +120,10 @@ class MemorySource:
                 await changed.wait()
 
 
-def _bookmark(version: int, *, end: bool = False) -> KubeObject:
+def _bookmark(version: int, *, end: bool = False) -> dict[str, Any]:
     annotations = {"k8s.io/initial-events-end": "true"} if end else {}
     metadata = {"resourceVersion": str(version), "annotations": annotations}
-    return decode_bookmark(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).encode())
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def _unsupported() -> Exception:

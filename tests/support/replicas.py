@@ -20,11 +20,10 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from kinformer import Client, Request
-from kinformer._runtime.clock import SYSTEM
-from kinformer._runtime.fence import check_fences
+from kinformer.leaderelection import check_fences
 from kinformer.sharding import ShardedController
 from tests.support.kube import config_map
-from tests.support.line_process import LineProcess, say
+from tests.support.line_process import LineProcess, boot_time, say
 from tests.support.waiting import until
 
 OBJECTS = 60
@@ -177,7 +176,7 @@ class Sharing:
     async def reconcile(self, request: Request) -> None:
         run, obj = next(self.runs), self.controller.informer.lister.get(request.name, namespace=request.namespace)
         for _ in range(4):
-            now = SYSTEM.boot()  # before the question: who is stopped in between has not acted
+            now = boot_time()  # before the question: who is stopped in between has not acted
             check_fences()
             say("act", run, request.key, now)
             await asyncio.sleep(0.02)

@@ -1,4 +1,7 @@
-"""A source in memory that can be asked about a snapshot of its objects, and reading what a snapshot file holds."""
+"""A source in memory that can be asked about a snapshot of its objects, and reading what a snapshot file holds.
+
+Internals: the readers of a snapshot file.
+"""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer import KubeObject
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.objects.object import KubeObject
-from kinformer.wire.decoder import decode_bookmark
 from tests.support import kube
 
 HANG = "hang"
@@ -39,9 +38,10 @@ def deleted(name: str, rv: int | str, uid: str | None = None) -> WatchEvent:
 
 
 def bookmark(rv: int | str, *, end: str | None = None) -> WatchEvent:
-    annotations = f',"annotations":{{"k8s.io/initial-events-end":"{end}"}}' if end is not None else ""
-    text = f'{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{rv}"{annotations}}}}}'
-    return WatchEvent("BOOKMARK", decode_bookmark(text.encode()))
+    metadata: dict[str, Any] = {"resourceVersion": str(rv)}
+    if end is not None:
+        metadata["annotations"] = {"k8s.io/initial-events-end": end}
+    return WatchEvent("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": metadata})
 
 
 def end(rv: int | str) -> WatchEvent:

@@ -1,4 +1,7 @@
-"""Records of uid and resourceVersion, packed."""
+"""Records of uid and resourceVersion, packed.
+
+Internals: the index itself, since a stream does not show its splits.
+"""
 
 from __future__ import annotations
 

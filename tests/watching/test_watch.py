@@ -386,9 +386,9 @@ class Torn(MemorySource):
 
         return ListPage(items(), str(self.version))
 
-    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+    async def events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
         if self.whole or not options.send_initial_events:
-            async for events in super()._events(options):
+            async for events in super().events(options):
                 yield events
         else:
             for obj in self._until_cut():
@@ -564,7 +564,7 @@ class Endless(MemorySource):
     async def tip(self) -> ServerTip:
         return ServerTip("100000")
 
-    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+    async def events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
         start = int(options.resource_version or 0) - 1
         for number in range(start // 10, self.batches):
             self.read += 1
@@ -628,11 +628,11 @@ class Hasty(MemorySource):
 
         return ListPage(items(), str(self.version))
 
-    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+    async def events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
         if options.send_initial_events:
             for obj in self._each():
                 yield [WatchEvent("ADDED", obj)]
-        async for events in super()._events(options):
+        async for events in super().events(options):
             yield events
 
 
@@ -852,7 +852,7 @@ class Generated:
         """End the open watch with a 410."""
         self._expired.set()
 
-    def _objects(self) -> Iterable[KubeObject]:
+    def made(self) -> Iterable[KubeObject]:
         for number in range(MANY):
             uid = f"6ba7b810-9dad-41d1-80b4-{number:012}"
             key = {"name": f"web-7d9c5b6f4-{number:05x}", "namespace": f"team-{number % 50:02}"}
@@ -863,7 +863,7 @@ class Generated:
 
     async def list(self, options: ListOptions) -> ListPage:
         async def items() -> AsyncIterator[list[KubeObject]]:
-            for obj in self._objects():
+            for obj in self.made():
                 yield [obj]
 
         return ListPage(items(), str(1000 + MANY))
@@ -872,7 +872,7 @@ class Generated:
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
         async def events() -> AsyncIterator[list[WatchEvent]]:
             if options.send_initial_events:
-                for obj in self._objects():
+                for obj in self.made():
                     yield [WatchEvent("ADDED", obj)]
                 yield [end(1000 + MANY)]
             await self._expired.wait()
@@ -886,7 +886,7 @@ class Generated:
 @pytest.mark.parametrize("watch_list", [True, False])
 async def test_an_object_costs_at_most_150_bytes_also_while_a_list_comes(watch_list: bool) -> None:
     source = Generated()
-    shared = [obj.namespace for obj in islice(source._objects(), 50)]  # the interpreter's table of them does not grow
+    shared = [obj.namespace for obj in islice(source.made(), 50)]  # the interpreter's table of them does not grow
     gc.collect()
     tracemalloc.start()
     try:

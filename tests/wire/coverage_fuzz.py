@@ -3,6 +3,8 @@
 The parsers of whatever comes from outside are given bytes that reach ever more of their lines. What they may do is to
 refuse, by an error of their own; anything else ends the run with the bytes that did it. ``test_fuzz.py`` has the same
 promises under hypothesis, with a strict decoder as the oracle, and runs each time.
+
+Internals: the parsers themselves, for any bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ import atheris  # type: ignore[import-not-found]
 with atheris.instrument_imports(include=["kinformer"]):
     import msgspec
 
+    from kinformer import LabelSelector
     from kinformer.client.kubeconfig import load_kubeconfig
     from kinformer.exceptions import ConfigError, DecodeError, KinformerError, SelectorError
     from kinformer.objects.json_path import parse_path
-    from kinformer.objects.selectors import LabelSelector
     from kinformer.snapshot.format import OBJECTS, BlockReader, ObjectReader, Seal, SnapshotHeader, SnapshotRefusedError
     from kinformer.wire.decoder import EntryDecoder
     from kinformer.wire.lines import LineFramer

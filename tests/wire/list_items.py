@@ -1,10 +1,13 @@
-"""Items of a list as `ListWatch` takes them: an object that cannot be kept is left out."""
+"""Items of a list as `ListWatch` takes them: an object that cannot be kept is left out.
+
+Internals: the decoder, as a ListWatch uses it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 

@@ -1,3 +1,8 @@
+"""The decoder of objects and events.
+
+Internals: the decoder itself, for any bytes.
+"""
+
 from __future__ import annotations
 
 import gc
@@ -23,6 +28,7 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
+from tests.support.held import label_set
 from tests.wire.list_items import kept_by
 
 MANAGED = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}}}]
@@ -114,7 +120,7 @@ def test_items_of_built_in_lists_get_their_kind_also_in_their_bytes() -> None:
 def test_equal_labels_and_owners_are_one_and_the_same() -> None:
     decoder = EntryDecoder()
     one, two = (decoder.item(dump({"metadata": {**META, "name": name}}), "v1", "Pod") for name in ("a", "b"))
-    assert one._labels is two._labels
+    assert label_set(one) is label_set(two)
     assert one.owner_references is two.owner_references
     assert one.namespace is two.namespace
     assert one.kind is two.kind
@@ -128,13 +134,13 @@ def test_what_is_shared_is_bounded_and_what_is_in_use_stays_shared() -> None:
         return decoder.item(b'{"metadata":{"name":"a","labels":{"n":"%s"}}}' % value.encode())
 
     used, once = labelled("used"), labelled("once")
-    assert labelled("once")._labels is once._labels
+    assert label_set(labelled("once")) is label_set(once)
     for number in range(40_000):
         labelled(str(number))
         if number % 1000 == 0:
-            assert labelled("used")._labels is used._labels
+            assert label_set(labelled("used")) is label_set(used)
     # Had it been kept, so would have been the 40,000 others.
-    assert labelled("once")._labels is not once._labels
+    assert label_set(labelled("once")) is not label_set(once)
     assert labelled("once") == once
 
 

@@ -1,3 +1,8 @@
+"""Values of paths that are read while objects are decoded.
+
+Internals: the decoder and the framer, since no source shows which paths were read.
+"""
+
 from __future__ import annotations
 
 import json
@@ -7,11 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kinformer.cache.indexer import Indexer
+from kinformer import Indexer, KubeObject
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
+from tests.support.held import read_values
 
 PATHS = (
     "spec.nodeName",
@@ -123,8 +128,8 @@ def test_objects_with_equal_values_share_them_and_long_values_are_left_in_the_ob
         decoder.item(json.dumps({"metadata": {"name": name}, "spec": {"nodeName": node}}).encode())
         for name, node in (("a", "node-1"), ("b", "node-1"), ("c", "n" * 10_000))
     )
-    assert first._path_values is second._path_values is not None
-    assert long._path_values is None
+    assert read_values(first) is read_values(second) is not None
+    assert read_values(long) is None
     indexer: Indexer = Indexer(indexers={"node": "spec.nodeName"})
     indexer.add(long)
     assert indexer.index_values("node") == ["n" * 10_000]

@@ -1,6 +1,8 @@
 """Whatever bytes arrive, what is wrong with them is a KinformerError, and no wrong cut is taken for a right one.
 
 The oracle is a strict decoder over the whole text. Texts begin as good ones, for noise alone fails at its first byte.
+
+Internals: the parsers themselves, for any bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +20,19 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from kinformer import ConfigError, KinformerError, KubeObject, LabelSelector, SelectorError
+from kinformer import (
+    ConfigError,
+    FieldSelector,
+    GroupVersionResource,
+    KinformerError,
+    KubeObject,
+    LabelSelector,
+    SelectorError,
+)
 from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
 from kinformer.exceptions import APIError, DecodeError, WatchError
 from kinformer.objects.json_path import Projection, parse_path
-from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.selectors import FieldSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.json_scan import identity_of, members
 from kinformer.wire.lines import LineFramer

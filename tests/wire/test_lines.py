@@ -1,3 +1,8 @@
+"""The lines of a watch, cut out of chunks.
+
+Internals: the framer itself, since a server cannot be made to cut a chunk at every byte.
+"""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,8 @@
+"""The items of a list, cut out of chunks.
+
+Internals: the parser itself, since a server cannot be made to cut a chunk at every byte.
+"""
+
 from __future__ import annotations
 
 import json
@@ -9,8 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kinformer import KubeObject
 from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.list_header import ListHeader
 from kinformer.wire.list_parser import ListSplitter
@@ -266,3 +271,10 @@ def test_items_that_the_decoder_leaves_out_do_not_stop_the_list() -> None:
         assert [obj.name for obj in objects] == ["a", "b", "c", "d"]
         assert splitter.close().resource_version == "42"
         assert decoder.errors == 3
+
+
+def test_the_splitter_counts_what_it_is_fed() -> None:
+    splitter: ListSplitter[bytes] = ListSplitter(max_list_bytes=100)
+    splitter.feed(b'{"items":[' + b" " * 90)
+    with pytest.raises(DecodeError, match="max_list_bytes=100"):
+        splitter.feed(b" ")

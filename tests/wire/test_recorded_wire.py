@@ -1,4 +1,7 @@
-"""Every LIST and every watch that was recorded from a real API server decodes, whatever its chunks."""
+"""Every LIST and every watch that was recorded from a real API server decodes, whatever its chunks.
+
+Internals: the parsers themselves, since a server cannot be made to cut a chunk at every byte.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from kinformer import KubeObject
 from kinformer.exceptions import APIError, DecodeError, ExpiredError, ResourceVersionTooLargeError, WatchError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter

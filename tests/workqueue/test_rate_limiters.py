@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -65,10 +66,13 @@ def test_a_key_that_nobody_forgets_is_forgotten_when_it_has_been_quiet_for_long(
 def test_keys_that_are_never_forgotten_do_not_pile_up() -> None:
     watch = Watch()
     limiter = ExponentialFailureRateLimiter(1, 10, now=watch)
+    tracemalloc.start()
     for number in range(20_000):
         limiter.when(number)
         watch.seconds += 4  # 900 keys in the hour for which failures count
-    assert len(limiter._failures) <= 1000
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1_000_000, "50 bytes for each"
 
 
 def test_fast_for_the_first_failures_and_slow_from_then_on() -> None:

@@ -16,8 +16,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kinformer.testing.clusters.assets import ASSETS_VARIABLE
-from tests.conformance.build_assets import BuildError, assets_folder, build_missing, e2e_programs, programs
+from tests.conformance.build_assets import (
+    ASSETS_VARIABLE,
+    BuildError,
+    assets_folder,
+    build_missing,
+    e2e_programs,
+    programs,
+)
 from tests.conformance.e2e.cluster import EMBEDDED, REAL, running_cluster
 from tests.conformance.e2e.focus import FOCUS, SKIP
 from tests.conformance.e2e.report import Report, difference, read_report

@@ -1,4 +1,7 @@
-"""An API server with the rest of a control plane beside it: controllers, a scheduler, and nodes that kwok plays."""
+"""An API server with the rest of a control plane beside it: controllers, a scheduler, and nodes that kwok plays.
+
+Internals: the child processes and credentials of ControlPlane, for the rest of a control plane.
+"""
 
 from __future__ import annotations
 

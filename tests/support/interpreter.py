@@ -1,0 +1,8 @@
+"""What tests must know of the Python that runs them."""
+
+from __future__ import annotations
+
+import sys
+
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+"""True if there is no GIL."""

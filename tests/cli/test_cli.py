@@ -591,3 +591,15 @@ async def test_a_reader_that_has_gone_ends_the_command_quietly(server: APIServer
             os.close(writing)
     _, err = await running.communicate()
     assert (running.returncode, err) == (141, b"")
+
+
+@pytest.mark.parametrize("names", [[], ["web-1"], ["web-1", "web-2"]], ids=len)
+@pytest.mark.parametrize("code", [400, 403])
+async def test_a_look_that_is_refused_prints_one_line(
+    server: APIServer, kinformer: CommandLine, names: list[str], code: int
+) -> None:
+    server.faults.add(faults.status(code), resource="v1/pods")
+    ended = await kinformer(*ONCE, "pods", *names)
+    assert ended.status == 1
+    assert ended.err.startswith(f"kinformer: {code} ")
+    assert ended.err.count("\n") == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 from typing import NamedTuple
 
 import pytest
@@ -18,6 +20,17 @@ class Ended(NamedTuple):
     err: str
 
 
+class _OfAsyncio(logging.Handler):
+    """What asyncio logs about exceptions that nobody has retrieved, which a process prints to stderr."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.getMessage()}\n")
+
+
 class CommandLine:
     """`await kinformer("watch", "--once", "pods")`, against a server if there is one."""
 
@@ -28,5 +41,12 @@ class CommandLine:
     async def __call__(self, *arguments: str) -> Ended:
         self._capsys.readouterr()
         server = ["--server", self.url] if self.url else []
-        status = await asyncio.to_thread(main, [*arguments, *server])
-        return Ended(status, *self._capsys.readouterr())
+        lost, asyncio_log = _OfAsyncio(), logging.getLogger("asyncio")
+        asyncio_log.addHandler(lost)
+        try:
+            status = await asyncio.to_thread(main, [*arguments, *server])
+            gc.collect(0)  # a future with an exception that was not retrieved says so when it is freed
+        finally:
+            asyncio_log.removeHandler(lost)
+        printed = self._capsys.readouterr()
+        return Ended(status, printed.out, printed.err + "".join(lost.lines))

@@ -185,3 +185,4 @@ class _Listing:
             return None
         finally:
             synced.cancel()
+            await asyncio.gather(synced, return_exceptions=True)

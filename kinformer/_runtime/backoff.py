@@ -15,7 +15,7 @@ __all__ = ["RETRY_AFTER_CAP", "Backoff", "BackoffState"]
 RETRY_AFTER_CAP = 60.0  # seconds. A server that requests more is misconfigured or compromised.
 
 
-_LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0}
+_LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0, "silent_maximum": 0.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,9 @@ class Backoff:
         maximum: Seconds of the longest delay, before jitter. 30 means at most a minute with jitter, after an outage.
         jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not return at once.
         reset_after: Seconds without a use, from the end of the last delay, after which the next delay is `initial`.
+        silent_maximum: Seconds of the longest delay, before jitter, while the server does not answer at all (connection
+            refused, reset or timed out). 3 finds a restarted server within 6 s, and an attempt costs it nothing while
+            it is down. `maximum` applies too.
 
     Raises:
         ConfigError: A value is out of range. The message names it.
@@ -38,6 +41,7 @@ class Backoff:
     maximum: float = 30.0
     jitter: float = 1.0
     reset_after: float = 120.0
+    silent_maximum: float = 3.0
 
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
@@ -79,12 +83,14 @@ class BackoffState:
         self._delay = config.initial
         self._quiet_from: float | None = None
 
-    def next(self) -> float:
-        """Return the seconds to wait now. Each call is one use."""
+    def next(self, *, silent: bool = False) -> float:
+        """Return the seconds to wait now. Each call is one use. `silent` is True if the server did not answer."""
         config, now = self._config, self._now()
         if self._quiet_from is not None and now - self._quiet_from >= config.reset_after:
             self._delay = config.initial
-        delay = self._delay * (1.0 + config.jitter * self._uniform())
+        delay = (min(self._delay, config.silent_maximum) if silent else self._delay) * (
+            1.0 + config.jitter * self._uniform()
+        )
         # The delay itself does not count towards reset_after. Otherwise a delay above reset_after would always reset.
         self._quiet_from = now + delay
         self._delay = min(self._delay * config.factor, config.maximum)

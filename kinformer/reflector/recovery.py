@@ -59,6 +59,7 @@ __all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_l
 STREAM_ERRORS = 3  # server errors without a new version after which the resourceVersion itself is in doubt
 ATTEMPTS = 3  # consecutive failures of initial streams after which automatic mode lists
 
+_RETURN = 2.0  # seconds within which a request follows the first answer of a server that was silent
 RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too. client-go's REST layer gives up there
 
 # The reason of an ERROR 500 after which an unreadable object is gone without a DELETED event (apimachinery,
@@ -219,21 +220,29 @@ class Delays:
             failures yet.
     """
 
-    __slots__ = ("_failures", "_short_watches")
+    __slots__ = ("_failures", "_short_watches", "_was_silent")
 
     def __init__(self, backoff: Backoff) -> None:
         self._failures = backoff.start()
         self._short_watches = backoff.start()
+        self._was_silent = False
 
     def after(self, error: Exception, failures: int) -> float:
         """Return the seconds to wait after `error`, the last of `failures` consecutive failures.
 
         It is the delay requested by the server, plus up to a quarter at random, because every client gets the same
-        request. Without one, it is the backoff.
+        request. Without one, it is the backoff. A server that answers is back, even if it refuses: the first answer
+        after a silence ends the backoff that had grown. The next request follows at random within 2 s, so that a
+        thousand clients do not return at once.
         """
+        is_silent = isinstance(error, OSError)
+        is_back = self._was_silent and not is_silent
+        self._was_silent = is_silent
+        if is_back:
+            self._failures.reset()
         requested = error.retry_after if isinstance(error, APIError) else None
         if not requested or requested < 0:
-            return self._failures.next()
+            return _RETURN * random.random() if is_back else self._failures.next(silent=is_silent)
         requested = min(requested, RETRY_AFTER_CAP) * (1.0 + 0.25 * random.random())
         return requested if failures <= RETRY_AFTER_TRIES else max(requested, self._failures.next())
 

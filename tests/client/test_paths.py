@@ -1,4 +1,4 @@
-"""A name never becomes another path: what is sent has the segments that were meant, or nothing is sent."""
+"""Names in paths: a request has the segments that were meant, or is not sent."""
 
 from __future__ import annotations
 

@@ -76,11 +76,11 @@ class Errors(list[Exception]):
 
 
 async def test_a_list_that_fails_is_made_again_with_growing_delays() -> None:
-    source = ScriptedSource([REFUSED, api_error(500), DecodeError("cut short"), TimeoutError("slow"), page(rv=7)])
+    source = ScriptedSource([api_error(500), DecodeError("cut short"), TimeoutError("slow"), REFUSED, page(rv=7)])
     errors = Errors()
     reflector, _ = reflect(source, on_error=errors)
     async with running(reflector, 6.0):
-        assert source.times("list") == [0.0, 0.8, 2.4, 5.6]
+        assert source.times("list") == [0.0, 0.8, 2.4, 5.4]
         health = reflector.health()
         assert (health.state, health.live, health.synced, health.consecutive_failures) == (
             "backing_off",
@@ -90,7 +90,7 @@ async def test_a_list_that_fails_is_made_again_with_growing_delays() -> None:
         )
         assert health.last_error is errors[-1]
         await asyncio.sleep(7)
-        assert errors.kinds == [ConnectError, api_error(500).__class__, DecodeError, TimeoutError]
+        assert errors.kinds == [api_error(500).__class__, DecodeError, TimeoutError, ConnectError]
         health = reflector.health()
         assert (health.state, health.live, health.last_error, health.consecutive_failures) == (
             "watching",
@@ -494,8 +494,8 @@ async def test_the_tip_is_verified_after_a_silent_watch_and_after_two_seconds_aw
         start = source.asked[0].at
         tips = [round(at - start, 1) for at in source.tips]
         assert tips[:2] == [0.0, 120.0]  # the first to learn which cluster it is
-        assert tips[2:] == [125.8, 127.4, 130.6]  # away since 125
-        assert source.times("watch") == [0.0, 120.0, 125.8, 127.4, 130.6]
+        assert tips[2:] == [125.8, 127.4, 130.4]  # away since 125
+        assert source.times("watch") == [0.0, 120.0, 125.8, 127.4, 130.4]
         assert source.versions("watch") == ["7"] * 5
         assert source.verbs.count("list") == 1
 
@@ -700,8 +700,38 @@ async def test_who_is_refused_or_put_off_asks_for_the_stream_again(error: Except
     reflector, _ = reflect(source, watch_list=None)
     async with running(reflector, 60):
         assert source.verbs == ["watch"] * 6
-        assert source.times("watch") == [0.0, 0.8, 2.4, 5.6, 12.0, 24.8]
+        delays = [0.0, 0.8, 2.4, 5.4, 8.4, 11.4] if error is REFUSED else [0.0, 0.8, 2.4, 5.6, 12.0, 24.8]
+        assert source.times("watch") == delays
         assert reflector.health().synced
+
+
+@pytest.mark.parametrize("answer", [expired(), api_error(500), api_error(403)], ids=["410", "500", "403"])
+async def test_the_first_answer_after_a_silence_ends_the_backoff(answer: APIError) -> None:
+    source = ScriptedSource([page(rv=7)], [[[added("a", 8)], REFUSED], *[REFUSED] * 20, answer, [HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 75):
+        times = source.times("watch")
+        silent = [later - sooner for sooner, later in pairwise(times[:22])]
+        assert max(silent) <= 3.1  # every server that listens again is found soon
+        last = source.asked[source.verbs.index("watch") + 22]
+        assert 0 <= last.at - (source.asked[0].at + times[21]) < 2
+        assert reflector.health().live
+
+
+async def test_failures_after_an_answer_back_off_again() -> None:
+    source = ScriptedSource([page(rv=7), *[api_error(500)] * 6], [[[added("a", 8)], REFUSED], REFUSED, expired()])
+    reflector, _ = reflect(source)
+    async with running(reflector, 40):
+        times = source.times("list")[1:]
+        assert [round(later - sooner, 1) for sooner, later in pairwise(times)][:5] == [0.8, 1.6, 3.2, 6.4, 12.8]
+
+
+async def test_a_retry_after_is_kept_by_the_first_answer_after_a_silence() -> None:
+    source = ScriptedSource([REFUSED, api_error(503, retry_after=20), page(rv=7)])
+    reflector, _ = reflect(source)
+    async with running(reflector, 40):
+        _, asked, answered = source.times("list")
+        assert 20 <= answered - asked <= 25
 
 
 async def test_the_wait_after_a_429_can_be_cancelled() -> None:

@@ -2,6 +2,7 @@
 //
 //	client_go -what sync -kubeconfig FILE -kind pods -encoding json -way list
 //	client_go -what follow -kubeconfig FILE -kind pods -encoding protobuf -events 400
+//	client_go -what mark -kubeconfig FILE    # prints data.mark of the ConfigMap default/mark whenever it changes
 //
 // Prints one line of JSON as benchmarks/real_client.py does: CPU microseconds (user and system, all threads) of an
 // object or event, and of a sync the memory. client-go decodes every object whole, into a struct, before anybody asks.
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -66,8 +68,26 @@ func say(figures map[string]float64) {
 	}
 }
 
+// Prints what the cache has of one object as it comes, until it is killed.
+func mark(ctx context.Context, factory informers.SharedInformerFactory) {
+	show := func(obj any) {
+		if found, ok := obj.(*corev1.ConfigMap); ok && found.Name == "mark" && found.Namespace == "default" {
+			fmt.Println(found.Data["mark"])
+		}
+	}
+	_, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    show,
+		UpdateFunc: func(_, obj any) { show(obj) },
+	})
+	if err != nil {
+		fail(err)
+	}
+	factory.Start(ctx.Done())
+	select {}
+}
+
 func main() {
-	what := flag.String("what", "sync", "sync or follow")
+	what := flag.String("what", "sync", "sync, follow or mark")
 	kubeconfig := flag.String("kubeconfig", "", "the file")
 	kind := flag.String("kind", "pods", "pods or configmaps")
 	encoding := flag.String("encoding", "json", "json or protobuf")
@@ -99,6 +119,9 @@ func main() {
 	}
 
 	factory := informers.NewSharedInformerFactory(client, 0)
+	if *what == "mark" {
+		mark(ctx, factory)
+	}
 	informer := factory.Core().V1().Pods().Informer()
 	if *kind == "configmaps" {
 		informer = factory.Core().V1().ConfigMaps().Informer()

@@ -38,25 +38,35 @@ def check_member(name: str) -> str:
     return name
 
 
-def _in_three(key: str) -> str:
-    """Return a key with a namespace, or with an empty one if it has none, so that a union's keys are unambiguous."""
-    return key if "/" in key else f"/{key}"
+def _key_behind(name: str, key: str) -> str:
+    """Return the union's key for the key of a member's object: `"east/default/web-1"`, or `"east//node-1"`.
+
+    A key that begins with a slash, which a program may choose, gets another one. So no two keys become the same.
+    """
+    return f"{name}//{key}" if key.startswith("/") or "/" not in key else f"{name}/{key}"
+
+
+def _name_and_key(key: str) -> tuple[str, str]:
+    """Return the name of the member and the key of its object, which `_key_behind` has put together."""
+    name, _, own = key.partition("/")
+    return name, own.removeprefix("/")
 
 
 class _Member:
     """A named member of a union.
 
     Attributes:
+        name: The name, with which the keys of its objects begin.
         tap: The input from its collection.
         since: The time when it was added, on the loop's clock.
         follows_another: True while the values still come from the collection that this one replaces.
         has_crashed: True once its collection has ended with an error. Its values stay.
     """
 
-    __slots__ = ("follows_another", "has_crashed", "prefix", "since", "tap")
+    __slots__ = ("follows_another", "has_crashed", "name", "since", "tap")
 
     def __init__(self, name: str, tap: Tap, since: float) -> None:
-        self.prefix = f"{name}/"
+        self.name = name
         self.tap = tap
         self.since = since
         self.follows_another = False
@@ -141,8 +151,8 @@ class UnionEngine(Engine):
         Raises:
             KeyError: There is no member with this name.
         """
-        member = self._let_go(name)
-        self._sweeps.append(self._sweep(member.prefix))
+        self._let_go(name)
+        self._sweeps.append(self._sweep(name))
         self.wake()
 
     @property
@@ -252,12 +262,13 @@ class UnionEngine(Engine):
         if self.has_members:
             member = self._members[self._name_of[tap]]
             if not member.follows_another:  # otherwise all of its keys are marked once it is complete
-                self._dirty.add(member.prefix + _in_three(change[0]))
+                self._dirty.add(_key_behind(member.name, change[0]))
         else:
             self._dirty.add(change[0])
 
-    def _sweep(self, prefix: str) -> Iterator[None]:
-        """Mark the keys of the values that have a prefix, in steps."""
+    def _sweep(self, name: str) -> Iterator[None]:
+        """Mark the keys of the values of a member, in steps."""
+        prefix = f"{name}/"
         for table in self.values.tables():
             for key in table:
                 if key.startswith(prefix):
@@ -268,9 +279,9 @@ class UnionEngine(Engine):
         """Mark the keys of a member that replaces another one, and the keys of the other one, in steps."""
         for table in member.tap.source.publisher.cache.tables():
             for key in table:
-                self._dirty.add(member.prefix + _in_three(key))
+                self._dirty.add(_key_behind(member.name, key))
             yield
-        yield from self._sweep(member.prefix)
+        yield from self._sweep(member.name)
 
     def _compute(self, budget: YieldBudget) -> bool:
         for member in self._members.values():
@@ -287,12 +298,12 @@ class UnionEngine(Engine):
     def _set(self, key: str) -> None:
         entry: Any = None
         if self.has_members:
-            name, _, own = key.partition("/")
+            name, own = _name_and_key(key)
             member = self._members.get(name)
             if member is not None and member.follows_another:
                 return  # it keeps its value for now
             if member is not None:
-                entry = member.tap.source.publisher.cache.get_by_key(own.removeprefix("/"))
+                entry = member.tap.source.publisher.cache.get_by_key(own)
         else:
             found = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
             entry = next((one for one in found if one is not None), None)

@@ -16,6 +16,7 @@ from kinformer.derived.tap import Source, Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
+from kinformer.informer.core import CollectionCore
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
@@ -167,33 +168,34 @@ class UnionEngine(Engine):
 
     def _let_go(self, name: str) -> _Member:
         member = self._members.pop(name)
-        tap = member.tap
-        del self._name_of[tap]
-        tap.detach()
-        self.taps.remove(tap)
-        if tap.source.computed is not None:
-            tap.source.computed.left_by(self)
+        del self._name_of[member.tap]
+        self._untap(member.tap)
         return member
 
-    def _input_ended(self, source: Source, error: BaseException) -> None:
+    def _input_ended(self, tap: Tap, error: BaseException) -> None:
         if not self.has_members:
-            super()._input_ended(source, error)
+            if tap.source.core.has_departed:
+                self._untap(tap)
+                self._sweeps.append(self._sweep(""))
+                self.wake()
+            else:
+                super()._input_ended(tap, error)
             return
         # The objects of a cluster that was exited are removed. A crashed cluster keeps them. Neither delays another.
-        for name, member in list(self._members.items()):
-            if member.tap.source is not source:
-                continue
-            if isinstance(error, StoppedError):
-                self.remove(name)
-            elif not member.has_crashed:
-                member.has_crashed = True
-                text = "derived collection %s: %s no longer changes, because %s ended: %s"
-                log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
-                self.wake()
+        name = self._name_of[tap]
+        member = self._members[name]
+        if isinstance(error, StoppedError):
+            self.remove(name)
+        elif not member.has_crashed:
+            member.has_crashed = True
+            text = "derived collection %s: %s no longer changes, because %s ended: %s"
+            log.error(text, self.name, name, tap.source.name, describe(error), resource=self.name, reason=error)
+            self.wake()
 
-    def _inputs_in(self, member: str) -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[Source]:
+        """Return the current sources, or the source of one member, or the first ones before it has been entered."""
         if not member or not self.has_members or not self.life.has_begun:
-            return super()._inputs_in(member)
+            return super().inputs()
         found = self._members.get(member)
         return [] if found is None else [found.tap.source]
 
@@ -231,20 +233,23 @@ class UnionEngine(Engine):
             return super().unsynced_errors()
         return {name: one.health().last_error for name, one in self._members.items() if not one.tap.is_synced}
 
-    def _missing_reason(self) -> str:
-        if not self.has_members:
-            return super()._missing_reason()
-        waiting = {name: one.tap for name, one in self._members.items() if not one.tap.is_synced}
-        reasons = [f"{name}: {tap.source.core.unlisted_reason()}" for name, tap in waiting.items()]
-        if self.expects is not None:
-            reasons.insert(0, self.expects())
-        return "; ".join(reasons) or "its values are being computed"
+    def waits_for(self) -> tuple[list[str], list[tuple[str, CollectionCore]]]:
+        """Return why its values are not complete: its own reasons, and the names and cores of incomplete members."""
+        own, missing = super().waits_for()
+        if self.expects is None or self.values.synced.is_open:
+            return own, missing
+        return [self.expects()], missing
 
-    def _health_of_inputs(self) -> list[InformerHealth]:
+    def _missing(self) -> list[tuple[str, CollectionCore]]:
         if not self.has_members:
-            return super()._health_of_inputs()
+            return super()._missing()
+        return [(name, one.tap.source.core) for name, one in self._members.items() if not one.tap.is_synced]
+
+    def _health_of_inputs(self, known: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
+        parts = super()._health_of_inputs(known)
+        if not self.has_members:
+            return parts
         # A member that has crashed counts as away, because the union continues.
-        parts = list(self.member_health().values())
         return [replace(part, state="backing_off") if part.state == "stopped" else part for part in parts]
 
     def member_health(self) -> dict[str, InformerHealth]:
@@ -267,8 +272,8 @@ class UnionEngine(Engine):
             self._dirty.add(change[0])
 
     def _sweep(self, name: str) -> Iterator[None]:
-        """Mark the keys of the values of a member, in steps."""
-        prefix = f"{name}/"
+        """Mark the keys of the values of a member, or of all without a name, in steps."""
+        prefix = f"{name}/" if name else ""
         for table in self.values.tables():
             for key in table:
                 if key.startswith(prefix):

@@ -59,6 +59,8 @@ class CollectionCore(Part, ABC):
         tasks: Its tasks.
         handlers: Its handlers and event streams.
         has_members: True if its keys begin with the name of a member, as in a union by name.
+        has_departed: True once its cluster has left a fleet: see `depart`.
+        on_departed: Called with an error when its cluster has left a fleet.
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class CollectionCore(Part, ABC):
         )
         super().__init__(name, life, sync)
         self.has_members = False
+        self.has_departed = False
+        self.on_departed: list[Callable[[BaseException], None]] = []
         self.publisher = publisher
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)

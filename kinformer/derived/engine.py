@@ -70,8 +70,13 @@ class Engine(ComputedCore):
     def _start(self) -> None:
         """Start following the sources, in the event loop that they run in."""
         self._propagation = Propagation.current()
-        for source in self._sources:
-            self._tap(source, with_state=True)  # raises if the source has ended, before any task is started
+        try:
+            for source in self._sources:
+                self._tap(source, with_state=True)  # raises if the source has ended, before any task is started
+        except BaseException:
+            for tap in tuple(self.taps):
+                self._untap(tap)
+            raise
         self._sources = ()  # a source that it ceases to read later may be freed
         self.wake()
         self.metrics.start()
@@ -170,6 +175,7 @@ class Engine(ComputedCore):
 
     def _tap_ended(self, tap: Tap, error: BaseException) -> None:
         if not self.life.has_ended and not self.has_departed:  # with its cluster, which ends this collection next
+            tap.error = error
             self._input_ended(tap, error)
 
     def _input_ended(self, tap: Tap, error: BaseException) -> None:
@@ -327,6 +333,8 @@ class Engine(ComputedCore):
                     return True
         if not self._compute(budget):
             return True
+        if self.life.has_ended:
+            return False
         if not self.values.is_live:
             return self._is_complete and not self.values.publish(budget)
         return not self.values.replay(budget)

@@ -181,7 +181,7 @@ class Tap:
 
     Attributes:
         is_synced: True once the state of the collection is complete.
-        error: The error with which the collection has ended, or None.
+        error: The error with which the collection has ended, set by the engine, or None.
     """
 
     def __init__(
@@ -244,7 +244,6 @@ class Tap:
 
     def fail(self, error: BaseException, /) -> None:
         """Report that the collection has ended."""
-        self.error = error
         self._ended(self, error)
 
     # --- the side of the engine -------------------------------------------------------------------

@@ -214,6 +214,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
     def _refuse_leaving(self) -> None:
         for one in self._unions.each:
             one.core.life.refuse_leaving()
+        self._roster.refuse_leaving()
 
     # --- clusters by the program ------------------------------------------------------------------
 
@@ -237,9 +238,12 @@ class Fleet(Entered, Mapping[str, Cluster]):
     async def remove(self, name: str) -> None:
         """Disconnect a cluster, and wait until its informers and client end. Its objects leave the unions as deletes.
 
+        Collections that fetch from the cluster find none of its objects any more.
+
         Raises:
             KeyError: There is no cluster with this name.
             ConfigError: The cluster is from the kubeconfig or a Secret that the fleet follows.
+            RuntimeError: Called inside a handler of the cluster, which it would wait for. The cluster stays.
         """
         self._core.life.require_running("remove")
         await wait_for_end(self._roster.remove(name))

@@ -15,6 +15,7 @@ import anyio
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Tasks
+from kinformer.exceptions import StoppedError
 from kinformer.informer.metrics import CollectionMetrics
 from kinformer.metrics import Metrics
 from kinformer.processor.handler_set import HandlerSet
@@ -118,6 +119,16 @@ class CollectionCore(Part, ABC):
     def refuse_inside(self, refusal: str) -> None:
         """Raise RuntimeError with this refusal if the caller is one of the handlers."""
         self.handlers.refuse_inside(refusal)
+
+    def depart(self) -> None:
+        """Record that its cluster has left a fleet, so that its objects are gone for collections that fetch them.
+
+        A collection that is merely exited ends them instead: that its objects are gone would be wrong.
+        """
+        self.has_departed = True
+        error = StoppedError(f"the cluster of {self.life.owner} has left its fleet")
+        for call in tuple(self.on_departed):
+            call(error)
 
     # --- the first sync ---------------------------------------------------------------------------
 

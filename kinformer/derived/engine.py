@@ -19,7 +19,7 @@ from kinformer.derived.tap import Behind, ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection, core_of
-from kinformer.informer.core import CollectionCore
+from kinformer.informer.core import CollectionCore, leave_parts
 from kinformer.metrics import Metrics
 from kinformer.processor.publisher import Publisher
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
@@ -89,12 +89,12 @@ class Engine(ComputedCore):
             self._stop(StoppedError(f"derived collection {self.name} was exited"))
             await self.handlers.finish(deadline)
         finally:
-            await self.tasks.finish(self._ending, deadline)
-            await self.tasks.cancel()
             self.metrics.close()
-            for mirror in self._mirrors.values():
-                if mirror.life.has_begun:
-                    await mirror.life.leave(deadline)
+            try:
+                await self.tasks.finish(self._ending, deadline)
+                await leave_parts(self._mirrors.values(), deadline=deadline)
+            finally:
+                await self.tasks.cancel()
 
     def _stop(self, error: BaseException) -> None:
         """Stop following the sources, and raise `error` in everything that waits for the values."""

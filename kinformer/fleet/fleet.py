@@ -24,7 +24,7 @@ from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
 from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered
-from kinformer.informer.core import Part
+from kinformer.informer.core import Part, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
@@ -205,8 +205,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         try:
             await self._roster.stop_following()
             self._unions.end_joining()
-            for one in reversed(self._unions.each):
-                await one.core.life.leave(deadline)
+            await leave_parts([one.core for one in reversed(self._unions.each)], deadline=deadline)
         finally:
             self._metrics.close()
             await self._roster.leave_clusters(deadline)

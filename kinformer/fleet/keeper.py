@@ -99,10 +99,11 @@ class ClusterKeeper:
         with unfenced():  # it may be started in a leader's body, and outlive it
             self.task = tasks.start(self._run(), f"kinformer fleet: cluster {self.name}")
 
-    def end(self, *, departs: bool = False) -> None:
+    def end(self, *, departs: bool = False, deadline: float | None = None) -> None:
         """Start disconnecting the cluster. `task` is done once that has finished.
 
         Args:
+            deadline: The time on the loop's clock by which its informers must end, instead of the time that they have.
             departs: True if the fleet goes on without the cluster, or with another connection to it. Then its objects
                 are gone for collections that fetch them.
         """
@@ -110,6 +111,9 @@ class ClusterKeeper:
             factory = self.cluster.factory
             for one in (*reversed(factory.derived), *factory.informers):  # what reads another leaves before it
                 core_of(one).depart()
+        if deadline is not None and self.cluster is not None:
+            left = max(0.0, deadline - asyncio.get_running_loop().time())
+            core_of(self.cluster.factory).life.shutdown_timeout = left
         self._ending.set()
         if self.cluster is None and self.task is not None:
             self.task.cancel()

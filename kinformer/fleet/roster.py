@@ -167,7 +167,7 @@ class Roster:
         keepers = {*self._wanted.values(), *self.open.values()}
         try:
             for keeper in keepers:
-                keeper.end()
+                keeper.end(deadline=deadline)
             await self.tasks.finish(self.tasks.running, deadline)
         finally:
             await self.tasks.cancel()

@@ -16,7 +16,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part
+from kinformer.informer.core import CollectionCore, Part, leave_parts
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -115,19 +115,11 @@ class SharedInformerFactory(Entered):
             part.life.refuse_leaving()
 
     async def _finish(self, deadline: float) -> None:
-        for added in reversed(self._added):  # before the informers that they read
-            await core_of(added).life.leave(deadline)
-        lives = [core_of(informer).life for informer in self.informers]
-        leaving = [asyncio.ensure_future(life.leave(deadline)) for life in lives if life.has_begun]
-        try:
-            if leaving:
-                await asyncio.wait(leaving)
-        except asyncio.CancelledError:
-            await _hurry(leaving)
-            raise
-        results = [task.exception() for task in leaving if not task.cancelled()]
-        errors = [result for result in results if result is not None]
-        self._core.life.error = next(iter([*errors, *(life.crash for life in lives if life.crash is not None)]), None)
+        added = [core_of(part) for part in reversed(self._added)]  # before the informers that they read
+        informers = [core_of(informer) for informer in self.informers]
+        errors = await leave_parts(added, informers, deadline=deadline)
+        errors += [part.life.crash for part in informers if part.life.crash is not None]
+        self._core.life.error = next(iter(errors), None)
 
     # --- informers -----------------------------------------------------------------------------------
 
@@ -427,14 +419,6 @@ def numbered(parts: Iterable[N]) -> dict[str, N]:
         number = seen[one.name] = seen.get(one.name, 0) + 1
         found[one.name if number == 1 else f"{one.name}#{number}"] = one
     return found
-
-
-async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
-    """End the remaining tasks at once, because exiting was cancelled. Each must have begun, or it would end nothing."""
-    await asyncio.sleep(0)
-    for task in leaving:
-        task.cancel()
-    await asyncio.wait(leaving)
 
 
 def _is_synced(part: Part, handlers: bool) -> bool:

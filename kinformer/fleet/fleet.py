@@ -349,7 +349,8 @@ class Fleet(Entered, Mapping[str, Cluster]):
 
         Raises:
             ValueError: The fleet does not hold it, or it was released as often as it was requested.
-            RuntimeError: The last holder called this inside one of the union's handlers. The union stays.
+            RuntimeError: The last holder called this inside a handler of the union, or of an informer that would end
+                with it. The union stays.
         """
         self._core.life.require_running("release")
         one = next((one for one in self._unions.each if one.union is union), None)
@@ -361,6 +362,8 @@ class Fleet(Entered, Mapping[str, Cluster]):
         life = one.core.life
         if life.has_begun:
             life.refuse_leaving()
+            for cluster in self.values():
+                one.refuse_release(cluster)
         self._unions.each.remove(one)
         if one.joining is not None:
             one.joining.clear()

@@ -32,7 +32,7 @@ from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["SharedInformerFactory", "numbered"]
+__all__ = ["SharedInformerFactory", "numbered", "refuse_release"]
 
 log = get_logger("kinformer.factory")
 
@@ -323,20 +323,23 @@ class SharedInformerFactory(Entered):
             ValueError: The factory does not hold it, or it was released as often as it was requested.
             RuntimeError: The last holder called this inside one of the informer's handlers. The informer stays held.
         """
-        identity = next((key for key, held in self._held.items() if held.informer == informer), None)
-        if identity is None:
-            raise ValueError(f"{informer!r} is not held by this factory")
-        held = self._held[identity]
+        refuse_release(self, informer)
+        identity, held = self._find(informer)
         if held.holders > 1:
             held.holders -= 1
             return
         life = core_of(informer).life
-        life.refuse_leaving()
         del self._held[identity]
         if life.has_begun:
             await life.leave_in_time()
         if held.namespaces is not None:
             await self.release(held.namespaces)
+
+    def _find(self, informer: SharedInformer) -> tuple[InformerIdentity, _Held]:
+        for identity, held in self._held.items():
+            if held.informer == informer:
+                return identity, held
+        raise ValueError(f"{informer!r} is not held by this factory")
 
     # --- all of them --------------------------------------------------------------------------------------
 
@@ -409,6 +412,15 @@ class SharedInformerFactory(Entered):
     def statistics(self) -> dict[str, InformerStatistics]:
         """Return the statistics of each informer, by resource."""
         return {name: informer.statistics() for name, informer in numbered(self.informers).items()}
+
+
+def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> None:
+    """Raise as `SharedInformerFactory.release` would, without releasing anything."""
+    _, held = factory._find(informer)
+    if held.holders == 1:
+        core_of(informer).life.refuse_leaving()
+        if held.namespaces is not None:
+            refuse_release(factory, held.namespaces)
 
 
 def numbered(parts: Iterable[N]) -> dict[str, N]:

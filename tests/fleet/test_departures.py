@@ -226,3 +226,45 @@ async def test_a_handler_of_another_cluster_or_of_a_union_may_remove_one() -> No
             maps.add_event_handler(on_add=lambda _: remove("north"))
             await until(lambda: list(fleet) == ["east"])
             await until(lambda: set(maps.by_key) == {"east/default/east"})
+
+
+async def test_a_handler_of_a_member_is_refused_the_release_that_would_end_it_and_the_union_stays() -> None:
+    refused: list[str] = []
+    async with clusters("east", "west") as servers:
+        given = {name: server.client() for name, server in servers.items()}
+        async with Fleet(given) as fleet:
+            maps = fleet.union(CONFIG_MAPS, **OWN)
+            await fleet.wait_synced(10)
+
+            async def on_add(_: Any) -> None:
+                try:
+                    await fleet.release(maps)
+                except RuntimeError as error:
+                    refused.append(str(error))
+
+            (member,) = fleet["west"].factory.informers
+            member.add_event_handler(on_add=on_add, name="eager")
+            await until(lambda: refused)
+            assert refused == ["informer v1/configmaps cannot be exited from inside its handler eager"]
+            assert maps.health().live
+            assert set(maps.by_key) == {"east/default/east", "west/default/west"}
+            await fleet.release(maps)
+            assert maps.health().state == "stopped"
+            assert [len(cluster.factory.informers) for cluster in fleet.values()] == [0, 0]
+
+
+async def test_a_handler_of_a_member_that_has_other_holders_may_release_the_union() -> None:
+    released: list[bool] = []
+    async with clusters("east") as servers, Fleet({"east": servers["east"].client()}) as fleet:
+        maps = fleet.union(CONFIG_MAPS, **OWN)
+        await fleet.wait_synced(10)
+
+        async def on_add(_: Any) -> None:
+            await fleet.release(maps)
+            released.append(True)
+
+        own = maps_of(fleet["east"])
+        own.add_event_handler(on_add=on_add)
+        await until(lambda: released)
+        assert maps.health().state == "stopped"
+        assert own.health().live

@@ -145,14 +145,11 @@ class FunctionEngine(Engine):
                     break
 
     def _compute(self, budget: YieldBudget) -> bool:
+        if not self._mark(budget):
+            return False
         self._let_departed_go()
-        while self._marking:  # before computing, so that the recorded reads do not change in the meantime
-            for number, key in enumerate(self._marking[0], 1):
-                if key is not None:
-                    self._dirty.add(key)
-                if number % _MARKS == 0 and budget.exhausted():
-                    return False
-            self._marking.popleft()
+        if not self._mark(budget):
+            return False
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
@@ -161,6 +158,17 @@ class FunctionEngine(Engine):
         self._let_unread_go()
         # A complete source that keys still wait for has work itself. It works first, and this engine again after it.
         return not self._is_behind
+
+    def _mark(self, budget: YieldBudget) -> bool:
+        """Mark all affected keys, before computing, so that the recorded reads do not change. Return True if done."""
+        while self._marking:
+            for number, key in enumerate(self._marking[0], 1):
+                if key is not None:
+                    self._dirty.add(key)
+                if number % _MARKS == 0 and budget.exhausted():
+                    return False
+            self._marking.popleft()
+        return True
 
     def _run(self, key: str) -> None:
         entry = self._entry(key)

@@ -268,3 +268,36 @@ async def test_a_handler_of_a_member_that_has_other_holders_may_release_the_unio
         await until(lambda: released)
         assert maps.health().state == "stopped"
         assert own.health().live
+
+
+async def test_a_change_that_concerns_many_values_may_be_the_last_of_its_cluster() -> None:
+    source = MemorySource()
+    for number in range(600):
+        source.set(f"object-{number}")
+    objects: SharedInformer[Any] = SharedInformer(source, name="objects")
+    async with clusters("east", "west") as servers:
+        given = {name: server.client() for name, server in servers.items()}
+        async with Fleet(given) as fleet, objects:
+            await fleet.wait_synced(10)
+            east, west = maps_of(fleet["east"]), maps_of(fleet["west"])
+            west.add_indexers({"of": lambda obj: [obj.namespace], "also": lambda obj: [obj.namespace]})
+            removing: list[asyncio.Future[None]] = []
+
+            def is_last(obj: KubeObject) -> bool:
+                if obj.name == "last" and not removing:
+                    removing.append(asyncio.ensure_future(fleet.remove("west")))
+                return False
+
+            west.add_event_handler(on_add=print, filter=is_last)  # before the collection, which the change wakes
+
+            def of_both(_: KubeObject, fetch: Any) -> int:
+                assert fetch(west, index=("of", "default")) == fetch(west, index=("also", "default"))
+                return len(fetch(east)) + len(fetch(west, index=("of", "default")))
+
+            async with derive(objects, of_both) as collection:
+                await collection.wait_synced(10)
+                assert set(collection.by_key.values()) == {2}
+                servers["west"].create(config_map("last"))
+                await until(lambda: set(collection.by_key.values()) == {1})
+                assert collection.health().live
+                await removing[0]

@@ -6,6 +6,7 @@ object to its last value, over 64 reads. Work is counted in calls of functions o
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -14,7 +15,16 @@ from typing import Any
 
 import pytest
 
-from kinformer import ConfigError, NotSyncedError, SharedInformer, SharedInformerFactory, derive, union
+from kinformer import (
+    ConfigError,
+    Controller,
+    NotSyncedError,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+    derive,
+    union,
+)
 from kinformer.derived import DerivedCollection, mapped
 from tests.support.memory_source import MemorySource
 from tests.support.metrics_sink import MemoryMetrics
@@ -177,6 +187,34 @@ async def test_a_circle_is_found_without_going_every_way() -> None:
                 with pytest.raises(ConfigError, match="would read itself: everything reads above reads everything"):
                     everything.add("above", above)
     assert steps[MANY] < GROWTH * steps[FEW], steps
+
+
+async def test_a_reconcile_waits_for_all_levels_and_costs_as_much_as_there_are_reads() -> None:
+    steps: dict[int, int] = {}
+    for levels in (FEW, MANY):
+        diamonds = Diamonds(levels)
+        seen: list[tuple[str, str]] = []
+
+        async def reconcile(request: Request, of: Diamonds = diamonds, into: list[Any] = seen) -> None:
+            into.append((of.pods.by_key[request.key]["data"]["v"], of.last.by_key[request.key]))
+
+        async with diamonds.entered():
+            running = asyncio.create_task(
+                Controller(reconcile).for_(diamonds.pods).watches(diamonds.last, nothing).run()
+            )
+            await until(lambda into=seen: into)
+            diamonds.source.set("a", data={"v": "1"})
+            with counted() as counts:
+                await until(lambda into=seen: len(into) == 2)
+            steps[levels] = counts.count
+            running.cancel()
+            await asyncio.wait({running})
+        assert seen == [("0", "0"), ("1", "1")]
+    assert steps[MANY] < GROWTH * steps[FEW], steps
+
+
+def nothing(_: Any) -> list[str]:
+    return []
 
 
 async def test_a_long_chain_is_no_deeper_than_the_stack() -> None:

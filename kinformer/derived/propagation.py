@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -84,8 +84,9 @@ class Propagation:
     def forget(self, node: Node) -> None:
         """Stop scheduling a node."""
         self._waiting.pop(node, None)
-        if node in self._held:
-            self._held.remove(node)
+        self._held = [held for held in self._held if held is not node]
+        self._order = [entry for entry in self._order if entry[2] is not node]
+        heapify(self._order)
 
     async def turn(self) -> None:
         """Wait for the end of the next turn of work."""

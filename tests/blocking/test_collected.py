@@ -1,4 +1,4 @@
-"""What the garbage collector, or a signal, may do in the middle of any call of `kinformer.blocking`."""
+"""Calls of `kinformer.blocking` in whose middle the garbage collector runs, or the handler of a signal."""
 
 from __future__ import annotations
 

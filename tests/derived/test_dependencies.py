@@ -1,10 +1,12 @@
-"""What a collection depends on, from the first read to the last, and what the end of another does to it."""
+"""Dependencies of a collection, from the first read to the last, and the end of a collection that others read."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack, suppress
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -12,6 +14,7 @@ from kinformer import KubeObject, SharedInformer, StoppedError, derive, union
 from kinformer.derived import DerivedCollection, mapped
 from tests.derived.test_own_collection import OwnCollection
 from tests.support.memory_source import MemorySource
+from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.waiting import settle, until
 
 pytestmark = pytest.mark.virtual_time
@@ -161,10 +164,30 @@ async def test_a_collection_that_cannot_be_entered_reads_nothing() -> None:
     async with scene.settings:
         await scene.settings.wait_synced(10)
     async with scene.pods:
-        both = union(scene.pods, scene.settings, name="both")
+        both = union(scene.pods, OwnCollection(scene.pods), scene.settings, name="both")
         with pytest.raises(StoppedError, match="settings was exited"):
             await both.__aenter__()
         assert both.reads == ()
+        await settle()
+        assert not [task for task in asyncio.all_tasks() if "mirror" in task.get_name()]
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_an_event_loop_is_freed_although_collections_had_work(turns: int) -> None:
+    async def program() -> ref[asyncio.AbstractEventLoop]:
+        scene = Scene()
+        async with scene.pods, scene.settings, scene.values, mapped(scene.values, str) as texts:
+            await texts.wait_synced(10)
+            for number in range(3000):
+                scene.set(f"p{number}", reads=True)
+            await settle(turns)
+        return ref(asyncio.get_running_loop())
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        loop = runner.run(program())
+    del runner
+    gc.collect()
+    assert loop() is None
 
 
 async def test_a_union_may_be_read_by_a_member_that_it_no_longer_has() -> None:

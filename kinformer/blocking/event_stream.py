@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Generic, Self
@@ -25,9 +26,9 @@ class EventStream(Generic[M]):
 
     ``with pods.events() as events: for event in events`` exits it at the end of the block. It is registered on
     entering, and begins with the cached objects, like a handler that is added late. A `for` over a stream that was not
-    entered does both, and exits it when the loop ends or breaks. The iteration ends when any thread exits the informer,
-    and raises the informer's error if it crashed. One thread may read at a time. Ctrl-C interrupts the wait, and no
-    event is lost.
+    entered does both, and exits it when the loop ends or breaks, or when the garbage collector finds it. The iteration
+    ends when any thread exits the informer, and raises the informer's error if it crashed. One thread may read at a
+    time. Ctrl-C interrupts the wait, and no event is lost.
     """
 
     def __init__(self, loop_thread: LoopThread, make: Callable[[], AsyncEventStream[M]]) -> None:
@@ -52,13 +53,17 @@ class EventStream(Generic[M]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._left:
-            self._left = True
-            self._events.clear()
-            try:
-                self._loop_thread.call("events", self._detach)
-            except StoppedError:  # the informers were exited, and the stream with them
-                return
+        if self._left:
+            return
+        self._left = True
+        self._events.clear()
+        if kind is not None and issubclass(kind, GeneratorExit):
+            # A generator is closed, perhaps by the garbage collector: in the thread of the loop, or in the middle of
+            # another call of this thread. So nothing here may wait.
+            self._loop_thread.post(self._detach)
+            return
+        with suppress(StoppedError):  # the informers were exited, and the stream with them
+            self._loop_thread.call("events", self._detach)
 
     def __iter__(self) -> Iterator[InformerEvent[M]]:
         if self._stream is not None or self._left:

@@ -153,10 +153,12 @@ class Informers:
         (a transform, `on_error`, index functions) run on the loop's thread, so they must not block.
         """
         ask = cast("Callable[..., SharedInformer]", self._factory.for_resource)
-        informer: SharedInformer = self._loop_thread.call(
-            f"for_resource({str(resource)!r})", partial(ask, resource, model=model, indexers=indexers, **options)
-        )
-        return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
+
+        def face() -> Informer:  # on the loop, so that of two threads that ask at once, both get the same one
+            informer = ask(resource, model=model, indexers=indexers, **options)
+            return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
+
+        return self._loop_thread.call(f"for_resource({str(resource)!r})", face)
 
     def release(self, informer: Informer) -> None:
         """Give an informer back. The last holder to do so stops it. See `SharedInformerFactory.release`.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
@@ -37,9 +38,13 @@ class LoopThread:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._lock = threading.Lock()  # prevents calls from beginning while the portal ends
+        # Prevents calls from beginning while the portal ends. The handler of a signal, or a finalizer of the program,
+        # may call in the middle of another call of its thread.
+        self._lock = threading.RLock()
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._posted: set[asyncio.Task[None]] = set()  # tasks of `post`, which the loop keeps weakly
         self._thread: threading.Thread | None = None
         self._died: BaseException | None = None  # the exception that ended the loop before it was exited
         self._process = 0
@@ -126,6 +131,21 @@ class LoopThread:
             future.cancel()
             raise
 
+    def post(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call a coroutine function on the loop soon. Waits neither for it nor for a lock, and raises nothing.
+
+        For finalizers, which the garbage collector runs in any thread, in the middle of any call. Calls that begin
+        later run after it. If the loop has ended, or is another process's, nothing happens.
+        """
+        if self._loop is not None and os.getpid() == self._process:
+            with suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._start_posted, function)
+
+    def _start_posted(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.ensure_future(function())
+        self._posted.add(task)
+        task.add_done_callback(self._posted.discard)
+
     @asynccontextmanager
     async def _observed(self, running: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
         async with running:
@@ -168,6 +188,7 @@ class LoopThread:
                 started.set_exception(error)
 
     async def _serve(self, started: Future[BlockingPortal]) -> None:
+        self._loop = asyncio.get_running_loop()
         async with BlockingPortal() as portal:
             started.set_result(portal)
             await portal.sleep_until_stopped()

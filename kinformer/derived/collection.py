@@ -21,12 +21,14 @@ class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
 
     ``async with`` starts and stops it. Entering returns at once, and `wait_synced` waits until all collections that it
     reads are complete and every value has been computed. Until then, readers see nothing. The collections that it reads
-    must be entered by their owner, before or after it, and exited after it. If one exits earlier, this collection stops
-    changing.
+    must be entered by their owner, before or after it, and exited after it. If one exits earlier that some value still
+    depends on, this collection stops changing. If the cluster of one leaves a fleet, the values are computed without
+    its objects.
 
     Guarantees: at rest, it equals its function applied to all existing objects. A value is computed from one state of
     everything that it reads, and no other value is ever visible. The cache has a change before a handler is called for
-    it, and handlers are called only if the value differs from the previous one (`==`). It works in slices of 1 ms.
+    it, and handlers are called only if the value differs from the previous one (`==`, and `KubeObject`s by their JSON).
+    It works in slices of 1 ms.
 
     Attributes:
         name: The name in the log, errors and metrics.
@@ -48,7 +50,7 @@ class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The names of the collections that it has read so far."""
+        """The names of the collections that its values depend on at present."""
         return tuple(tap.source.name for tap in self._core.taps)
 
     def statistics(self) -> DerivedStatistics:

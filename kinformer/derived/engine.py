@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
@@ -12,11 +15,13 @@ from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.tap import ComputedCore, Source, Tap
+from kinformer.derived.tap import Behind, ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection, core_of
+from kinformer.informer.core import CollectionCore, leave_parts
 from kinformer.metrics import Metrics
+from kinformer.processor.publisher import Publisher
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 
 __all__ = ["Engine"]
@@ -35,8 +40,6 @@ class Engine(ComputedCore):
 
     Attributes:
         values: The collection's cache.
-        height: One more than the height of the highest collection that it reads.
-        taps: One tap per collection that it reads, in the order in which reading began.
         circle: The error raised when it was about to read itself, directly or indirectly, which ends it.
     """
 
@@ -52,11 +55,13 @@ class Engine(ComputedCore):
             log=log,
         )
         self.height = 1
-        self.taps: list[Tap] = []
+        self.taps = []
         self.circle: ConfigError | None = None
+        self.readers = []
+        self.behind = Behind(-1, [])
         self._numbers = 0
-        self._above: list[ComputedCore] = []  # the collections that read this one
         self._mirrors: dict[int, MirrorCore] = {}  # of the program's own collections, by their id
+        self._ending: set[asyncio.Task[None]] = set()  # tasks that end the mirrors of collections no longer read
         self._propagation: Propagation | None = None
         self._sources = tuple(map(self.source_of, collections))
 
@@ -65,8 +70,14 @@ class Engine(ComputedCore):
     def _start(self) -> None:
         """Start following the sources, in the event loop that they run in."""
         self._propagation = Propagation.current()
-        for source in self._sources:
-            self._tap(source, with_state=True)  # raises if the source has ended, before any task is started
+        try:
+            for source in self._sources:
+                self._tap(source, with_state=True)  # raises if the source has ended, before any task is started
+        except BaseException:
+            for tap in tuple(self.taps):
+                self._untap(tap)
+            raise
+        self._sources = ()  # a source that it ceases to read later may be freed
         self.wake()
         self.metrics.start()
         self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}")
@@ -78,11 +89,12 @@ class Engine(ComputedCore):
             self._stop(StoppedError(f"derived collection {self.name} was exited"))
             await self.handlers.finish(deadline)
         finally:
-            await self.tasks.cancel()
             self.metrics.close()
-            for mirror in self._mirrors.values():
-                if mirror.life.has_begun:
-                    await mirror.life.leave(deadline)
+            try:
+                await self.tasks.finish(self._ending, deadline)
+                await leave_parts(self._mirrors.values(), deadline=deadline)
+            finally:
+                await self.tasks.cancel()
 
     def _stop(self, error: BaseException) -> None:
         """Stop following the sources, and raise `error` in everything that waits for the values."""
@@ -136,66 +148,54 @@ class Engine(ComputedCore):
             source.computed.read_by(self)
             self.rise(source.computed.height + 1)
         self._numbers += 1
-
-        def ended(error: BaseException) -> None:
-            self._input_ended(source, error)
-
-        tap = Tap(source, self._numbers, wake=self.wake, ended=ended, with_state=with_state)
+        tap = Tap(source, self._numbers, wake=self.wake, ended=self._tap_ended, with_state=with_state)
         self.taps.append(tap)
         tap.attach()
+        self._links_changed()
         self.metrics.start()  # the first member of a union may have the sink
         return tap
 
-    def way_to(self, core: ComputedCore) -> list[str] | None:
-        """Return the names on the path to a collection that it reads, directly or indirectly, or None if not read."""
-        if core is self:
-            return [self.name]
-        for source in self._inputs():
-            way = source.computed.way_to(core) if source.computed is not None else None
-            if way is not None:
-                return [self.name, *way]
-        return None
+    def _untap(self, tap: Tap) -> None:
+        """Cease to read a collection."""
+        tap.detach()
+        self.taps.remove(tap)
+        if tap.source.computed is not None:
+            tap.source.computed.left_by(self)
+        self._links_changed()
+        mirror = tap.source.core
+        if isinstance(mirror, MirrorCore) and all(other.source.core is not mirror for other in self.taps):
+            del self._mirrors[id(mirror.collection)]
+            ending = self.tasks.start(mirror.life.leave_in_time(), f"kinformer end of the mirror of {mirror.name}")
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
-    def read_by(self, core: ComputedCore) -> None:
-        """Record that another collection reads this one, so that its height follows."""
-        self._above.append(core)
+    def _links_changed(self) -> None:
+        if self._propagation is not None:
+            self._propagation.links += 1
 
-    def left_by(self, core: ComputedCore) -> None:
-        """Record that another collection no longer reads this one."""
-        if core in self._above:
-            self._above.remove(core)
+    def _tap_ended(self, tap: Tap, error: BaseException) -> None:
+        if not self.life.has_ended and not self.has_departed:  # with its cluster, which ends this collection next
+            tap.error = error
+            self._input_ended(tap, error)
 
-    def rise(self, height: int) -> None:
-        """Raise the height to at least `height`, and the heights of the collections that read this one above it."""
-        if height > self.height:
-            self.height = height
-            for core in self._above:
-                core.rise(height + 1)
+    def _input_ended(self, tap: Tap, error: BaseException) -> None:
+        """End, because a collection that it reads has ended."""
+        source = tap.source
+        message = "derived collection %s no longer changes, because %s ended: %s"
+        log.warning(message, self.name, source.name, describe(error), resource=self.name, reason=error)
+        if isinstance(error, StoppedError):
+            error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was exited")
+        self.has_departed = source.core.has_departed
+        self._end(error)
 
-    def _input_ended(self, source: Source, error: BaseException) -> None:
-        if not self.life.has_ended:
-            log.warning(
-                "derived collection %s no longer changes, because %s ended: %s",
-                self.name,
-                source.name,
-                describe(error),
-                reason=error,
-            )
-            if isinstance(error, StoppedError):
-                error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was exited")
-            self._end(error)
-
-    def _inputs(self) -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[Source]:
         """Return the current sources, or the first ones before it has been entered."""
-        return [tap.source for tap in self.taps] or self._sources
+        return [tap.source for tap in self.taps] if self._propagation is not None else self._sources
 
     def roots(self, member: str = "") -> list[Any]:
         """Return the cores of the informers behind this collection, or behind one member of a union by name."""
-        return list(dict.fromkeys(root for source in self._inputs_in(member) for root in source.core.roots(member)))
-
-    def _inputs_in(self, member: str) -> Sequence[Source]:
-        """Return the sources in which `roots` looks for informers."""
-        return self._inputs()
+        found = self.walk(lambda core: core.inputs(member))
+        return [root for core in found if not isinstance(core, ComputedCore) for root in core.roots(member)]
 
     @property
     def sink(self) -> Metrics | None:
@@ -205,30 +205,64 @@ class Engine(ComputedCore):
     # --- state ------------------------------------------------------------------------------------
 
     def unlisted_reason(self) -> str:
-        """Return the reason why the values are not complete, or "" if they are."""
-        if not self.life.has_begun:
-            return "it has not been entered; use `async with` on it"
-        return "" if self.values.synced.is_open else self._missing_reason()
+        """Return the reason why the values are not complete, or "" if they are. Each source is named once."""
+        reasons: list[str] = []
+        seen: set[CollectionCore] = {self}
+        waiting: list[tuple[str, CollectionCore]] = [("", self)]
+        while waiting:
+            path, core = waiting.pop()
+            if not isinstance(core, ComputedCore):
+                reasons.append(path + core.unlisted_reason())
+                continue
+            own, missing = core.waits_for()
+            reasons.extend(path + reason for reason in own)
+            fresh = [(f"{path}{name}: ", source) for name, source in missing if source not in seen]
+            seen.update(source for _, source in fresh)
+            waiting.extend(reversed(fresh))
+        return "; ".join(reasons)
 
-    def _missing_reason(self) -> str:
-        missing = [tap.source for tap in self.taps if not tap.is_synced]
-        reasons = [f"{source.name}: {source.core.unlisted_reason()}" for source in missing]
-        return "; ".join(reasons) or "its values are being computed"
+    def waits_for(self) -> tuple[list[str], list[tuple[str, CollectionCore]]]:
+        """Return why its values are not complete: its own reasons, and the names and cores of incomplete sources."""
+        if not self.life.has_begun:
+            return ["it has not been entered; use `async with` on it"], []
+        if self.values.synced.is_open:
+            return [], []
+        missing = self._missing()
+        return [] if missing else ["its values are being computed"], missing
+
+    def _missing(self) -> list[tuple[str, CollectionCore]]:
+        return [(tap.source.name, tap.source.core) for tap in self.taps if not tap.is_synced]
 
     def unsynced_errors(self) -> dict[str, BaseException | None]:
         """Return the last error of each source that it is waiting for, by name."""
         return {tap.source.name: tap.source.core.health().last_error for tap in self.taps if not tap.is_synced}
 
     def health(self) -> InformerHealth:
-        """Return the health of the worst source, but `synced` of the collection itself."""
-        parts = self._health_of_inputs()
+        """Return the health of the worst source, but `synced` of the collection itself.
+
+        Lists and streams are counted once, however many paths lead to their informer.
+        """
+        known: dict[CollectionCore, InformerHealth] = {}
+        followed: list[InformerHealth] = []
+        for core in self.walk(_tapped):
+            if isinstance(core, ComputedCore):
+                known[core] = core.health_from(known)
+            else:
+                known[core] = core.health()
+                followed.append(known[core])
+        relists, watches = sum(one.relists for one in followed), sum(one.watches for one in followed)
+        return replace(known[self], relists=relists, watches=watches)
+
+    def health_from(self, known: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
+        """Return the health, given that of the sources."""
+        parts = self._health_of_inputs(known)
         if not parts:  # it has not been entered, or is a union without a member
             parts = [nothing_followed(running=self.life.has_begun)]
         synced, stopped = self.values.synced.is_open, self.life.has_ended
         return combine_health(parts, synced=synced, stopped=stopped, error=self.life.crash)
 
-    def _health_of_inputs(self) -> list[InformerHealth]:
-        return [tap.source.core.health() for tap in self.taps]
+    def _health_of_inputs(self, known: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
+        return [health for tap in list(self.taps) if (health := known.get(tap.source.core)) is not None]
 
     def statistics(self) -> DerivedStatistics:
         """Return counts of changes, calls and pending work."""
@@ -253,16 +287,26 @@ class Engine(ComputedCore):
     @property
     def is_held(self) -> bool:
         """True while a cache that it reads, directly or indirectly, is ahead of its receivers."""
-        return any(tap.is_held for tap in self.taps)
+        if self._propagation is not None and self.behind.links != self._propagation.links:
+            self._find_behind(self._propagation.links)
+        return any(publisher.is_settling for publisher in self.behind.publishers)
+
+    def _find_behind(self, links: int) -> None:
+        for core in self.walk(lambda core: [] if core.behind.links == links else _tapped(core)):
+            if isinstance(core, ComputedCore) and core.behind.links != links:
+                core.behind = Behind(links, list(dict.fromkeys(chain.from_iterable(map(_behind, _tapped(core))))))
 
     @property
     def has_work(self) -> bool:
         """True if some changes of the sources are not in the values yet."""
-        return (
-            self._is_behind
-            or any(not tap.is_empty for tap in self.taps)
-            or any(tap.source.core.has_work for tap in self.taps)
-        )
+        if self._propagation is None or not self._propagation.is_busy:
+            return False
+        return any(isinstance(core, ComputedCore) and core.has_own_work for core in self.walk(_tapped))
+
+    @property
+    def has_own_work(self) -> bool:
+        """True if some changes that its sources have delivered are not in its values yet."""
+        return not self.life.has_ended and (self._is_behind or any(not tap.is_empty for tap in self.taps))
 
     async def settled(self) -> None:
         """Wait until the changes of the sources are in the values, or the collection has ended."""
@@ -289,6 +333,8 @@ class Engine(ComputedCore):
                     return True
         if not self._compute(budget):
             return True
+        if self.life.has_ended:
+            return False
         if not self.values.is_live:
             return self._is_complete and not self.values.publish(budget)
         return not self.values.replay(budget)
@@ -315,3 +361,11 @@ class Engine(ComputedCore):
     @abstractmethod
     def _compute(self, budget: YieldBudget) -> bool:
         """Compute the marked values. Return False if some are left."""
+
+
+def _behind(source: Source) -> list[Publisher]:
+    return [source.publisher] if source.computed is None else source.computed.behind.publishers
+
+
+def _tapped(core: ComputedCore) -> list[Source]:
+    return [tap.source for tap in list(core.taps)]

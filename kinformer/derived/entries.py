@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from types import NoneType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -22,6 +24,7 @@ __all__ = [
     "ValueView",
     "ValuesByKey",
     "entry_of",
+    "is_same",
     "labels_of",
     "namespace_of",
     "owners_of",
@@ -40,6 +43,9 @@ EntryChange: TypeAlias = tuple[str, Entry, Entry]
 
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector traverses objects of the type
 _PARTS = 16  # parts of a tuple that are checked: longer tuples are rare, or were checked by the collector
+
+
+_WITHOUT_PARTS = frozenset((str, bytes, int, float, bool, NoneType))
 
 
 class Joined(msgspec.Struct, Generic[T, R], frozen=True):
@@ -78,6 +84,49 @@ def _is_plain(value: Any) -> bool:
 def value_of(entry: Entry) -> Any:
     """Return the value of an entry."""
     return entry.value if isinstance(entry, KeyedValue) else entry
+
+
+def is_same(old: object, new: object) -> bool:
+    """Return True if two values are equal, and the objects in them have the same contents.
+
+    `KubeObject`s are equal if they have the same uid and resourceVersion. A function may return one that it has
+    changed, so the JSON is compared too, also in tuples, lists, sets, dicts, Structs and dataclasses.
+    """
+    if old is new:
+        return True
+    try:
+        return bool(old == new) and _is_alike(old, new)
+    except Exception:  # noqa: BLE001 - values that cannot be compared count as changed
+        return False
+
+
+def _is_alike(old: Any, new: Any) -> bool:
+    """Return True if the objects in two equal values have the same contents."""
+    if old is new or type(old) in _WITHOUT_PARTS:
+        return True
+    if isinstance(old, KubeObject):
+        # The bytes of one object differ if one copy is from a list and the other one from a watch.
+        return bool(old.raw == new.raw or old.to_dict() == new.to_dict())
+    if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
+        return _WITHOUT_PARTS.issuperset(map(type, old)) or all(map(_is_alike, old, new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _are_alike(old, new) and all(_is_alike(value, new[key]) for key, value in old.items())
+    if isinstance(old, (set, frozenset)) and isinstance(new, (set, frozenset)):
+        return _are_alike(old, new)
+    if isinstance(old, msgspec.Struct) and type(old) is type(new):
+        return all(_is_alike(getattr(old, name), getattr(new, name)) for name in old.__struct_fields__)
+    if is_dataclass(old) and type(old) is type(new):
+        compared = (field.name for field in fields(old) if field.compare)
+        return all(_is_alike(getattr(old, name), getattr(new, name)) for name in compared)
+    return True
+
+
+def _are_alike(old: Collection[Any], new: Collection[Any]) -> bool:
+    """Return True if the objects among equal members of a set, or keys of a dict, have the same contents."""
+    if _WITHOUT_PARTS.issuperset(map(type, old)):
+        return True
+    twins = {one: one for one in new}
+    return all(_is_alike(one, twins[one]) for one in old)
 
 
 def labels_of(entry: Entry) -> Mapping[str, str]:

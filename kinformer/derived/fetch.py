@@ -33,9 +33,13 @@ class Fetch:
     """Reads other collections for one run of a derived collection's function.
 
     Reads are recorded: the function runs again when the objects found change, or when a new object would be found.
+
+    Args:
+        reads: The record.
+        tap_of: Returns the tap of a collection, or None if its cluster has left a fleet.
     """
 
-    def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap]) -> None:
+    def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap | None]) -> None:
         self.read: list[Read] | None = None
         self._reads = reads
         self._tap_of = tap_of
@@ -68,7 +72,8 @@ class Fetch:
 
         Args:
             collection: An informer or a derived collection, of the same event loop. If it is not complete, or not even
-                entered, the run ends here, and the function runs again once it is complete.
+                entered, the run ends here, and the function runs again once it is complete. If its cluster has left a
+                fleet, it has no objects.
             key: Return the object with this key, or None.
             index: Return the objects that have a value in an index: `("spec.nodeName", "node-1")`.
             selector: Return the objects whose labels match.
@@ -85,6 +90,8 @@ class Fetch:
             raise RuntimeError("fetch() was called after the run of the function that it belongs to")
         if key is not None and index is None and owner is None and selector is None and namespace is None:
             tap = self._tap_of(collection)
+            if tap is None:
+                return None
             self.read.append((tap.number, KEY, key))
             if not tap.is_ready:
                 raise NotReady(tap)
@@ -94,6 +101,8 @@ class Fetch:
         if (key is not None) + (index is not None) + (owner is not None) + selects > 1:
             raise TypeError("fetch(): pass one of key=, index=, owner= and selector= (which may have a namespace=)")
         tap = self._tap_of(collection)
+        if tap is None:
+            return []
         number, indexer = tap.number, tap.source.indexer
         if index is not None:
             self.read.append((number, by_index(index[0]), index[1]))

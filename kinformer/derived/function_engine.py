@@ -15,7 +15,8 @@ from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
 from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
-from kinformer.informer.collection import Collection
+from kinformer.informer.collection import Collection, core_of
+from kinformer.informer.core import CollectionCore
 
 __all__ = ["FunctionEngine"]
 
@@ -54,28 +55,65 @@ class FunctionEngine(Engine):
         self._fetches = fetches
         self._many = ManyValues(name, self.values) if many else None
         self._dirty = KeyQueue()
-        self._marking: deque[Iterator[str]] = deque()  # keys affected by changes, if there are many
+        self._marking: deque[Iterator[str | None]] = deque()  # keys affected by changes, if there are many
         self._blocked: dict[Tap, dict[str, None]] = {}
-        self._tap_by_id: dict[int, Tap] = {}  # by the id of a collection that the function fetches from
-        self._kept: list[Collection] = []  # these collections, so that their ids are not reused
+        self._fetched: dict[int, tuple[Tap, Collection]] = {}  # by the id of a collection, which is not reused
+        self._numbered: dict[int, Tap] = {}
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
 
     # --- sources ----------------------------------------------------------------------------------
 
-    def _tap_of(self, collection: Collection) -> Tap:
-        tap = self._tap_by_id.get(id(collection))
-        if tap is None:
-            source = self.source_of(collection)
-            known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary's
-            tap = next(known, None) or self._tap(source, with_state=False)
-            self._tap_by_id[id(collection)] = tap
-            self._kept.append(collection)
+    def _tap_of(self, collection: Collection) -> Tap | None:
+        """Return the tap of a collection that the function fetches, or None if its cluster has left a fleet."""
+        found = self._fetched.get(id(collection))
+        if found is not None:
+            return found[0]
+        core = core_of(collection)
+        if isinstance(core, CollectionCore) and core.has_departed:
+            return None
+        source = self.source_of(collection)
+        known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary's
+        tap = next(known, None) or self._tap(source, with_state=False)
+        self._fetched[id(collection)] = (tap, collection)
+        self._numbered[tap.number] = tap
         return tap
 
+    def _untap(self, tap: Tap) -> None:
+        super()._untap(tap)
+        del self._numbered[tap.number]
+        self._blocked.pop(tap, None)
+        self._fetched = {number: found for number, found in self._fetched.items() if found[0] is not tap}
+
+    def _input_ended(self, tap: Tap, error: BaseException) -> None:
+        # Whether a value still depends on a fetched collection is known when all changes are in the values.
+        if tap is self.taps[0]:
+            super()._input_ended(tap, error)
+        else:
+            self.wake()
+
+    def _let_departed_go(self) -> None:
+        """Compute the values again that were computed from a collection whose cluster has left a fleet."""
+        for tap in self.taps[1:]:
+            if tap.error is not None and tap.source.core.has_departed:
+                self._marking.append(self.reads.of_source(tap.number))
+                self._untap(tap)
+
+    def _let_unread_go(self) -> None:
+        """Cease to read collections that no value depends on. End if another one has ended."""
+        for number in self.reads.take_unread():
+            tap = self._numbered.get(number)
+            if tap is not None and tap is not self.taps[0]:
+                self._untap(tap)
+        for tap in self.taps:
+            if tap.error is not None:
+                self.values.hand_out()  # before streams end
+                super()._input_ended(tap, tap.error)
+                return
+
     def _values_of(self, number: int, index: str, entry: Any) -> Iterable[str]:
-        return self.taps[number - 1].source.publisher.cache.values_of(index, entry)
+        return self._numbered[number].source.publisher.cache.values_of(index, entry)
 
     def _figures(self) -> dict[str, int]:
         return {
@@ -107,18 +145,30 @@ class FunctionEngine(Engine):
                     break
 
     def _compute(self, budget: YieldBudget) -> bool:
-        while self._marking:  # before computing, so that the recorded reads do not change in the meantime
-            for number, key in enumerate(self._marking[0], 1):
-                self._dirty.add(key)
-                if number % _MARKS == 0 and budget.exhausted():
-                    return False
-            self._marking.popleft()
+        if not self._mark(budget):
+            return False
+        self._let_departed_go()
+        if not self._mark(budget):
+            return False
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
-        self._dirty.drain(self._run, budget, _LOOK)
+        if not self._dirty.drain(self._run, budget, _LOOK):
+            return False
+        self._let_unread_go()
         # A complete source that keys still wait for has work itself. It works first, and this engine again after it.
         return not self._is_behind
+
+    def _mark(self, budget: YieldBudget) -> bool:
+        """Mark all affected keys, before computing, so that the recorded reads do not change. Return True if done."""
+        while self._marking:
+            for number, key in enumerate(self._marking[0], 1):
+                if key is not None:
+                    self._dirty.add(key)
+                if number % _MARKS == 0 and budget.exhausted():
+                    return False
+            self._marking.popleft()
+        return True
 
     def _run(self, key: str) -> None:
         entry = self._entry(key)

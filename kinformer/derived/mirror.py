@@ -32,10 +32,13 @@ class MirrorCore(CollectionCore):
 
     Args:
         collection: Has the members of `Collection`, and is entered and exited by its owner.
+
+    Attributes:
+        collection: See above.
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._collection = collection
+        self.collection = collection
         self._values = Values()
         super().__init__(
             "mirror of",
@@ -48,7 +51,7 @@ class MirrorCore(CollectionCore):
 
     def _start(self) -> None:
         follower = KeyFollower(
-            self._collection, "derived", changed=self._changed, synced=self._publish, ended=self._ended
+            self.collection, "derived", changed=self._changed, synced=self._publish, ended=self._ended
         )
         with unfenced():  # it may be started by the body of `leading()`, and outlive that
             self.tasks.start(follower.run(), f"kinformer mirror of {self.name}")
@@ -67,7 +70,7 @@ class MirrorCore(CollectionCore):
         self._values.fail(error)
 
     def _changed(self, key: str, *, is_there: bool) -> bool:
-        value = self._collection.by_key.get(key)
+        value = self.collection.by_key.get(key)
         if value is None:
             self._values.remove(key)
         else:
@@ -88,11 +91,11 @@ class MirrorCore(CollectionCore):
 
     def unsynced_errors(self) -> Mapping[str, BaseException | None]:
         """Return the last error of the collection."""
-        return {self.name: self._collection.health().last_error}
+        return {self.name: self.collection.health().last_error}
 
     def health(self) -> InformerHealth:
         """Return the health of the collection."""
-        return self._collection.health()
+        return self.collection.health()
 
     @property
     def sink(self) -> Metrics | None:

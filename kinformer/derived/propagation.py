@@ -2,7 +2,8 @@
 
 Each collection has a height, one more than the highest collection that it reads. Informers have height 0. Of the
 collections that have work, the lowest works first. So a value that a change reaches on two paths is computed once,
-after both have arrived, and the state in between is never visible.
+after both have arrived, and the state in between is never visible. The cost of a change is that of the collections that
+it reaches, and of their reads, however many paths lead through them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import count
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -39,10 +42,18 @@ class Node(Protocol):
 
 
 class Propagation:
-    """The nodes of one event loop that have work. It runs in callbacks of at most 1 ms, and owns no task."""
+    """The nodes of one event loop that have work. It runs in callbacks of at most 1 ms, and owns no task.
+
+    Attributes:
+        links: A number that changes whenever a node begins or ceases to read another.
+    """
 
     def __init__(self) -> None:
+        self.links = 0
         self._waiting: dict[Node, None] = {}
+        self._order: list[tuple[int, int, Node]] = []  # a heap of waiting nodes by height, and entries of earlier ones
+        self._numbers = count()
+        self._held: list[Node] = []  # waiting nodes that were held in this turn
         self._is_scheduled = False
         self._come_back: Callable[[], None] | None = None
         self._turns = WaiterQueue()
@@ -57,15 +68,25 @@ class Propagation:
             found = _by_loop[loop] = cls()
         return found
 
+    @property
+    def is_busy(self) -> bool:
+        """True if some node has work."""
+        return bool(self._waiting)
+
     def wake(self, node: Node) -> None:
         """Schedule the work of a node. Called again for each reason why it may be able to work."""
-        self._waiting[node] = None
+        if node not in self._waiting:
+            self._waiting[node] = None
+            self._place(node)
         if not self._is_scheduled:
             self._schedule()
 
     def forget(self, node: Node) -> None:
         """Stop scheduling a node."""
         self._waiting.pop(node, None)
+        self._held = [held for held in self._held if held is not node]
+        self._order = [entry for entry in self._order if entry[2] is not node]
+        heapify(self._order)
 
     async def turn(self) -> None:
         """Wait for the end of the next turn of work."""
@@ -76,6 +97,9 @@ class Propagation:
         if self._come_back is not None:
             self._come_back()
             self._come_back = None
+        for node in self._held:
+            self._place(node)
+        self._held.clear()
         try:
             self._work(budget)
         finally:
@@ -102,10 +126,24 @@ class Propagation:
         self._is_scheduled = True
         asyncio.get_running_loop().call_soon(self._turn, context=self._context)
 
+    def _place(self, node: Node) -> None:
+        heappush(self._order, (node.height, next(self._numbers), node))
+
     def _next(self) -> Node | None:
-        """Return the lowest node that may work. A held node is woken when it is no longer held."""
-        ready = [node for node in self._waiting if not node.is_held]
-        return min(ready, key=lambda node: node.height, default=None)
+        """Return the lowest node that may work. A held node waits for a later turn, and is woken when it may work."""
+        order = self._order
+        while order:
+            height, number, node = order[0]
+            if node not in self._waiting:
+                heappop(order)
+            elif height != node.height:
+                heapreplace(order, (node.height, number, node))
+            elif node.is_held:
+                heappop(order)
+                self._held.append(node)
+            else:
+                return node
+        return None
 
 
 _by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Propagation] = WeakKeyDictionary()

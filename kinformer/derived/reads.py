@@ -55,6 +55,7 @@ class Reads:
         self._kinds: dict[int, dict[str, int]] = {}  # by source: the number of different reads of each kind
         self._selectors: dict[int, _Selectors] = {}
         self._parsed: dict[Read, LabelSelector] = {}
+        self._unread: set[int] = set()  # sources whose last read was removed, since these were taken
 
     def __len__(self) -> int:
         """Return the number of dependencies, which are pairs of a value and a read."""
@@ -126,9 +127,20 @@ class Reads:
                 for value in dict.fromkeys((*before, *values)):
                     yield from self._behind((source, kind, value))
 
-    def sources(self) -> set[int]:
-        """Return the numbers of the collections that some value was computed from."""
-        return {source for source, kinds in self._kinds.items() if kinds}
+    def of_source(self, source: int) -> Iterator[str | None]:
+        """Yield the keys of the values that were computed from a collection, and None for each other value."""
+        for part in self._of:
+            for key, reads in list(part.items()):
+                yield key if any(read[0] == source for read in _each(reads)) else None
+
+    def take_unread(self) -> list[int]:
+        """Return the collections that no value is computed from any more, each once."""
+        unread = [source for source in self._unread if not self.has(source)]
+        for source in unread:
+            self._kinds.pop(source, None)
+            self._selectors.pop(source, None)
+        self._unread.clear()
+        return unread
 
     def _behind(self, read: Read) -> Iterable[str]:
         readers = self._readers.get(read)
@@ -164,6 +176,8 @@ class Reads:
         kinds[read[1]] -= 1
         if not kinds[read[1]]:
             del kinds[read[1]]
+            if not kinds:
+                self._unread.add(read[0])
         if read[1] == SELECTOR:
             self._selectors[read[0]].remove(read[2], self._parsed.pop(read))
 

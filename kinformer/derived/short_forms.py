@@ -70,8 +70,8 @@ def derive(
     Args:
         primary: The collection whose objects the function gets: an informer, or another derived collection.
         function: A plain function that returns the value of an object, of any type, or None for no value. Values are
-            compared (`==`), so return new values and do not change returned ones. Its exceptions are counted and
-            logged, and the object has no value until something changes.
+            compared (`==`, and `KubeObject`s by their JSON), so return new values and do not change returned ones.
+            Its exceptions are counted and logged, and the object has no value until something changes.
         name: The name in the log, errors and metrics. By default, made of the names of the function and the primary.
         many: True if the function returns a mapping from keys to values, or pairs: any number per object. Otherwise,
             the key of a value is the object's key.

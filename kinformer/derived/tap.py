@@ -1,13 +1,13 @@
-"""The tap: the input of a derived collection from one of its sources."""
+"""The tap: the input of a derived collection from one of its sources. And the graph that the taps make."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
@@ -16,41 +16,117 @@ from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
+from kinformer.reflector.health import InformerHealth
 
-__all__ = ["ComputedCore", "Source", "Tap"]
+__all__ = ["Behind", "ComputedCore", "Source", "Tap"]
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
+
+
+class Behind(NamedTuple):
+    """The publishers of the informers behind a derived collection.
+
+    Attributes:
+        links: The number of the propagation's `links` at which they were found.
+    """
+
+    links: int
+    publishers: list[Publisher]
 
 
 class ComputedCore(CollectionCore):
     """The core of a derived collection, as the engines of others see it.
 
+    Walks through the collections behind it visit each one once, and use no stack: there may be many paths to one, and a
+    path may be long.
+
     Attributes:
         height: One more than the height of the highest collection that it reads. An informer has height 0.
+        taps: One tap per collection that it reads, in the order in which reading began.
+        readers: The derived collections that read this one.
+        behind: The informers behind it, as they were last found.
     """
 
     height: int
+    taps: list[Tap]
+    readers: list[ComputedCore]
+    behind: Behind
 
     @property
     @abstractmethod
     def is_held(self) -> bool:
         """True while a cache that it reads, directly or indirectly, is ahead of its receivers."""
 
+    @property
     @abstractmethod
+    def has_own_work(self) -> bool:
+        """True if some changes that its sources have delivered are not in its values yet."""
+
+    @abstractmethod
+    def inputs(self, member: str = "") -> Sequence[Source]:
+        """Return the current sources, or the first ones before it has been entered.
+
+        Args:
+            member: In unions by name, only the source of this member is returned, or all if it is "".
+        """
+
+    @abstractmethod
+    def waits_for(self) -> tuple[list[str], list[tuple[str, CollectionCore]]]:
+        """Return why its values are not complete: its own reasons, and the names and cores of incomplete sources."""
+
+    @abstractmethod
+    def health_from(self, known: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
+        """Return the health, given that of the sources."""
+
+    def walk(self, inputs: Callable[[ComputedCore], Iterable[Source]]) -> Iterator[CollectionCore]:
+        """Yield the collections that it reads, directly or indirectly, and itself, each after those that it reads."""
+        seen: set[CollectionCore] = {self}
+        path: list[tuple[CollectionCore, Iterator[Source]]] = [(self, iter(inputs(self)))]
+        while path:
+            core, rest = path[-1]
+            source = next((one for one in rest if one.core not in seen), None)
+            if source is None:
+                path.pop()
+                yield core
+            else:
+                seen.add(source.core)
+                path.append((source.core, iter(() if source.computed is None else inputs(source.computed))))
+
     def way_to(self, core: ComputedCore) -> list[str] | None:
         """Return the names on the path to a collection that it reads, directly or indirectly, or None if not read."""
+        came_from: dict[ComputedCore, ComputedCore | None] = {self: None}
+        waiting: list[ComputedCore] = [self]
+        while waiting:
+            one = waiting.pop()
+            if one is core:
+                names, step = [one.name], came_from[one]
+                while step is not None:
+                    names.append(step.name)
+                    step = came_from[step]
+                return names[::-1]
+            for source in one.inputs():
+                if source.computed is not None and source.computed not in came_from:
+                    came_from[source.computed] = one
+                    waiting.append(source.computed)
+        return None
 
-    @abstractmethod
     def read_by(self, core: ComputedCore) -> None:
         """Record that another collection reads this one, so that its height follows."""
+        self.readers.append(core)
 
-    @abstractmethod
     def left_by(self, core: ComputedCore) -> None:
         """Record that another collection no longer reads this one."""
+        if core in self.readers:
+            self.readers.remove(core)
 
-    @abstractmethod
     def rise(self, height: int) -> None:
         """Raise the height to at least `height`, and the heights of the collections that read this one above it."""
+        rising: list[tuple[ComputedCore, int]] = [(self, height)]
+        while rising:
+            core, least = rising.pop()
+            if least > core.height:
+                core.height = least
+                rising.extend((reader, least + 1) for reader in core.readers)
 
 
 class Source:
@@ -99,8 +175,13 @@ class Tap:
         source: The collection.
         number: Identifies it in the reads of the engine.
         wake: Schedules the work of the engine.
-        ended: Called with the error when the collection was exited or has crashed.
+        ended: Called with the tap and the error when the collection was exited or has crashed, or when its cluster has
+            left a fleet.
         with_state: True to begin with all cached objects. False to receive only later changes.
+
+    Attributes:
+        is_synced: True once the state of the collection is complete.
+        error: The error with which the collection has ended, set by the engine, or None.
     """
 
     def __init__(
@@ -109,16 +190,18 @@ class Tap:
         number: int,
         *,
         wake: Callable[[], None],
-        ended: Callable[[BaseException], None],
+        ended: Callable[[Tap, BaseException], None],
         with_state: bool,
     ) -> None:
         self.source = source
         self.number = number
         self.is_synced = False
+        self.error: BaseException | None = None
         self._wake = wake
         self._ended = ended
         self._with_state = with_state
         self._is_ready: bool | None = None
+        self._has_worked = False  # whatever is lower than the engine, before it
         self._building: asyncio.Future[None] | None = None
         self._replays: deque[Iterator[Entry]] = deque()
         self._calls: deque[Notification] = deque()
@@ -127,12 +210,15 @@ class Tap:
         """Start receiving."""
         self.source.publisher.attach(self)
         self.source.publisher.on_settled.append(self._wake)
+        self.source.core.on_departed.append(self.fail)
 
     def detach(self) -> None:
         """Stop receiving."""
         self.source.publisher.detach(self)
         if self._wake in self.source.publisher.on_settled:
             self.source.publisher.on_settled.remove(self._wake)
+        if self.fail in self.source.core.on_departed:
+            self.source.core.on_departed.remove(self.fail)
         if self._building is not None:
             self._building.cancel()
         self._replays.clear()
@@ -158,15 +244,9 @@ class Tap:
 
     def fail(self, error: BaseException, /) -> None:
         """Report that the collection has ended."""
-        self._ended(error)
+        self._ended(self, error)
 
     # --- the side of the engine -------------------------------------------------------------------
-
-    @property
-    def is_held(self) -> bool:
-        """True while a cache behind the collection is ahead of its receivers."""
-        computed = self.source.computed
-        return self.source.publisher.is_settling or (computed is not None and computed.is_held)
 
     @property
     def is_ready(self) -> bool:
@@ -175,9 +255,14 @@ class Tap:
         Evaluated once in a turn of the engine, in which nothing else runs.
         """
         if self._is_ready is None:
-            is_new = not self.is_held and not self.source.core.has_work
-            self._is_ready = self.is_synced and not self.is_building and is_new
+            is_complete = self.is_synced and not self.is_building
+            self._is_ready = is_complete and (self._has_worked or self._is_new())
         return self._is_ready
+
+    def _is_new(self) -> bool:
+        core, computed = self.source.core, self.source.computed
+        is_held = core.publisher.is_settling or (computed is not None and computed.is_held)
+        return not is_held and not core.has_work
 
     @property
     def is_building(self) -> bool:
@@ -185,8 +270,9 @@ class Tap:
         return self._building is not None and not self._building.done()
 
     def begin_turn(self) -> None:
-        """Evaluate `is_ready` again."""
+        """Evaluate `is_ready` again. What the engine reads has no work left, or it would not have a turn."""
         self._is_ready = None
+        self._has_worked = True
 
     def index_owners(self) -> None:
         """Index the collection by the uids of owners. A large collection is not ready until this is done."""
@@ -202,7 +288,7 @@ class Tap:
 
     def _built(self, building: asyncio.Future[None]) -> None:
         if not building.cancelled() and (error := building.exception()) is not None:
-            self._ended(error)
+            self.fail(error)
         self._wake()
 
     @property

@@ -16,6 +16,7 @@ from kinformer.derived.tap import Source, Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
+from kinformer.informer.core import CollectionCore
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
@@ -38,25 +39,35 @@ def check_member(name: str) -> str:
     return name
 
 
-def _in_three(key: str) -> str:
-    """Return a key with a namespace, or with an empty one if it has none, so that a union's keys are unambiguous."""
-    return key if "/" in key else f"/{key}"
+def _key_behind(name: str, key: str) -> str:
+    """Return the union's key for the key of a member's object: `"east/default/web-1"`, or `"east//node-1"`.
+
+    A key that begins with a slash, which a program may choose, gets another one. So no two keys become the same.
+    """
+    return f"{name}//{key}" if key.startswith("/") or "/" not in key else f"{name}/{key}"
+
+
+def _name_and_key(key: str) -> tuple[str, str]:
+    """Return the name of the member and the key of its object, which `_key_behind` has put together."""
+    name, _, own = key.partition("/")
+    return name, own.removeprefix("/")
 
 
 class _Member:
     """A named member of a union.
 
     Attributes:
+        name: The name, with which the keys of its objects begin.
         tap: The input from its collection.
         since: The time when it was added, on the loop's clock.
         follows_another: True while the values still come from the collection that this one replaces.
         has_crashed: True once its collection has ended with an error. Its values stay.
     """
 
-    __slots__ = ("follows_another", "has_crashed", "prefix", "since", "tap")
+    __slots__ = ("follows_another", "has_crashed", "name", "since", "tap")
 
     def __init__(self, name: str, tap: Tap, since: float) -> None:
-        self.prefix = f"{name}/"
+        self.name = name
         self.tap = tap
         self.since = since
         self.follows_another = False
@@ -141,8 +152,8 @@ class UnionEngine(Engine):
         Raises:
             KeyError: There is no member with this name.
         """
-        member = self._let_go(name)
-        self._sweeps.append(self._sweep(member.prefix))
+        self._let_go(name)
+        self._sweeps.append(self._sweep(name))
         self.wake()
 
     @property
@@ -157,33 +168,34 @@ class UnionEngine(Engine):
 
     def _let_go(self, name: str) -> _Member:
         member = self._members.pop(name)
-        tap = member.tap
-        del self._name_of[tap]
-        tap.detach()
-        self.taps.remove(tap)
-        if tap.source.computed is not None:
-            tap.source.computed.left_by(self)
+        del self._name_of[member.tap]
+        self._untap(member.tap)
         return member
 
-    def _input_ended(self, source: Source, error: BaseException) -> None:
+    def _input_ended(self, tap: Tap, error: BaseException) -> None:
         if not self.has_members:
-            super()._input_ended(source, error)
+            if tap.source.core.has_departed:
+                self._untap(tap)
+                self._sweeps.append(self._sweep(""))
+                self.wake()
+            else:
+                super()._input_ended(tap, error)
             return
         # The objects of a cluster that was exited are removed. A crashed cluster keeps them. Neither delays another.
-        for name, member in list(self._members.items()):
-            if member.tap.source is not source:
-                continue
-            if isinstance(error, StoppedError):
-                self.remove(name)
-            elif not member.has_crashed:
-                member.has_crashed = True
-                message = "derived collection %s: %s no longer changes, because %s ended: %s"
-                log.error(message, self.name, name, source.name, describe(error), resource=self.name, reason=error)
-                self.wake()
+        name = self._name_of[tap]
+        member = self._members[name]
+        if isinstance(error, StoppedError):
+            self.remove(name)
+        elif not member.has_crashed:
+            member.has_crashed = True
+            message = "derived collection %s: %s no longer changes, because %s ended: %s"
+            log.error(message, self.name, name, tap.source.name, describe(error), resource=self.name, reason=error)
+            self.wake()
 
-    def _inputs_in(self, member: str) -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[Source]:
+        """Return the current sources, or the source of one member, or the first ones before it has been entered."""
         if not member or not self.has_members or not self.life.has_begun:
-            return super()._inputs_in(member)
+            return super().inputs()
         found = self._members.get(member)
         return [] if found is None else [found.tap.source]
 
@@ -221,20 +233,23 @@ class UnionEngine(Engine):
             return super().unsynced_errors()
         return {name: one.health().last_error for name, one in self._members.items() if not one.tap.is_synced}
 
-    def _missing_reason(self) -> str:
-        if not self.has_members:
-            return super()._missing_reason()
-        waiting = {name: one.tap for name, one in self._members.items() if not one.tap.is_synced}
-        reasons = [f"{name}: {tap.source.core.unlisted_reason()}" for name, tap in waiting.items()]
-        if self.expects is not None:
-            reasons.insert(0, self.expects())
-        return "; ".join(reasons) or "its values are being computed"
+    def waits_for(self) -> tuple[list[str], list[tuple[str, CollectionCore]]]:
+        """Return why its values are not complete: its own reasons, and the names and cores of incomplete members."""
+        own, missing = super().waits_for()
+        if self.expects is None or self.values.synced.is_open:
+            return own, missing
+        return [self.expects()], missing
 
-    def _health_of_inputs(self) -> list[InformerHealth]:
+    def _missing(self) -> list[tuple[str, CollectionCore]]:
         if not self.has_members:
-            return super()._health_of_inputs()
+            return super()._missing()
+        return [(name, one.tap.source.core) for name, one in self._members.items() if not one.tap.is_synced]
+
+    def _health_of_inputs(self, known: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
+        parts = super()._health_of_inputs(known)
+        if not self.has_members:
+            return parts
         # A member that has crashed counts as away, because the union continues.
-        parts = list(self.member_health().values())
         return [replace(part, state="backing_off") if part.state == "stopped" else part for part in parts]
 
     def member_health(self) -> dict[str, InformerHealth]:
@@ -252,12 +267,13 @@ class UnionEngine(Engine):
         if self.has_members:
             member = self._members[self._name_of[tap]]
             if not member.follows_another:  # otherwise all of its keys are marked once it is complete
-                self._dirty.add(member.prefix + _in_three(change[0]))
+                self._dirty.add(_key_behind(member.name, change[0]))
         else:
             self._dirty.add(change[0])
 
-    def _sweep(self, prefix: str) -> Iterator[None]:
-        """Mark the keys of the values that have a prefix, in steps."""
+    def _sweep(self, name: str) -> Iterator[None]:
+        """Mark the keys of the values of a member, or of all without a name, in steps."""
+        prefix = f"{name}/" if name else ""
         for table in self.values.tables():
             for key in table:
                 if key.startswith(prefix):
@@ -268,9 +284,9 @@ class UnionEngine(Engine):
         """Mark the keys of a member that replaces another one, and the keys of the other one, in steps."""
         for table in member.tap.source.publisher.cache.tables():
             for key in table:
-                self._dirty.add(member.prefix + _in_three(key))
+                self._dirty.add(_key_behind(member.name, key))
             yield
-        yield from self._sweep(member.prefix)
+        yield from self._sweep(member.name)
 
     def _compute(self, budget: YieldBudget) -> bool:
         for member in self._members.values():
@@ -287,12 +303,12 @@ class UnionEngine(Engine):
     def _set(self, key: str) -> None:
         entry: Any = None
         if self.has_members:
-            name, _, own = key.partition("/")
+            name, own = _name_and_key(key)
             member = self._members.get(name)
             if member is not None and member.follows_another:
                 return  # it keeps its value for now
             if member is not None:
-                entry = member.tap.source.publisher.cache.get_by_key(own.removeprefix("/"))
+                entry = member.tap.source.publisher.cache.get_by_key(own)
         else:
             entries = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
             entry = next((one for one in entries if one is not None), None)

@@ -12,7 +12,7 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.index import IndexFunc
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
-from kinformer.derived.entries import Entry, entry_of, value_of
+from kinformer.derived.entries import Entry, entry_of, is_same, value_of
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
@@ -124,9 +124,9 @@ class Values(Publisher):
         return self.indexer.tables() if self.is_live else map(dict.copy, self._first)
 
     def set(self, key: str, value: Any) -> None:
-        """Set the value of a key. Does nothing if it has an equal one."""
+        """Set the value of a key. Does nothing if it has the same one (`is_same`)."""
         old = self.get(key)
-        if old is not None and _is_same(value_of(old), value):
+        if old is not None and is_same(value_of(old), value):
             return
         entry = entry_of(key, value)
         if not self.is_live:
@@ -217,15 +217,6 @@ class Values(Publisher):
 def over_values(indexers: ValueIndexers) -> ValueIndexers:
     """Convert indexers over values to indexers over entries. A path is kept, because it reads both."""
     return {name: func if isinstance(func, str) else OfValue(func) for name, func in indexers.items()}
-
-
-def _is_same(old: object, new: object) -> bool:
-    if old is new:
-        return True
-    try:
-        return bool(old == new)
-    except Exception:  # noqa: BLE001 - values that cannot be compared count as changed
-        return False
 
 
 def _nothing() -> None:

@@ -24,7 +24,7 @@ from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
 from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered
-from kinformer.informer.core import Part
+from kinformer.informer.core import Part, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
@@ -205,8 +205,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         try:
             await self._roster.stop_following()
             self._unions.end_joining()
-            for one in reversed(self._unions.each):
-                await one.core.life.leave(deadline)
+            await leave_parts([one.core for one in reversed(self._unions.each)], deadline=deadline)
         finally:
             self._metrics.close()
             await self._roster.leave_clusters(deadline)
@@ -214,6 +213,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
     def _refuse_leaving(self) -> None:
         for one in self._unions.each:
             one.core.life.refuse_leaving()
+        self._roster.refuse_leaving()
 
     # --- clusters by the program ------------------------------------------------------------------
 
@@ -237,9 +237,12 @@ class Fleet(Entered, Mapping[str, Cluster]):
     async def remove(self, name: str) -> None:
         """Disconnect a cluster, and wait until its informers and client end. Its objects leave the unions as deletes.
 
+        Collections that fetch from the cluster find none of its objects any more.
+
         Raises:
             KeyError: There is no cluster with this name.
             ConfigError: The cluster is from the kubeconfig or a Secret that the fleet follows.
+            RuntimeError: Called inside a handler of the cluster, which it would wait for. The cluster stays.
         """
         self._core.life.require_running("remove")
         await wait_for_end(self._roster.remove(name))
@@ -346,7 +349,8 @@ class Fleet(Entered, Mapping[str, Cluster]):
 
         Raises:
             ValueError: The fleet does not hold it, or it was released as often as it was requested.
-            RuntimeError: The last holder called this inside one of the union's handlers. The union stays.
+            RuntimeError: The last holder called this inside a handler of the union, or of an informer that would end
+                with it. The union stays.
         """
         self._core.life.require_running("release")
         one = next((one for one in self._unions.each if one.union is union), None)
@@ -358,6 +362,8 @@ class Fleet(Entered, Mapping[str, Cluster]):
         life = one.core.life
         if life.has_begun:
             life.refuse_leaving()
+            for cluster in self.values():
+                one.refuse_release(cluster)
         self._unions.each.remove(one)
         if one.joining is not None:
             one.joining.clear()

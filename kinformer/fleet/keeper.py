@@ -14,6 +14,7 @@ from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, describe
 from kinformer.fleet.sources import Wanted
+from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.metrics import MetricFamily, Metrics
 from kinformer.reflector.health import InformerHealth
@@ -98,11 +99,29 @@ class ClusterKeeper:
         with unfenced():  # it may be started in a leader's body, and outlive it
             self.task = tasks.start(self._run(), f"kinformer fleet: cluster {self.name}")
 
-    def end(self) -> None:
-        """Start disconnecting the cluster. `task` is done once that has finished."""
+    def end(self, *, departs: bool = False, deadline: float | None = None) -> None:
+        """Start disconnecting the cluster. `task` is done once that has finished.
+
+        Args:
+            deadline: The time on the loop's clock by which its informers must end, instead of the time that they have.
+            departs: True if the fleet goes on without the cluster, or with another connection to it. Then its objects
+                are gone for collections that fetch them.
+        """
+        if departs and self.cluster is not None and not self._ending.is_set():
+            factory = self.cluster.factory
+            for one in (*reversed(factory.derived), *factory.informers):  # what reads another leaves before it
+                core_of(one).depart()
+        if deadline is not None and self.cluster is not None:
+            left = max(0.0, deadline - asyncio.get_running_loop().time())
+            core_of(self.cluster.factory).life.shutdown_timeout = left
         self._ending.set()
         if self.cluster is None and self.task is not None:
             self.task.cancel()
+
+    def refuse_ending(self) -> None:
+        """Raise RuntimeError if the caller is a handler of the cluster, which would wait for itself."""
+        if self.cluster is not None:
+            core_of(self.cluster.factory).life.refuse_leaving()
 
     async def connected(self) -> Cluster:
         """Wait for the cluster, and return it, or raise the error passed to `tell`. For one waiting task at a time."""

@@ -157,12 +157,17 @@ class Roster:
         if self._following is not None:
             await self.tasks.cancel([self._following])
 
+    def refuse_leaving(self) -> None:
+        """Raise RuntimeError if the caller is a handler of a cluster, which would wait for itself."""
+        for keeper in self.open.values():
+            keeper.refuse_ending()
+
     async def leave_clusters(self, deadline: float) -> None:
         """Disconnect all clusters, within `deadline` on the loop's clock."""
         keepers = {*self._wanted.values(), *self.open.values()}
         try:
             for keeper in keepers:
-                keeper.end()
+                keeper.end(deadline=deadline)
             await self.tasks.finish(self.tasks.running, deadline)
         finally:
             await self.tasks.cancel()
@@ -197,6 +202,8 @@ class Roster:
             raise KeyError(name)
         if name not in self._of_program and not isinstance(self.source, GivenClusters):
             raise ConfigError(f"{self._name}: cluster {name!r} comes from {self.source.description}; remove it there")
+        if name in self.open:
+            self.open[name].refuse_ending()
         return self._drop(name)
 
     # --- clusters of the source -------------------------------------------------------------------
@@ -296,7 +303,7 @@ class Roster:
             log.info("%s: cluster %s has left", self._name, name, resource=name, reason="left")
         ending = [keeper for keeper in keepers if keeper is not None]
         for keeper in ending:
-            keeper.end()
+            keeper.end(departs=True)
             keeper.tell(StoppedError(f"{self._name}: cluster {name!r} was removed"))
         self._first.check()
         return [keeper.task for keeper in ending if keeper.task is not None]
@@ -317,7 +324,7 @@ class Roster:
         log.info(message, self._name, name, cluster.client.server, resource=name, reason="joined")
         self._owner.cluster_joined(self, keeper, cluster)
         if before is not None:
-            before.end()
+            before.end(departs=True)
         keeper.tell(cluster)
         self._first.forget(name)
         self._first.check()

@@ -12,6 +12,7 @@ from kinformer.derived.values import ValueIndexers
 from kinformer.fleet.keeper import Cluster, ClusterKeeper
 from kinformer.fleet.roster import Roster
 from kinformer.informer.collection import Collection
+from kinformer.informer.factory import refuse_release
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceOptions
@@ -86,11 +87,22 @@ class FleetUnion:
         if name in self.core.members:
             self.union.remove(name)
 
+    def refuse_release(self, cluster: Cluster) -> None:
+        """Raise RuntimeError if `release` would wait for the caller, which is a handler of the member."""
+        member = self._held_by(cluster)
+        if member is not None:
+            refuse_release(cluster.factory, member)
+
     async def release(self, cluster: Cluster) -> None:
         """Release the informer of a cluster, if the member is an informer of its factory."""
-        member = self._members.pop(cluster.name, None)
-        if self.identity is not None and isinstance(member, SharedInformer):
+        member = self._held_by(cluster)
+        self._members.pop(cluster.name, None)
+        if member is not None:
             await cluster.factory.release(member)
+
+    def _held_by(self, cluster: Cluster) -> SharedInformer | None:
+        member = self._members.get(cluster.name)
+        return member if self.identity is not None and isinstance(member, SharedInformer) else None
 
 
 class FleetUnions:

@@ -6,8 +6,9 @@ modules get it only through `core_of`, so that none of them accesses a private m
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ import anyio
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Tasks
+from kinformer.exceptions import StoppedError
 from kinformer.informer.metrics import CollectionMetrics
 from kinformer.metrics import Metrics
 from kinformer.processor.handler_set import HandlerSet
@@ -22,7 +24,7 @@ from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CollectionCore", "Part"]
+__all__ = ["CollectionCore", "Part", "leave_parts"]
 
 
 class Part:
@@ -38,6 +40,37 @@ class Part:
         self.name = name
         self.life = life
         self.sync = sync
+
+
+async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseException]:
+    """Leave the parts that were entered, by one deadline on the loop's clock, and return the errors.
+
+    The parts of a wave leave beside one another. Each stops following before the next one begins to leave, so readers
+    come before the parts that they read. A wave begins when the one before it has ended, or at the deadline. If this is
+    cancelled, all parts end at once.
+    """
+    loop = asyncio.get_running_loop()
+    waiting = [[part for part in wave if part.life.has_begun] for wave in waves]
+    leaving: list[asyncio.Task[None]] = []
+    try:
+        for wave in waiting:
+            while wave:
+                leaving.append(loop.create_task(wave.pop(0).life.leave(deadline)))
+                await asyncio.sleep(0)
+            if leaving:
+                await asyncio.wait(leaving, timeout=max(0.0, deadline - loop.time()))
+        if leaving:
+            await asyncio.wait(leaving)
+    except asyncio.CancelledError:
+        leaving += [loop.create_task(part.life.leave(deadline)) for wave in waiting for part in wave]
+        await asyncio.sleep(0)  # each must have begun, or its cancellation would end nothing
+        for task in leaving:
+            task.cancel()
+        if leaving:
+            await asyncio.wait(leaving)
+        raise
+    errors = [task.exception() for task in leaving if not task.cancelled()]
+    return [error for error in errors if error is not None]
 
 
 class CollectionCore(Part, ABC):
@@ -59,6 +92,8 @@ class CollectionCore(Part, ABC):
         tasks: Its tasks.
         handlers: Its handlers and event streams.
         has_members: True if its keys begin with the name of a member, as in a union by name.
+        has_departed: True once its cluster has left a fleet: see `depart`.
+        on_departed: Called with an error when its cluster has left a fleet.
     """
 
     def __init__(
@@ -90,6 +125,8 @@ class CollectionCore(Part, ABC):
         )
         super().__init__(name, life, sync)
         self.has_members = False
+        self.has_departed = False
+        self.on_departed: list[Callable[[BaseException], None]] = []
         self.publisher = publisher
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)
@@ -114,6 +151,16 @@ class CollectionCore(Part, ABC):
     def refuse_inside(self, refusal: str) -> None:
         """Raise RuntimeError with this refusal if the caller is one of the handlers."""
         self.handlers.refuse_inside(refusal)
+
+    def depart(self) -> None:
+        """Record that its cluster has left a fleet, so that its objects are gone for collections that fetch them.
+
+        A collection that is merely exited ends them instead: that its objects are gone would be wrong.
+        """
+        self.has_departed = True
+        error = StoppedError(f"the cluster of {self.life.owner} has left its fleet")
+        for call in tuple(self.on_departed):
+            call(error)
 
     # --- the first sync ---------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part
+from kinformer.informer.core import CollectionCore, Part, leave_parts
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -32,7 +32,7 @@ from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["SharedInformerFactory", "numbered"]
+__all__ = ["SharedInformerFactory", "numbered", "refuse_release"]
 
 log = get_logger("kinformer.factory")
 
@@ -115,19 +115,11 @@ class SharedInformerFactory(Entered):
             part.life.refuse_leaving()
 
     async def _finish(self, deadline: float) -> None:
-        for added in reversed(self._added):  # before the informers that they read
-            await core_of(added).life.leave(deadline)
-        lives = [core_of(informer).life for informer in self.informers]
-        leaving = [asyncio.ensure_future(life.leave(deadline)) for life in lives if life.has_begun]
-        try:
-            if leaving:
-                await asyncio.wait(leaving)
-        except asyncio.CancelledError:
-            await _hurry(leaving)
-            raise
-        results = [task.exception() for task in leaving if not task.cancelled()]
-        errors = [result for result in results if result is not None]
-        self._core.life.error = next(iter([*errors, *(life.crash for life in lives if life.crash is not None)]), None)
+        added = [core_of(part) for part in reversed(self._added)]  # before the informers that they read
+        informers = [core_of(informer) for informer in self.informers]
+        errors = await leave_parts(added, informers, deadline=deadline)
+        errors += [part.life.crash for part in informers if part.life.crash is not None]
+        self._core.life.error = next(iter(errors), None)
 
     # --- informers -----------------------------------------------------------------------------------
 
@@ -331,20 +323,23 @@ class SharedInformerFactory(Entered):
             ValueError: The factory does not hold it, or it was released as often as it was requested.
             RuntimeError: The last holder called this inside one of the informer's handlers. The informer stays held.
         """
-        identity = next((key for key, held in self._held.items() if held.informer == informer), None)
-        if identity is None:
-            raise ValueError(f"{informer!r} is not held by this factory")
-        held = self._held[identity]
+        refuse_release(self, informer)
+        identity, held = self._find(informer)
         if held.holders > 1:
             held.holders -= 1
             return
         life = core_of(informer).life
-        life.refuse_leaving()
         del self._held[identity]
         if life.has_begun:
             await life.leave_in_time()
         if held.namespaces is not None:
             await self.release(held.namespaces)
+
+    def _find(self, informer: SharedInformer) -> tuple[InformerIdentity, _Held]:
+        for identity, held in self._held.items():
+            if held.informer == informer:
+                return identity, held
+        raise ValueError(f"{informer!r} is not held by this factory")
 
     # --- all of them --------------------------------------------------------------------------------------
 
@@ -419,6 +414,15 @@ class SharedInformerFactory(Entered):
         return {name: informer.statistics() for name, informer in numbered(self.informers).items()}
 
 
+def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> None:
+    """Raise as `SharedInformerFactory.release` would, without releasing anything."""
+    _, held = factory._find(informer)
+    if held.holders == 1:
+        core_of(informer).life.refuse_leaving()
+        if held.namespaces is not None:
+            refuse_release(factory, held.namespaces)
+
+
 def numbered(parts: Iterable[N]) -> dict[str, N]:
     """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
     seen: dict[str, int] = {}
@@ -427,14 +431,6 @@ def numbered(parts: Iterable[N]) -> dict[str, N]:
         number = seen[one.name] = seen.get(one.name, 0) + 1
         found[one.name if number == 1 else f"{one.name}#{number}"] = one
     return found
-
-
-async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
-    """End the remaining tasks at once, because exiting was cancelled. Each must have begun, or it would end nothing."""
-    await asyncio.sleep(0)
-    for task in leaving:
-        task.cancel()
-    await asyncio.wait(leaving)
 
 
 def _is_synced(part: Part, handlers: bool) -> bool:

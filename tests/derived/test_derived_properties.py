@@ -74,6 +74,8 @@ class Graph:
         self.both = derive(nodes, self._both, name="both ways")
         self.again = derive(self.both, lambda value, fetch: (value, len(fetch(self.labelled))), name="again")
         self.many = derive(pods, self._labels_of, name="labels", many=True)
+        # It begins and ceases to depend on the others with the states of its pods.
+        self.at_times = derive(pods, self._at_times, name="at times")
         self.all = union({"east": pods, "west": self.labelled})
         self.torn: list[str] = []
 
@@ -106,6 +108,11 @@ class Graph:
     def _labels_of(self, pod: KubeObject, fetch: Any) -> dict[str, str]:
         return {f"{label}={value}": pod.key for label, value in pod.labels.items()}
 
+    def _at_times(self, pod: KubeObject, fetch: Any) -> Any:
+        if target(pod) == "a":
+            return len(fetch(self.labelled))
+        return fetch(self.versions, key=f"default/{target(pod)}") if target(pod) == "b" else None
+
     def from_scratch(self, pods: dict[str, KubeObject], nodes: dict[str, KubeObject]) -> dict[str, dict[str, Any]]:
         """The values that there should be, computed at once from all objects."""
         to = {name: [pod for pod in pods.values() if target(pod) == name] for name in {*map(target, pods.values())}}
@@ -130,6 +137,11 @@ class Graph:
             "both": both,
             "again": {key: (value, len(labelled)) for key, value in both.items()},
             "many": labels,
+            "at_times": {
+                key: value
+                for key, pod in pods.items()
+                if (value := {"a": len(labelled), "b": versions.get("default/b")}.get(target(pod))) is not None
+            },
             "all": {f"east/{key}": state(pod) for key, pod in pods.items()}
             | {f"west/{key}": state(pod) for key, pod in labelled.items()},
         }

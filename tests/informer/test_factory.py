@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kinformer import Client, ConfigError, ForbiddenError, KubeObject, NotSyncedError, SharedInformerFactory
+from kinformer import (
+    Client,
+    ConfigError,
+    ForbiddenError,
+    KubeObject,
+    LabelSelector,
+    NotSyncedError,
+    SharedInformerFactory,
+)
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.log_records import Said, records, said
@@ -239,6 +247,28 @@ async def test_a_release_that_is_refused_inside_a_handler_leaves_the_informer_he
     assert factory.informers == (informer,)
     await factory.release(informer)
     assert informer.health().state == "stopped"
+
+
+async def test_a_release_that_is_refused_inside_a_handler_of_the_namespaces_leaves_both_held(
+    server: APIServer, factory: SharedInformerFactory
+) -> None:
+    maps = factory.for_resource("v1/configmaps", namespaces=LabelSelector.parse("kubernetes.io/metadata.name=default"))
+    namespaces, _ = factory.informers
+    refused: list[str] = []
+
+    async def on_add(obj: Any) -> None:
+        try:
+            await factory.release(maps)
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    namespaces.add_event_handler(on_add=on_add, name="release")
+    await until(lambda: refused)
+    assert refused == ["informer v1/namespaces cannot be exited from inside its handler release"]
+    assert set(factory.informers) == {namespaces, maps}
+    assert maps.health().state != "stopped"
+    await factory.release(maps)
+    assert factory.informers == ()
 
 
 async def test_waiting_for_the_handlers_too(server: APIServer, factory: SharedInformerFactory) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "lacking_resource",
     "nearest_resource",
     "presence",
+    "served_kind",
 ]
 
 log = get_logger("kinformer.discovery")
@@ -193,6 +194,20 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
     scope = next(scopes, None)
     return scope if isinstance(scope, bool) else None
+
+
+async def served_kind(client: Client, resource: GroupVersionResource) -> str:
+    """Return the kind of a resource according to discovery, or "" if this is unknown."""
+    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    try:
+        document = _dict(await client.request("GET", path, retries=0))
+    except (APIError, ConnectError, DecodeError) as error:
+        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+        return ""
+    if document.get("groupVersion") != resource.api_version:
+        return ""
+    entries = _dicts(document, "resources")
+    return next((_text(entry, "kind") for entry in entries if _text(entry, "name") == resource.resource), "")
 
 
 class KubeSystemProbe:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import lacking_resource
+from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, ReadBack
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
-__all__ = ["AS_METADATA", "newest_version", "read_back", "with_hint"]
+__all__ = ["AS_METADATA", "kind_now", "newest_version", "read_back", "with_hint"]
 
 AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
@@ -58,6 +58,15 @@ async def with_hint(client: Client, resource: GroupVersionResource, error: NotFo
     told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
     told.nearest = nearest
     return told
+
+
+async def kind_now(client: Client, resource: GroupVersionResource) -> str:
+    """Return the kind that discovery has for a resource at present, or "" if it has none, or does not answer."""
+    try:
+        async with asyncio.timeout(_HINT_TIMEOUT):
+            return await served_kind(client, resource)
+    except TimeoutError:
+        return ""
 
 
 def _version_of(answer: Mapping[str, Any], path: str) -> str:

@@ -8,8 +8,8 @@ __all__ = ["builtin_kind"]
 
 # By group. A test compares them with the discovery of a kube-apiserver.
 _KINDS = {
-    "": "ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
-    "PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
+    "": "ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim "
+    "Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
     "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
     "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
     "ValidatingWebhookConfiguration",

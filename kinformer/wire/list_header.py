@@ -7,8 +7,8 @@ a first `items`. No server writes such a list, so it is refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
 import msgspec

@@ -84,16 +84,8 @@ async def test_fault_47_a_list_is_of_something_else(answer: dict[str, Any]) -> N
         await refused(w)
 
 
-@pytest.mark.parametrize(
-    ("answer", "known"),
-    [
-        (document(kind="NodeList"), "expected ConfigMap of v1, got NodeList of v1"),
-        (document(A, version="v1beta1"), "got ConfigMap of v1"),
-    ],
-)
-async def test_even_the_first_list_is_held_against_the_kind_of_a_built_in_resource(
-    answer: dict[str, Any], known: str
-) -> None:
+@pytest.mark.parametrize("answer", [document(kind="NodeList"), document(A, version="v1beta1")])
+async def test_even_the_first_list_is_held_against_the_kind_of_a_built_in_resource(answer: dict[str, Any]) -> None:
     answers = [Reply([json.dumps(answer).encode()]), listed(A, rv=7)]
     async with wire(answers, synced=False) as w:
         await w.informer.wait_synced(timeout=30)
@@ -184,8 +176,8 @@ TWICE: dict[str, bytes] = {
     "kind": b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[],"kind":"Status"}',
     "items": b'{"apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[%s],"kind":"ConfigMapList","items":[]}'
     % json.dumps(A).encode(),
-    "metadata": b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[],"metadata":{}}',
-    "metadata.resourceVersion": b'{"kind":"ConfigMapList","metadata":{"resourceVersion":"9","resourceVersion":"8"},"items":[]}',
+    "metadata": b'{"kind":"ConfigMapList","metadata":{"resourceVersion":"9"},"items":[],"metadata":{}}',
+    "metadata.resourceVersion": b'{"metadata":{"resourceVersion":"9","resourceVersion":"8"},"items":[]}',
     "metadata.continue": b'{"metadata":{"continue":"a","resourceVersion":"9","\\u0063ontinue":""},"items":[]}',
 }
 

@@ -119,18 +119,24 @@ class NamespaceFollower:
 
         The loop then has a turn, because each namespace sends requests.
         """
-        if is_there and "/" in key:
-            text = "%s: ignored %r: it is not a valid namespace name"
-            log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
+        if is_there and (not isinstance(key, str) or not key or "/" in key):
+            self._ignore(key, "it is not a valid namespace name")
             return False
         if is_there and key not in self._running:
-            self._running[key] = self._join(key)
+            try:
+                self._running[key] = self._join(key)
+            except Exception as error:  # noqa: BLE001 - one namespace must not end the others
+                self._ignore(key, describe(error))
+                return False
             return True
         if not is_there and (running := self._running.pop(key, None)) is not None:
             self._leave(key)
             running.cancel()
             return True
         return False
+
+    def _ignore(self, key: object, why: str) -> None:
+        log.error("%s: ignored %r: %s", self._name, key, why, resource=self._name, reason="bad_namespace")
 
     def _known(self) -> None:
         """Record that the first namespaces are known."""

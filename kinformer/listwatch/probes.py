@@ -12,6 +12,7 @@ from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, ReadBack
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.shapes import string_at
 
 __all__ = ["AS_METADATA", "kind_now", "newest_version", "read_back", "with_hint"]
 
@@ -40,8 +41,9 @@ async def read_back(client: Client, path: str, options: ListOptions, name: str) 
     selector = ",".join(part for part in (options.field_selector, f"metadata.name={escaped}") if part)
     params = options.replace(field_selector=selector).params()
     answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
-    found = answer.get("items") or []
-    return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+    # A server that does not know the field selector sends the others too.
+    found = next((item for item in _items_of(answer) if string_at(item, "metadata", "name") == name), None)
+    return ReadBack(None if found is None else KubeObject.from_dict(found), _version_of(answer, path))
 
 
 async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
@@ -69,9 +71,13 @@ async def kind_now(client: Client, resource: GroupVersionResource) -> str:
         return ""
 
 
+def _items_of(answer: Mapping[str, Any]) -> list[Any]:
+    items = answer.get("items")
+    return items if isinstance(items, list) else []
+
+
 def _version_of(answer: Mapping[str, Any], path: str) -> str:
-    metadata: Any = answer.get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    if not isinstance(version, str) or not version:
+    version = string_at(answer, "metadata", "resourceVersion")
+    if not version:
         raise DecodeError(f"GET {path}: a list without a resourceVersion")
     return version

@@ -220,7 +220,7 @@ class EntryDecoder:
 
     def _event_object(self, raw: bytes) -> KubeObject:
         obj = self.item(raw)
-        if self._expected is not None and not obj.kind:
+        if self._expected is not None and not (obj.kind and obj.api_version):
             try:
                 self._expected.check_event(obj)
             except ForeignTypeError:
@@ -339,20 +339,25 @@ class EntryDecoder:
         name, namespace, version = identity_of(raw)  # raises DecodeError unless this is exactly one object
         self.errors += 1
         found = dict(members(raw))
-        kind, api_version = (found.get(name, b"").strip(b'"').decode(errors="replace") for name in _TYPE)
-        self._check_poison(kind, api_version, namespace, name)
+        kind, api_version = (found.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
+        key = self._poison_key(kind, api_version, namespace, name)
         raise PoisonObjectError(
-            f"object is nested too deeply: {raw[:80]!r}",
-            key=f"{namespace}/{name}" if name and namespace else name,
-            resource_version=version,
+            f"object is nested too deeply: {raw[:80]!r}", key=key, resource_version=version
         ) from error
 
-    def _check_poison(self, kind: str, api_version: str, namespace: str, name: str) -> None:
-        """Check an object that is left out. If it is of another type, the answer is wrong, not only this object."""
+    def _poison_key(self, kind: str, api_version: str, namespace: str, name: str) -> str:
+        """Return the key of an object that is left out, or "" if it is unknown.
+
+        Raises:
+            ForeignTypeError: It is of another type, so the answer is wrong, not only this object.
+        """
         if self._expected is not None:
             self._expected.check(kind, api_version, name)
+            if not namespace and self._expected.namespace:
+                return ""  # the namespace of the object cannot be read either
         if namespace:
             self._own_namespace(namespace)
+        return f"{namespace}/{name}" if name and namespace else name
 
     def _refuse(self, raw: bytes, error: Exception) -> NoReturn:
         if isinstance(error, RecursionError):
@@ -370,11 +375,9 @@ class EntryDecoder:
             raise WatchError(f"expected an object, got a {document['kind']}: {raw[:80]!r}") from error
         metadata = document.get("metadata")
         name, namespace, version = (string_at(metadata, field) for field in ("name", "namespace", "resourceVersion"))
-        self._check_poison(string_at(document, "kind"), string_at(document, "apiVersion"), namespace, name)
+        key = self._poison_key(string_at(document, "kind"), string_at(document, "apiVersion"), namespace, name)
         raise PoisonObjectError(
-            f"object cannot be kept: {error}: {raw[:80]!r}",
-            key=f"{namespace}/{name}" if name and namespace else name,
-            resource_version=version,
+            f"object cannot be kept: {error}: {raw[:80]!r}", key=key, resource_version=version
         ) from error
 
 

@@ -47,6 +47,7 @@ class ExpectedType:
 
     Attributes:
         kind, api_version: The values of the objects so far. An object with the same strings needs no check.
+        namespace: The argument.
     """
 
     def __init__(
@@ -57,11 +58,10 @@ class ExpectedType:
         self._own = (kind, api_version)
         self._list_kind = f"{kind}List" if kind else ""
         self._is_built_in = bool(kind)
-        self._namespace = namespace
+        self.namespace = namespace
         self._metadata_only = metadata_only
         self._chosen: tuple[str, str] | None = None  # one of two, if there are two
-        self._has_kind = False  # the server has sent one
-        self._has_version = False
+        self._sent: set[str] = set()  # the fields that the server has sent
 
     @property
     def may_change(self) -> bool:
@@ -92,9 +92,9 @@ class ExpectedType:
         Raises:
             ForeignTypeError: Another namespace was requested.
         """
-        if self._namespace is not None and namespace != self._namespace:
+        if self.namespace is not None and namespace != self.namespace:
             found = f"an object of namespace {namespace!r}" if namespace else "an object without a namespace"
-            raise ForeignTypeError(f"expected objects of namespace {self._namespace!r}, got {found}")
+            raise ForeignTypeError(f"expected objects of namespace {self.namespace!r}, got {found}")
         return intern(namespace)
 
     def check(self, kind: str, api_version: str, name: object = "") -> None:
@@ -112,19 +112,19 @@ class ExpectedType:
             if own[1] == self._own[1]:
                 self._own = own = (kind, own[1])
             self.kind = kind
-            self._has_kind = True
+            self._sent.add("kind")
         if api_version:
             self.api_version = api_version
+            self._sent.add("apiVersion")
         self._chosen = own
 
     def check_event(self, obj: KubeObject) -> None:
         """Check the object of an event, whose type has been checked if it has one.
 
         Raises:
-            ForeignTypeError: The object of this event has no kind, and earlier ones had one.
+            ForeignTypeError: The object of this event has no kind or no apiVersion, and earlier ones had one.
         """
-        if not obj.kind and self._has_kind:
-            raise ForeignTypeError(f"expected {self._wanted()}, got an object without a kind: {obj.name!r}")
+        self._require(f"the object {obj.name!r}", kind=obj.kind, apiVersion=obj.api_version)
 
     def check_bookmark(self, bookmark: KubeObject) -> None:
         """Check a bookmark. The one that ends the initial events stands for a list, so it must have a kind.
@@ -134,8 +134,8 @@ class ExpectedType:
         """
         if bookmark.kind or bookmark.api_version:
             self.check(bookmark.kind, bookmark.api_version)
-        if not bookmark.kind and self._has_kind and ends_initial_events(bookmark):
-            raise ForeignTypeError(f"expected {self._wanted()}, got a bookmark without a kind")
+        if ends_initial_events(bookmark):
+            self._require("the end bookmark", kind=bookmark.kind, apiVersion=bookmark.api_version)
 
     def check_list(self, header: ListHeader) -> None:
         """Check the header of a list, when its items have been read.
@@ -144,10 +144,8 @@ class ExpectedType:
             ForeignTypeError: It is a list of another resource, or incomplete.
         """
         kind, api_version = header.kind, header.api_version
-        if not kind and self._has_kind:
-            raise ForeignTypeError(f"expected a list of {self._wanted()}, got a list without a kind")
-        if not header.resource_version and self._has_version:
-            raise ForeignTypeError("the list has no resourceVersion, although earlier ones had one")
+        fields = {"kind": kind, "apiVersion": api_version, "resourceVersion": header.resource_version}
+        self._require("the list", **fields)
         is_metadata = self._metadata_only and (kind, api_version) == (f"{_METADATA[0]}List", _METADATA[1])
         if not is_metadata:
             own_kind, own_version = self._own
@@ -157,13 +155,19 @@ class ExpectedType:
             if kind and known and kind not in known:
                 self._refuse(kind, api_version or own_version, "")
             self._list_kind = self._list_kind or kind
-        self._has_kind = self._has_kind or bool(kind)
-        self._has_version = self._has_version or bool(header.resource_version)
+        self._sent.update(name for name, value in fields.items() if value)
 
     def _types(self) -> tuple[tuple[str, str], ...]:
         if self._metadata_only:
             return (self._chosen,) if self._chosen else (_METADATA, self._own)
         return (self._own,)
+
+    def _require(self, what: str, **fields: str) -> None:
+        for name, value in fields.items():
+            if not value and name in self._sent:
+                raise ForeignTypeError(
+                    f"expected {self._wanted()}, but {what} has no {name}, which the server has sent before"
+                )
 
     def _wanted(self) -> str:
         kind, version = self._chosen or self._own

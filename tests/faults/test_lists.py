@@ -142,7 +142,7 @@ async def test_fault_48_a_list_says_nothing() -> None:
     async with wire([listed(A, B, rv=7), nothing, versionless, listed(A, C, rv=10)], [Reply([EXPIRED])]) as w:
         await refused(w)
         texts = [str(error) for error in w.errors]
-        assert any("a list without a kind" in text for text in texts)
+        assert any("the list has no kind, which the server has sent before" in text for text in texts)
         assert any("the list has no resourceVersion" in text for text in texts)
     untyped = {"metadata": {"resourceVersion": "7"}, "items": [bare(A)]}
     async with wire([Reply([json.dumps(untyped).encode()])], [Reply([EXPIRED])]) as w:

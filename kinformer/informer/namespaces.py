@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import describe
 from kinformer.informer.collection import Collection, core_of
@@ -88,6 +88,7 @@ class NamespaceFollower:
         self._join = join
         self._leave = leave
         self._tasks = tasks
+        self._told = LogOnce()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
 
@@ -136,7 +137,8 @@ class NamespaceFollower:
         return False
 
     def _ignore(self, key: object, why: str) -> None:
-        log.error("%s: ignored %r: %s", self._name, key, why, resource=self._name, reason="bad_namespace")
+        if self._told.is_news(str(key)):
+            log.error("%s: ignored %r: %s", self._name, key, why, resource=self._name, reason="bad_namespace")
 
     def _known(self) -> None:
         """Record that the first namespaces are known."""

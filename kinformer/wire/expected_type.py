@@ -103,6 +103,8 @@ class ExpectedType:
         Raises:
             ForeignTypeError: The object is of another type.
         """
+        if not (kind or api_version):
+            return
         for own in self._types():
             if kind in ("", own[0] or kind) and api_version in ("", own[1]):
                 break

@@ -58,6 +58,8 @@ FOREIGN: dict[str, Any] = {
     ),
     "a status among the items": document(bare(A), STATUS),
     "any list": document(kind="List"),
+    "an item that is no object": document(bare(A), None, bare(C)),
+    "items that are no array": document(items={"a": bare(A)}),
 }
 
 

@@ -149,10 +149,12 @@ class Processor(Publisher):
         old: KubeObject | None = self._indexer.get_by_key(key)
         if old is None:  # handlers have never seen an object that was not in the cache
             return
-        if not is_gone(old.uid, old.resource_version, obj.uid, obj.resource_version):
-            return  # a doubled or late event about an earlier object
+        uid, unknown = obj.uid, False
+        if uid != old.uid or not uid:
+            if not is_gone(old.uid, old.resource_version, uid, obj.resource_version):
+                return  # a doubled or late event about an earlier object
+            unknown = bool(uid and old.uid) or type(obj) is UndecodableObject
         self._indexer.pop(key)
-        unknown = type(obj) is UndecodableObject or bool(obj.uid and obj.uid != old.uid)
         calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     def _hand_out(self, calls: list[Notification]) -> list[Notification]:

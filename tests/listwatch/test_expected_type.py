@@ -250,6 +250,11 @@ LINE = (
 )
 
 
+OPTIONS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"fields": ["data.v", "metadata.labels"]}, {"keep_managed_fields": True}]
+)
+
+
 def fits(obj: KubeObject) -> bool:
     """True if this is an object of the resource, or stands for one that cannot be decoded."""
     is_typed = (obj.kind, obj.api_version) == ("ConfigMap", "v1")
@@ -257,10 +262,10 @@ def fits(obj: KubeObject) -> bool:
 
 
 @settings(max_examples=150)
-@given(document=HEADER | JSON)
-def test_any_list_is_refused_or_fits_the_resource(document: Any) -> None:
+@given(document=HEADER | JSON, options=OPTIONS)
+def test_any_list_is_refused_or_fits_the_resource(document: Any, options: dict[str, Any]) -> None:
     async def ask() -> None:
-        async with answers("v1/configmaps") as scene:
+        async with answers("v1/configmaps", **options) as scene:
             assert len(await scene.list(LISTED)) == 1
             with contextlib.suppress(DecodeError):
                 found = await scene.list(document)
@@ -275,10 +280,12 @@ def test_any_list_is_refused_or_fits_the_resource(document: Any) -> None:
 
 
 @settings(max_examples=150)
-@given(lines=st.lists(LINE, min_size=1, max_size=4), initial=st.booleans())
-def test_any_line_of_a_watch_is_refused_or_fits_the_resource(lines: list[Any], initial: bool) -> None:
+@given(lines=st.lists(LINE, min_size=1, max_size=4), initial=st.booleans(), options=OPTIONS)
+def test_any_line_of_a_watch_is_refused_or_fits_the_resource(
+    lines: list[Any], initial: bool, options: dict[str, Any]
+) -> None:
     async def ask() -> None:
-        async with answers("v1/configmaps") as scene:
+        async with answers("v1/configmaps", **options) as scene:
             assert len(await scene.list(LISTED)) == 1
             with contextlib.suppress(KinformerError):
                 for event in await scene.watch(*(json.dumps(one).encode() + b"\n" for one in lines), initial=initial):

@@ -151,12 +151,11 @@ class ExpectedType:
         is_metadata = self._metadata_only and (kind, api_version) == (f"{_METADATA[0]}List", _METADATA[1])
         if not is_metadata:
             own_kind, own_version = self._own
-            known = [name for name in (self._list_kind, own_kind and f"{own_kind}List") if name]
             if api_version not in ("", own_version):
                 self._refuse(kind, api_version, "")
-            if kind and known and kind not in known:
-                self._refuse(kind, api_version or own_version, "")
-            self._list_kind = self._list_kind or kind
+            if kind and self._list_kind and kind not in (self._list_kind, f"{own_kind}List"):
+                self._refuse(kind, own_version, "")
+            self._list_kind = self._list_kind or kind  # a definition may give its lists any kind
         self._sent.update(name for name, value in fields.items() if value)
 
     def _types(self) -> tuple[tuple[str, str], ...]:

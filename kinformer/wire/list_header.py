@@ -184,18 +184,23 @@ class Envelope:
 
 def _refuse_twins(data: bytes) -> None:
     """Raise DecodeError if a key occurs twice in a list without its items, or in the metadata of the list."""
-    found = list(_keyed(data))
-    for key, value in found:
+    for key, value in _unique_members(data, ""):
         if key == "metadata" and value.startswith(b"{"):
-            found += ((f"metadata.{name}", b"") for name, _ in _keyed(value))
-    names = [key for key, _ in found]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DecodeError(f"the list has the key {twice!r} twice")
+            for _ in _unique_members(value, "metadata."):
+                pass
 
 
-def _keyed(data: bytes) -> Iterator[tuple[str, bytes]]:
-    return ((_decode_key(b'"%b"' % key), value) for key, value in members(data))
+def _unique_members(data: bytes, path: str) -> Iterator[tuple[str, bytes]]:
+    seen: set[str] = set()
+    for written, value in members(data):
+        try:
+            key = _decode_key(b'"%b"' % written)
+        except MALFORMED as error:
+            raise DecodeError(f"the list has an invalid key: {error}: {written[:80]!r}") from error
+        if key in seen:
+            raise DecodeError(f"the list has the key '{path}{key}' twice")
+        seen.add(key)
+        yield key, value
 
 
 def no_list(body: bytes, length: int) -> DecodeError:

@@ -180,6 +180,7 @@ TWICE: dict[str, bytes] = {
     % json.dumps(A).encode(),
     "metadata": b'{"kind":"ConfigMapList","metadata":{"resourceVersion":"9"},"items":[],"metadata":{}}',
     "metadata.resourceVersion": b'{"metadata":{"resourceVersion":"9","resourceVersion":"8"},"items":[]}',
+    "spec": b'{"metadata":{"resourceVersion":"9"},"items":[],"spec":1,"spec":2}',
     "metadata.continue": b'{"metadata":{"continue":"a","resourceVersion":"9","\\u0063ontinue":""},"items":[]}',
 }
 

@@ -140,6 +140,14 @@ async def test_a_list_may_have_any_kind_that_its_definition_names() -> None:
         assert await scene.watch(line("ADDED", a_widget()))
         with pytest.raises(DecodeError, match="got GadgetList"):
             await scene.list(widgets(kind="GadgetList"))
+    async with answers(WIDGETS) as scene:
+        assert len(await scene.list(widgets(a_widget(), kind="Widgetry"))) == 1
+        scene.kind = "Gadget"
+        with pytest.raises(DecodeError, match="got Gadget"):
+            await scene.list(widgets(GADGET, kind="Gadgetry"))
+        assert len(await scene.list(widgets(GADGET, kind="Gadgetry"))) == 1
+        with pytest.raises(DecodeError, match="got Widgetry"):
+            await scene.list(widgets(kind="Widgetry"))
 
 
 async def test_a_discovery_that_does_not_answer_leaves_the_kind_as_it_is() -> None:

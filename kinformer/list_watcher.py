@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, MappingView
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -78,12 +79,16 @@ class PageHeader:
     continue_token: str = ""
 
 
+_MUTABLE = (list, set, deque, Mapping, MappingView)  # copied in a step, about 10 ns for each object
+
+
 class ListPage:
     """One page of a LIST.
 
     Args:
         items: An iterable of objects, or an async iterable of lists of objects. With the latter, the other two fields
-            are only valid after the last list. The reader of a page must call `items.aclose()` if that exists.
+            are only valid after the last list. The reader of a page must call `items.aclose()` if that exists. A list,
+            set or dict, or a view of one, is copied, because it may change while the page is read.
         resource_version: The version of the list.
         continue_token: The start of the next page, or "" for the last page.
         header: Pass this instead of the other two. It has their values once the items have been read.
@@ -99,7 +104,7 @@ class ListPage:
         *,
         header: PageHeader | None = None,
     ) -> None:
-        self.items = items
+        self.items = list(items) if isinstance(items, _MUTABLE) else items
         self.header = PageHeader(resource_version, continue_token) if header is None else header
 
     @property

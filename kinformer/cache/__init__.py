@@ -4,7 +4,7 @@
 docs/internals/cache.md has the invariants: which writes are allowed, and which reads are safe on which thread.
 
 May import: `objects` and below.
-Reading order: store, indexer, index, label_groups, rebuild, lister, key_view.
+Reading order: store, indexer, index, label_groups, rebuild, order, lister, key_view.
 """
 
 from kinformer._lazy import attach_stub

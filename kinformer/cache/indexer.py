@@ -29,7 +29,7 @@ from kinformer.objects.meta import meta_namespace_key
 from kinformer.objects.object import KubeObject, force_setattr
 from kinformer.objects.types import ObjectT
 
-__all__ = ["Indexer", "Indexers"]
+__all__ = ["Indexer", "Indexers", "is_newer"]
 
 Indexers: TypeAlias = Mapping[str, IndexFunc[ObjectT] | str]
 
@@ -426,16 +426,14 @@ def _open_rebuild() -> RuntimeError:
 def is_newer(obj: KubeObject, old: KubeObject) -> bool:
     """Return True if an event is newer than the cached state: a replayed event must not take the cache back in time.
 
-    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504). If one of them is
-    not a number, any different state is newer.
+    Versions compare as numbers of any length (KEP-5504), also those of two objects that had the name one after the
+    other. If one of them is not a number, any different state is newer.
     """
     new_version, old_version = obj.resource_version, old.resource_version
     if len(new_version) == len(old_version) and new_version > old_version:
         return True  # newer, or not numbers: the usual case
-    if obj.uid != old.uid:
-        return True
     if new_version == old_version:
-        return not new_version and obj.raw != old.raw
+        return obj.uid != old.uid or (not new_version and obj.raw != old.raw)
     if new_version.isdigit() and old_version.isdigit():
         return len(new_version) > len(old_version)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
@@ -22,6 +23,7 @@ __all__ = [
     "lacking_resource",
     "nearest_resource",
     "presence",
+    "served_kind",
 ]
 
 log = get_logger("kinformer.discovery")
@@ -115,7 +117,8 @@ async def discover(client: Client) -> Discovery:
         listable = [str(one) for one in resources if "list" in one.verbs]
 
     This takes two requests if the server has aggregated discovery (1.26 and later), and otherwise one per group
-    version. An aggregated API whose own server does not respond is omitted, with a logged warning.
+    version. An aggregated API whose own server does not respond is omitted, with a logged warning. So is an entry that
+    names no resource, such as one without a kind, with a log record at level INFO.
 
     Raises:
         APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
@@ -124,7 +127,7 @@ async def discover(client: Client) -> Discovery:
     for path in ("/api", "/apis"):
         document = _dict(await client.request("GET", path, headers={"Accept": _AGGREGATED}))
         if document.get("kind") == "APIGroupDiscoveryList":
-            found += _aggregated(document)
+            found += _aggregated(document, path)
         else:
             found += await _one_by_one(client, path, document)
     return Discovery(found)
@@ -160,7 +163,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
 
     Only JSON is trusted, because False empties caches, and a 404 may come from a proxy or a wrong server. A group
     version that responds with 404 is absent only if the list of all groups (or core versions) can be read and lacks it
-    too.
+    too. An entry without a readable name could be the resource, so the response is then unknown.
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
@@ -171,11 +174,11 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
         return None
-    if document.get("kind") != "APIResourceList" or not isinstance(document.get("resources"), list):
+    if document.get("kind") != "APIResourceList" or document.get("groupVersion") != resource.api_version:
         return None
-    if document.get("groupVersion") != resource.api_version:
-        return None
-    return any(_text(entry, "name") == resource.resource for entry in _dicts(document, "resources"))
+    if any(_text(entry, "name") == resource.resource for entry in _dicts(document, "resources")):
+        return True
+    return None if _all_texts(document.get("resources"), "name") is None else False
 
 
 async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
@@ -193,6 +196,20 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
     scope = next(scopes, None)
     return scope if isinstance(scope, bool) else None
+
+
+async def served_kind(client: Client, resource: GroupVersionResource) -> str:
+    """Return the kind of a resource according to discovery, or "" if this is unknown."""
+    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    try:
+        document = _dict(await client.request("GET", path, retries=0))
+    except (APIError, ConnectError, DecodeError) as error:
+        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+        return ""
+    if document.get("groupVersion") != resource.api_version:
+        return ""
+    entries = _dicts(document, "resources")
+    return next((_text(entry, "kind") for entry in entries if _text(entry, "name") == resource.resource), "")
 
 
 class KubeSystemProbe:
@@ -214,28 +231,52 @@ class KubeSystemProbe:
                 raise
             self._unreadable_until = loop.time() + _UNREADABLE_TTL
             return None
-        return response.uid or None if isinstance(response, KubeObject) else None
+        if not isinstance(response, KubeObject) or (response.kind, response.key) != ("Namespace", "kube-system"):
+            return None
+        return response.uid or None
 
 
 async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:
     document = _dict(await client.request("GET", "/apis" if resource.group else "/api", retries=0))
-    if not resource.group:
-        versions = document.get("versions")
-        if document.get("kind") != "APIVersions" or not isinstance(versions, list):
-            return None
-        return None if resource.version in versions else False
-    if document.get("kind") != "APIGroupList" or not isinstance(document.get("groups"), list):
+    listed = _group_versions(document) if resource.group else _core_versions(document)
+    # If it is listed, but responds with 404, there are two servers, or one that is changing.
+    return False if listed is not None and resource.api_version not in listed else None
+
+
+def _core_versions(document: _Document) -> list[str] | None:
+    versions = document.get("versions")
+    if document.get("kind") != "APIVersions" or not isinstance(versions, list):
         return None
-    listed = {
-        _text(version, "groupVersion") for group in _dicts(document, "groups") for version in _dicts(group, "versions")
-    }
-    # It is listed, but responds with 404: there are two servers, or one that is changing.
-    return None if resource.api_version in listed else False
+    return _all_texts([{"name": version} for version in versions], "name")
 
 
-def _aggregated(document: _Document) -> Iterator[APIResource]:
+def _group_versions(document: _Document) -> list[str] | None:
+    groups = document.get("groups")
+    if document.get("kind") != "APIGroupList" or not isinstance(groups, list):
+        return None
+    found: list[str] = []
+    for group in groups:
+        names = _all_texts(group.get("versions") if isinstance(group, dict) else None, "groupVersion")
+        if names is None:
+            return None
+        found += names
+    return found
+
+
+def _all_texts(entries: object, name: str) -> list[str] | None:
+    """Return a field of each entry, or None if one of them cannot be read."""
+    if not isinstance(entries, list):
+        return None
+    found = [_text(entry, name) for entry in entries]
+    return found if all(found) else None
+
+
+def _aggregated(document: _Document, path: str) -> Iterator[APIResource]:
     for group in _dicts(document, "items"):
         name = _text(group.get("metadata"), "name")
+        if bool(name) != (path == "/apis"):  # without its name, it would be taken for the core group
+            _ignore(f"{path}: a group", f"its name is {name!r}")
+            continue
         for version in _dicts(group, "versions"):
             if _text(version, "freshness") == "Stale":
                 log.warning(
@@ -245,7 +286,7 @@ def _aggregated(document: _Document) -> Iterator[APIResource]:
                     reason="stale_group",
                 )
             for entry in _dicts(version, "resources"):
-                yield APIResource(
+                yield from _readable(
                     group=name,
                     version=_text(version, "version"),
                     name=_text(entry, "resource"),
@@ -260,15 +301,18 @@ def _aggregated(document: _Document) -> Iterator[APIResource]:
 
 async def _one_by_one(client: Client, path: str, document: _Document) -> list[APIResource]:
     if path == "/api":
-        names = list(_texts(document, "versions"))
+        listed = list(_texts(document, "versions"))
     else:
-        names = [name for group in _dicts(document, "groups") for name in _preferred_first(group)]
+        listed = [name for group in _dicts(document, "groups") for name in _preferred_first(group)]
+    names = [name for name in listed if _is_version(name, path)]
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> list[APIResource]:
         async with slots:
             try:
                 response = _dict(await client.request("GET", f"{path}/{name}"))
+                if response.get("groupVersion", name) != name:
+                    raise DecodeError(f"the response is about {response.get('groupVersion')!r}")
             except (APIError, ConnectError, DecodeError) as error:
                 log.warning("discovery ignores %s: %s", name, error, reason=error)
                 return []
@@ -291,7 +335,7 @@ def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
         name = _text(entry, "name")
         if "/" in name:
             continue
-        yield APIResource(
+        yield from _readable(
             group=group,
             version=version,
             name=name,
@@ -302,6 +346,37 @@ def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
             verbs=_texts(entry, "verbs"),
             categories=_texts(entry, "categories"),
         )
+
+
+def _is_version(name: str, path: str) -> bool:
+    """Return True if this is a group version below `path`. Any other string could lead to another path."""
+    group, _, version = name.rpartition("/")
+    try:
+        GroupVersionResource(group, version, "any")
+    except ConfigError as error:
+        _ignore(f"{path}/{name}", error)
+        return False
+    if bool(group) != (path == "/apis"):
+        _ignore(f"{path}/{name}", "it is no group version of this path")
+        return False
+    return True
+
+
+def _readable(*, group: str, version: str, name: str, kind: str, **fields: Any) -> Iterator[APIResource]:
+    """Yield the resource of an entry, unless the entry has no valid name or kind."""
+    resource = APIResource(group=group, version=version, name=name, kind=kind, **fields)
+    try:
+        if not kind:
+            raise ConfigError(f"resource {str(resource)!r} has no kind")
+        _ = resource.gvr
+    except ConfigError as error:
+        _ignore("an entry", error)
+    else:
+        yield resource
+
+
+def _ignore(what: str, why: object) -> None:
+    log.info("discovery ignores %s: %s", what, why, reason="odd_entry")
 
 
 def _names(resource: APIResource) -> set[str]:

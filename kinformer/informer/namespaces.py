@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import describe
 from kinformer.informer.collection import Collection, core_of
@@ -88,6 +88,7 @@ class NamespaceFollower:
         self._join = join
         self._leave = leave
         self._tasks = tasks
+        self._told = LogOnce()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
 
@@ -119,18 +120,25 @@ class NamespaceFollower:
 
         The loop then has a turn, because each namespace sends requests.
         """
-        if is_there and "/" in key:
-            message = "%s: ignored %r: it is not a valid namespace name"
-            log.error(message, self._name, key, resource=self._name, reason="bad_namespace")
+        if is_there and (not isinstance(key, str) or not key or "/" in key):
+            self._ignore(key, "it is not a valid namespace name")
             return False
         if is_there and key not in self._running:
-            self._running[key] = self._join(key)
+            try:
+                self._running[key] = self._join(key)
+            except Exception as error:  # noqa: BLE001 - one namespace must not end the others
+                self._ignore(key, describe(error))
+                return False
             return True
         if not is_there and (running := self._running.pop(key, None)) is not None:
             self._leave(key)
             running.cancel()
             return True
         return False
+
+    def _ignore(self, key: object, why: str) -> None:
+        if self._told.is_news(str(key)):
+            log.error("%s: ignored %r: %s", self._name, key, why, resource=self._name, reason="bad_namespace")
 
     def _known(self) -> None:
         """Record that the first namespaces are known."""

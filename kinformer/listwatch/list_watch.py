@@ -28,12 +28,14 @@ from kinformer.list_watcher import (
     WatchEvent,
     find_capabilities,
 )
+from kinformer.listwatch.builtin_kinds import builtin_kind
 from kinformer.listwatch.pages import HTTPPageItems
-from kinformer.listwatch.probes import AS_METADATA, newest_version, read_back, with_hint
+from kinformer.listwatch.probes import AS_METADATA, kind_now, newest_version, read_back, with_hint
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
 from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
 from kinformer.wire.list_header import ListHeader
 from kinformer.wire.list_parser import MAX_LIST_BYTES, ListSplitter
@@ -132,9 +134,14 @@ class ListWatch:
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
-        self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
+        self._expected = ExpectedType(
+            self.resource.api_version,
+            builtin_kind(self.resource),
+            namespace=self.namespace,
+            metadata_only=metadata_only,
+        )
+        self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields, expected=self._expected)
         self._told = LogOnce()
-        self._kind = ""  # kind of the objects so far, or ""
         self._form = {
             "accept": form,
             "fields": repr(fields and sorted(fields)),
@@ -170,8 +177,9 @@ class ListWatch:
 
         Raises:
             APIError, ConnectError: As for `Client.stream`. A 404 names the server's nearest resource.
-            ConnectError, DecodeError: (from `items`) The body was cut off, or is not a list. A truncated list is
-                always an error, never a short list.
+            DecodeError: The status is neither 200 nor an error. (A 206 has only a part of the list.)
+            ConnectError, DecodeError: (from `items`) The body was cut off, or is not a list of this resource: see
+                `ExpectedType`. A truncated list is always an error, never a short list.
         """
         sent = self._options(options)
         try:
@@ -179,6 +187,8 @@ class ListWatch:
                 body = await stack.enter_async_context(
                     self.client.stream(self._path, sent.params(), accept=self._accept.replace("{}", "List"))
                 )
+                self._check_status(body, DecodeError)
+                self._decoder.begin()
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
@@ -196,12 +206,12 @@ class ListWatch:
         Raises:
             APIError, ConnectError: (on entering) As for `Client.stream`. A 404 of an initial stream is as for `list`.
             APIError: (from the stream) An ERROR event, for example `ExpiredError` for a 410.
-            WatchError, DecodeError: (from the stream) The data is not a watch, is of another kind, or cannot be
-                decoded.
+            WatchError: (on entering) The status is neither 200 nor an error.
+            WatchError, DecodeError: (from the stream) The data is not a watch of this resource, or cannot be decoded.
         """
         params = {**self._options(options).params(), "watch": "true"}
         if options.send_initial_events:
-            self._kind = ""
+            self._decoder.begin()
         async with AsyncExitStack() as stack:
             stream = self.client.stream(self._path, params, accept=self._accept.replace("{}", ""), watch=True)
             try:
@@ -210,6 +220,7 @@ class ListWatch:
                 if not options.send_initial_events:
                     raise
                 raise await with_hint(self.client, self.resource, error) from None
+            self._check_status(body, WatchError)
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
@@ -326,18 +337,22 @@ class ListWatch:
         )
         budget = YieldBudget()
         body.expect_json(budget, DecodeError)
-        while chunk := await body.read():
-            self.stats.bytes += len(chunk)
-            view = memoryview(chunk)
-            items: builtins.list[KubeObject] = []
-            for start in range(0, len(chunk), _SLICE):
-                items += splitter.feed(view[start : start + _SLICE])
-                if budget.exhausted():
-                    await budget.pause()
-            if items:
-                self._kind = items[-1].kind
-            yield items
-        found = splitter.close()
+        try:
+            while chunk := await body.read():
+                self.stats.bytes += len(chunk)
+                view = memoryview(chunk)
+                items: builtins.list[KubeObject] = []
+                for start in range(0, len(chunk), _SLICE):
+                    items += splitter.feed(view[start : start + _SLICE])
+                    if budget.exhausted():
+                        await budget.pause()
+                yield items
+            found = splitter.close()
+            self._expected.check_list(found)
+        except WatchError as error:
+            if isinstance(error, ForeignTypeError):
+                await self._learn_kind(error)
+            raise DecodeError(f"{self.name}: {error}") from None
         if options.shard_selector:
             self._check_shards(found, typed=bool(splitter.kind))
         header.resource_version, header.continue_token = found.resource_version, found.continue_token
@@ -368,9 +383,12 @@ class ListWatch:
                             if budget.exhausted():
                                 await budget.pause()
                         before = lines.read
-            except (APIError, DecodeError, WatchError):
+            except (APIError, DecodeError, WatchError) as error:
                 if events:
                     yield events
+                if isinstance(error, ForeignTypeError):
+                    await self._learn_kind(error)
+                    raise WatchError(f"{self.name}: {error}") from None
                 raise
             yield events
         if framer.pending:
@@ -378,7 +396,7 @@ class ListWatch:
 
     def _event(self, line: bytes) -> WatchEvent:
         try:
-            event = self._decoder.event(line)
+            return self._decoder.event(line)
         except PoisonObjectError as error:
             if not error.resource_version:
                 self.stats.decode_errors += 1
@@ -387,17 +405,21 @@ class ListWatch:
             return WatchEvent(
                 "DELETED" if error.key else "BOOKMARK", UndecodableObject.of(error.key, error.resource_version)
             )
-        obj = event.object
-        if obj.kind is not self._kind and obj.key:  # kinds are interned
-            self._meet_kind(obj)
-        return event
 
-    def _meet_kind(self, obj: KubeObject) -> None:
-        """Check an object's kind against the stream's first kind. The next list may bring another kind."""
-        expected, self._kind = self._kind, obj.kind
-        if expected:
-            self._kind = ""
-            raise WatchError(f"{self.name}: expected {expected} in the watch, got {obj!r}")
+    async def _learn_kind(self, error: ForeignTypeError) -> None:
+        """If objects were refused because of their kind, expect the kind that discovery has now.
+
+        A custom resource may have been removed, and defined again with another kind.
+        """
+        if error.kind and self._expected.may_change:
+            kind = await kind_now(self.client, self.resource)
+            if kind:
+                self._decoder.adopt(kind)
+
+    def _check_status(self, body: Body, error: type[Exception]) -> None:
+        """Refuse a success other than 200. No API server sends one, and a 206 has only a part."""
+        if body.status != 200:
+            raise error(f"{self.name}: expected a response with status 200, got {body.status}")
 
     def _count_poison(self, error: PoisonObjectError) -> None:
         self.stats.decode_errors += 1

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import lacking_resource
+from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, ReadBack
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.shapes import string_at
 
-__all__ = ["AS_METADATA", "newest_version", "read_back", "with_hint"]
+__all__ = ["AS_METADATA", "kind_now", "newest_version", "read_back", "with_hint"]
 
 AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
@@ -39,9 +40,10 @@ async def read_back(client: Client, path: str, options: ListOptions, name: str) 
     escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
     selector = ",".join(part for part in (options.field_selector, f"metadata.name={escaped}") if part)
     params = options.replace(field_selector=selector).params()
-    response = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
-    items = response.get("items") or []
-    return ReadBack(KubeObject.from_dict(items[0]) if items else None, _version_of(response, path))
+    answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
+    # A server that does not know the field selector sends the others too.
+    found = next((item for item in _items_of(answer) if string_at(item, "metadata", "name") == name), None)
+    return ReadBack(None if found is None else KubeObject.from_dict(found), _version_of(answer, path))
 
 
 async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
@@ -60,9 +62,22 @@ async def with_hint(client: Client, resource: GroupVersionResource, error: NotFo
     return hinted
 
 
+async def kind_now(client: Client, resource: GroupVersionResource) -> str:
+    """Return the kind that discovery has for a resource at present, or "" if it has none, or does not answer."""
+    try:
+        async with asyncio.timeout(_HINT_TIMEOUT):
+            return await served_kind(client, resource)
+    except TimeoutError:
+        return ""
+
+
+def _items_of(answer: Mapping[str, Any]) -> list[Any]:
+    items = answer.get("items")
+    return items if isinstance(items, list) else []
+
+
 def _version_of(answer: Mapping[str, Any], path: str) -> str:
-    metadata: Any = answer.get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    if not isinstance(version, str) or not version:
+    version = string_at(answer, "metadata", "resourceVersion")
+    if not version:
         raise DecodeError(f"GET {path}: a list without a resourceVersion")
     return version

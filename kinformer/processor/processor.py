@@ -14,6 +14,7 @@ from itertools import chain, islice
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.indexer import Indexer
+from kinformer.cache.order import is_gone
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
@@ -57,6 +58,7 @@ class Processor(Publisher):
         super().__init__(indexer, resyncs)
         self.applied = AppliedVersions(scopes)
         self._missing = {*scopes, *([UNKNOWN_SCOPES] if scopes_follow else [])}
+        self._left: set[str] = set()  # scopes that have left before the cache was complete
 
     @property
     def missing(self) -> frozenset[str | None]:
@@ -144,10 +146,16 @@ class Processor(Publisher):
                 calls.append((ADD, key, None, obj, bool(self._missing)))
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
-        old: KubeObject | None = self._indexer.pop(key)
-        if old is not None:  # handlers have never seen an object that was not in the cache
-            unknown = type(obj) is UndecodableObject
-            calls.append((DELETE, key, old, old if unknown else obj, unknown))
+        old: KubeObject | None = self._indexer.get_by_key(key)
+        if old is None:  # handlers have never seen an object that was not in the cache
+            return
+        uid, unknown = obj.uid, False
+        if uid != old.uid or not uid:
+            if not is_gone(old.uid, old.resource_version, uid, obj.resource_version):
+                return  # a doubled or late event about an earlier object
+            unknown = bool(uid and old.uid) or type(obj) is UndecodableObject
+        self._indexer.pop(key)
+        calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     def _hand_out(self, calls: list[Notification]) -> list[Notification]:
         """Put calls into the mailboxes, and return the list for the next calls."""
@@ -177,6 +185,8 @@ class Processor(Publisher):
         elif step is ScopeStep.COMPLETE:
             self.scope_synced(scope)
         else:
+            if not self.synced.is_open:
+                self._left.add(scope)
             await self._replace(Replacement([], "", scope), budget)
             self.applied.leave(scope)
 
@@ -189,6 +199,8 @@ class Processor(Publisher):
         """
         scope = replacement.scope
         first = scope in self._missing
+        # A replay comes before all waiting calls. If this scope has left before, its deletes may be among these.
+        replays = first and scope not in self._left
         rebuild = self._indexer.rebuild(scope)
         fresh: ChunkedList[KubeObject] = ChunkedList()
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]] = ChunkedList()
@@ -198,7 +210,7 @@ class Processor(Publisher):
             for number, item in enumerate(items.drain() if isinstance(items, ChunkedList) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
                 old: KubeObject | None = rebuild.put(obj.key, obj)
-                if old is None and first:
+                if old is None and replays:
                     fresh.append(obj)
                 elif old is None or (old is not obj and old != obj):
                     changes.append((old, obj))
@@ -217,13 +229,15 @@ class Processor(Publisher):
         receivers = tuple(self._receivers)
         self.applied.lists += 1
         self.applied.advance(scope, replacement.resource_version)
-        if first:
+        if replays:
             self._start(receivers, fresh)
             self.scope_synced(scope)
         try:
-            await self._tell_replaced(receivers, gone, changes, budget)
+            await self._tell_replaced(receivers, gone, changes, budget, initial=first and not replays)
         finally:
             self._settled()
+        if first and not replays:  # not before, or a handler would count as synced without these objects
+            self.scope_synced(scope)
         for _ in was:  # in parts, because freeing 100,000 objects at once stalls the loop
             if budget.exhausted():
                 await budget.pause()
@@ -234,18 +248,22 @@ class Processor(Publisher):
         gone: ChunkedList[KubeObject],
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
+        *,
+        initial: bool,
     ) -> None:
         """Deliver the differences that a relist found to receivers, in slices.
 
         These are the receivers at the time of the swap. One that is attached later gets the new state as its replay.
+        With `initial`, adds are initial adds.
         """
         calls: list[Notification] = []
 
         async def hand_out() -> None:
             nonlocal calls
             self._count(calls)
+            adds = sum(1 for call in calls if call[0] == ADD) if initial else 0
             for receiver in receivers:
-                receiver.put(calls)
+                receiver.put(calls, adds)
             calls = []
             if budget.exhausted():
                 await budget.pause()
@@ -256,7 +274,7 @@ class Processor(Publisher):
                 await hand_out()
         for before, obj in changes.drain():
             if before is None:
-                calls.append((ADD, obj.key, None, obj, False))
+                calls.append((ADD, obj.key, None, obj, initial))
             elif before.uid != obj.uid:
                 calls.append((DELETE, obj.key, before, before, True))
                 calls.append((ADD, obj.key, None, obj, False))

@@ -17,6 +17,7 @@ from typing import Any
 
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import WaiterQueue
+from kinformer.cache.order import is_another
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
 from kinformer.objects.meta import DeletedFinalStateUnknown
@@ -99,11 +100,14 @@ class DeltaFIFO:
     def delete(self, obj: object) -> None:
         """Queue a `DELETED` for an object or a tombstone. Raises as `add`.
 
-        A delete of an unknown object is dropped. Of two deletes in a row, the one with an object is kept, not the one
-        with a tombstone. If both have objects, the older one is kept.
+        A delete of an unknown object is dropped. So is a late delete of an earlier object, which has another uid than
+        the newest object with this key, and no newer version. Of two deletes in a row, the one with an object is kept,
+        not the one with a tombstone. If both have objects, the older one is kept.
         """
         key = object_key(self._key_func, obj)
-        if key in self._waiting or self.known(key) is not None:
+        waiting = self._waiting.get(key)
+        newest = self.known(key) if waiting is None else waiting[-1].object
+        if newest is not None and not is_another(newest, obj):
             self._put(DELETED, obj)
 
     def replace(self, items: Iterable[object], resource_version: str = "") -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import DecodeError
-from kinformer.list_watcher import ListerWatcher, ListOptions
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, capabilities_of
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.options import ReflectorOptions
@@ -79,6 +79,7 @@ class ListRun:
                 the error belongs to another snapshot of the data, so it is not used.
             TimeoutError: The head of a response, or its next byte, did not arrive in time.
             KinformerError, OSError: The request failed.
+            RuntimeError: The source's objects changed while they were read.
         """
         options = ListOptions(resource_version=version or None, limit=limit)
         if limit is not None and version not in ("", "0"):
@@ -89,10 +90,15 @@ class ListRun:
         earlier, compared = "", 1  # an earlier token, and the number of its page, which is a power of two
         while True:
             page = await answered(self._source.list(options), self._head_timeout, "list")
-            if isinstance(page.items, AsyncIterable):
-                await self._take_lists(page.items)
-            else:
-                await self._take(page.items)
+            try:
+                await self._read(page)
+            except RuntimeError as error:
+                if "during iteration" not in str(error):
+                    raise
+                raise RuntimeError(
+                    f"{capabilities_of(self._source).name}: a list changed while it was read ({error}); return a "
+                    "copy of changing objects: ListPage(list(...))"
+                ) from error
             if self.page == 1:
                 first_version = page.resource_version
             token = page.continue_token
@@ -108,6 +114,12 @@ class ListRun:
             # The token contains the version. A server refuses both together.
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1
+
+    async def _read(self, page: ListPage) -> None:
+        if isinstance(page.items, AsyncIterable):
+            await self._take_lists(page.items)
+        else:
+            await self._take(page.items)
 
     async def _take_lists(self, lists: AsyncIterable[list[object]]) -> None:
         async with AsyncExitStack() as stack:

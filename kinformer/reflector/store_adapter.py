@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer.cache.order import is_another
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import Known, resource_version_of
+from kinformer.objects.accessors import Known, resource_version_of, uid_of
 
 __all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
 
@@ -142,9 +143,16 @@ class _StoreAdapter:
             elif kind == "ADDED":
                 store.add(obj)
             elif kind == "DELETED":
-                store.delete(obj)
+                if not self._is_late(obj):
+                    store.delete(obj)
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
+
+    def _is_late(self, deleted: object) -> bool:
+        """True for the doubled or late DELETED of an object whose name belongs to another one now."""
+        # Only a `Store` has applied every earlier event. A queue compares with the events that wait in it.
+        held = self._store.get(deleted) if isinstance(self._store, Store) and uid_of(deleted) else None
+        return held is not None and is_another(held, deleted)
 
     def replace(self, items: ChunkedList[object], resource_version: str) -> None:
         self._store.replace(list(items.drain()), resource_version)

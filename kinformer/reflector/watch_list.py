@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.partitioned_dict import PartitionedDict
+from kinformer.cache.indexer import is_newer
+from kinformer.cache.order import is_gone
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import Known, ends_initial_events, key_of, known_or_new, resource_version_of
-from kinformer.objects.object import UndecodableObject
+from kinformer.objects.accessors import Known, ends_initial_events, key_of, known_or_new, resource_version_of, uid_of
+from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch import Follower, Stream
 
@@ -107,20 +109,28 @@ class InitialEvents:
         """Take events. Returns their number up to and including the end bookmark, or None if it has not arrived."""
         objects, known = self._objects, self._known
         for number, (kind, obj) in enumerate(events, 1):
-            if kind == "ADDED":
+            if kind == "ADDED" and not self.live:  # the usual case: each object comes once
                 objects[key_of(obj)] = known_or_new(known, obj)
                 continue
             if type(obj) is UndecodableObject:  # may result from an ADDED, so it does not show that the end is due
-                objects.pop(obj.key)
+                self._remove(obj)
                 continue
             self.live = True
-            if kind == "MODIFIED":
-                objects[key_of(obj)] = known_or_new(known, obj)
+            if kind in ("ADDED", "MODIFIED"):
+                held = objects.get(key := key_of(obj))
+                if type(held) is not KubeObject or type(obj) is not KubeObject or is_newer(obj, held):
+                    objects[key] = known_or_new(known, obj)
             elif kind == "DELETED":
-                objects.pop(key_of(obj))
+                self._remove(obj)
             elif self._is_end(kind, obj):
                 return number
         return None
+
+    def _remove(self, obj: object) -> None:
+        """Remove the object of a DELETED, unless that is a doubled or late event about an earlier object."""
+        held = self._objects.get(key := key_of(obj))
+        if held is not None and is_gone(uid_of(held), resource_version_of(held), uid_of(obj), resource_version_of(obj)):
+            self._objects.pop(key)
 
     def _is_end(self, kind: str, obj: object) -> bool:
         """Return True for the end bookmark, and keep its version. Raises WatchError for an unknown event type."""

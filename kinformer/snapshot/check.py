@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from kinformer.exceptions import APIError, ExpiredError, ResourceVersionTooLargeError
+from kinformer.exceptions import APIError, ConfigError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent, capabilities_of
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
@@ -56,8 +56,8 @@ class SnapshotCheck:
         """Return the identity of the cluster, or None if unknown, if the watch may continue from the snapshot.
 
         Raises:
-            SnapshotRefusedError: It may not continue (`rewind`, `other_cluster`, `expired` or `changed`), or a request
-                was refused and would be refused again (`unanswered`).
+            SnapshotRefusedError: It may not continue (`rewind`, `other_cluster`, `expired`, `changed` or `torn`), or a
+                request was refused and would be refused again (`unanswered`).
             KinformerError, OSError: A request failed, which proves nothing.
         """
         await self._where(snapshot)
@@ -70,6 +70,8 @@ class SnapshotCheck:
                 await self._look(stream, missing, newest)
             except ExpiredError as error:
                 raise SnapshotRefusedError("expired", f"the server has forgotten its version: {error}") from error
+            except ConfigError as error:  # an object of the snapshot has a name that cannot be requested
+                raise SnapshotRefusedError("torn", f"an object in it is invalid: {error}") from error
             except ResourceVersionTooLargeError as error:
                 raise SnapshotRefusedError("rewind", f"the server is behind the snapshot: {error}") from error
             except APIError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.reflector.options import Resume, Resumption
@@ -125,7 +126,10 @@ class SnapshotLoader:
         async with aclosing(reader.batches()) as batches:
             async for blocks in batches:
                 for block in blocks:
-                    await self._take(parts, objects.read(block))
+                    try:
+                        await self._take(parts, objects.read(block))
+                    except DecodeError as error:  # a retry would read the same file
+                        raise SnapshotRefusedError("torn", f"an object in it cannot be read: {error}") from error
                     if budget.exhausted():
                         await budget.pause()
         count = sum(len(part.objects) for part in parts.values())

@@ -12,9 +12,11 @@ from kinformer._runtime.json_depth import LONG, bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject
+from kinformer.objects.shapes import string_at
 from kinformer.objects.types import JSON
 from kinformer.wire.documents import Document, Documents
-from kinformer.wire.fast_path import FastPath, ObjectPrefix, without_managed_fields
+from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
+from kinformer.wire.fast_path import UNKNOWN, FastPath, ObjectPrefix, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.json_scan import identity_of, members
 
@@ -79,6 +81,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 _WITHOUT_PATHS = Documents()
+_TYPE = (b"kind", b"apiVersion")
 
 
 class EntryDecoder:
@@ -91,6 +94,7 @@ class EntryDecoder:
     Args:
         keep_managed_fields: Keep managedFields. False by default, because few programs read them but all would pay.
         fields: JSON paths. Only these and the identity of an object are kept. None keeps everything.
+        expected: The type of the objects. None accepts any.
 
     Attributes:
         errors: The number of objects and events that were rejected.
@@ -100,12 +104,33 @@ class EntryDecoder:
         ConfigError: A path is invalid.
     """
 
-    def __init__(self, *, keep_managed_fields: bool = False, fields: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        keep_managed_fields: bool = False,
+        fields: Sequence[str] | None = None,
+        expected: ExpectedType | None = None,
+    ) -> None:
         self.errors = 0
+        self._expected = expected
         self._keep_managed_fields = keep_managed_fields
         self._layout = FieldLayout(fields) if fields is not None else None
         self._stamps: dict[tuple[str, str], bytes] = {}
-        self.fast = FastPath(keep_managed_fields=keep_managed_fields, layout=self._layout)
+        self._own_namespace = intern if expected is None else expected.own_namespace
+        self.fast = FastPath(
+            keep_managed_fields=keep_managed_fields, layout=self._layout, own_namespace=self._own_namespace
+        )
+
+    def begin(self) -> None:
+        """Begin a list or an initial stream: see `ExpectedType.begin`."""
+        if self._expected is not None and self._expected.begin():
+            self.fast.prefix = UNKNOWN
+
+    def adopt(self, kind: str) -> None:
+        """Expect objects of another kind: see `ExpectedType.adopt`."""
+        if self._expected is not None:
+            self._expected.adopt(kind)
+            self.fast.prefix = UNKNOWN
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
         """Decode the event in one line of a watch.
@@ -115,7 +140,7 @@ class EntryDecoder:
         Raises:
             APIError: The event is an ERROR. The class depends on its Status (`ExpiredError` for a 410).
             PoisonObjectError: The event is valid, but its object is not.
-            WatchError: The type of event is unknown, or the object is a Table, Status or list.
+            WatchError: The type of event is unknown, or the object is a Table, Status or list, or of another type.
             DecodeError: The line is malformed, so it is unknown which change was lost.
         """
         return self._any_event(line if type(line) is bytes else bytes(line))
@@ -132,7 +157,7 @@ class EntryDecoder:
         match event.type:
             case "ADDED" | "MODIFIED" | "DELETED":
                 try:
-                    return WatchEvent(event.type, self.item(raw))
+                    return WatchEvent(event.type, self._event_object(raw))
                 except PoisonObjectError as error:
                     error.type = event.type
                     raise
@@ -141,8 +166,8 @@ class EntryDecoder:
                     raise
             case "BOOKMARK":
                 try:
-                    return WatchEvent(event.type, decode_bookmark(raw))
-                except DecodeError:
+                    return WatchEvent(event.type, self._bookmark(raw))
+                except (DecodeError, ForeignTypeError):
                     self.errors += 1
                     raise
             case "ERROR":
@@ -176,7 +201,7 @@ class EntryDecoder:
 
         Raises:
             PoisonObjectError: The data is JSON, but not a valid object. Counted in `errors`.
-            WatchError: The data is a Table, Status or list. Counted in `errors`.
+            WatchError: The data is a Table, Status or list, or of another type. Counted in `errors`.
             DecodeError: The data is not exactly one JSON object. Not counted, because a splitter calls this to find
                 the end of an item.
         """
@@ -189,6 +214,25 @@ class EntryDecoder:
                 return self._entry(raw, api_version, kind, _WITHOUT_PATHS)
         except MALFORMED as error:
             self._refuse(raw, error)
+        except ForeignTypeError:
+            self.errors += 1
+            raise
+
+    def _event_object(self, raw: bytes) -> KubeObject:
+        obj = self.item(raw)
+        if self._expected is not None and not (obj.kind and obj.api_version):
+            try:
+                self._expected.check_event(obj)
+            except ForeignTypeError:
+                self.errors += 1
+                raise
+        return obj
+
+    def _bookmark(self, raw: bytes) -> KubeObject:
+        bookmark = decode_bookmark(raw)
+        if self._expected is not None:
+            self._expected.check_bookmark(bookmark)
+        return bookmark
 
     def items(
         self, data: bytes, start: int, ends: list[int], gap: int, api_version: str, kind: str, found: list[KubeObject]
@@ -198,8 +242,17 @@ class EntryDecoder:
         The first item begins at `start`, each ends at one of `ends`, and there are `gap` bytes between two. It stops
         at an item that looks different or is invalid, which is left to `item`.
         """
-        stamp = b"" if self.fast.prefix.kind else self._stamp(kind, api_version)
-        return self.fast.read_items(data, start, ends, gap, stamp, intern(kind), intern(api_version), found)
+        kind, api_version, stamp = intern(kind), intern(api_version), b""
+        if not self.fast.prefix.kind:
+            if (kind or api_version) and not self._is_checked(kind, api_version):
+                return 0
+            stamp = self._stamp(kind, api_version)
+        return self.fast.read_items(data, start, ends, gap, stamp, kind, api_version, found)
+
+    def _is_checked(self, kind: str, api_version: str) -> bool:
+        """True if earlier objects had this type. The strings are interned."""
+        expected = self._expected
+        return expected is None or (kind is expected.kind and api_version is expected.api_version)
 
     def _entry(self, raw: bytes, api_version: str, kind: str, documents: Documents) -> KubeObject:
         text, known_kind, known_version, brace, _ = self.fast.prefix
@@ -212,12 +265,16 @@ class EntryDecoder:
             kind, api_version = known_kind, known_version
         else:
             document = head = documents.typed(raw)
-            if not seen:
-                self.fast.prefix = ObjectPrefix.of(raw, head.kind, head.api_version)
-                brace = self.fast.prefix.brace
             if head.kind is None or head.api_version is None:
                 stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)
             kind, api_version = intern(head.kind or kind), intern(head.api_version or api_version)
+            if not head.metadata.name:
+                raise msgspec.ValidationError("metadata.name is missing")
+            if self._expected is not None and not self._is_checked(kind, api_version):
+                self._expected.check(kind, api_version, head.metadata.name)
+            if not seen:  # from now on, the type of objects that begin like this one is not checked again
+                self.fast.prefix = ObjectPrefix.of(raw, head.kind, head.api_version)
+                brace = self.fast.prefix.brace
         metadata = document.metadata
         name, namespace = metadata.name, metadata.namespace
         if not name:
@@ -232,7 +289,7 @@ class EntryDecoder:
             raw = stamp + raw[1:]
         obj = KubeObject(
             f"{namespace}/{name}" if namespace else name,
-            intern(namespace) if namespace else "",
+            self.fast.namespaces[namespace or ""],
             metadata.uid or "",
             metadata.resource_version or "",
             api_version,
@@ -281,11 +338,26 @@ class EntryDecoder:
     def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
         name, namespace, version = identity_of(raw)  # raises DecodeError unless this is exactly one object
         self.errors += 1
+        found = dict(members(raw))
+        kind, api_version = (found.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
+        key = self._poison_key(kind, api_version, namespace, name)
         raise PoisonObjectError(
-            f"object is nested too deeply: {raw[:80]!r}",
-            key=f"{namespace}/{name}" if name and namespace else name,
-            resource_version=version,
+            f"object is nested too deeply: {raw[:80]!r}", key=key, resource_version=version
         ) from error
+
+    def _poison_key(self, kind: str, api_version: str, namespace: str, name: str) -> str:
+        """Return the key of an object that is left out, or "" if it is unknown.
+
+        Raises:
+            ForeignTypeError: It is of another type, so the answer is wrong, not only this object.
+        """
+        if self._expected is not None:
+            self._expected.check(kind, api_version, name)
+            if not namespace and self._expected.namespace:
+                return ""  # the namespace of the object cannot be read either
+        if namespace:
+            self._own_namespace(namespace)
+        return f"{namespace}/{name}" if name and namespace else name
 
     def _refuse(self, raw: bytes, error: Exception) -> NoReturn:
         if isinstance(error, RecursionError):
@@ -302,15 +374,10 @@ class EntryDecoder:
         if document.get("apiVersion") in _NO_OBJECTS.get(str(document.get("kind")), ()):
             raise WatchError(f"expected an object, got a {document['kind']}: {raw[:80]!r}") from error
         metadata = document.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        name, namespace, version = (
-            value if isinstance(value := known.get(field), str) else ""
-            for field in ("name", "namespace", "resourceVersion")
-        )
+        name, namespace, version = (string_at(metadata, field) for field in ("name", "namespace", "resourceVersion"))
+        key = self._poison_key(string_at(document, "kind"), string_at(document, "apiVersion"), namespace, name)
         raise PoisonObjectError(
-            f"object cannot be kept: {error}: {raw[:80]!r}",
-            key=f"{namespace}/{name}" if name and namespace else name,
-            resource_version=version,
+            f"object cannot be kept: {error}: {raw[:80]!r}", key=key, resource_version=version
         ) from error
 
 

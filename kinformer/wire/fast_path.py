@@ -19,10 +19,11 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
 from kinformer.wire.documents import EMPTY, Documents, SharedValues
+from kinformer.wire.expected_type import ForeignTypeError
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.lines import Lines
 
-__all__ = ["FastPath", "ObjectPrefix", "without_managed_fields"]
+__all__ = ["UNKNOWN", "FastPath", "ObjectPrefix", "without_managed_fields"]
 
 MANAGED_FIELDS = b',"managedFields":'
 """The bytes before the value of managedFields, as servers write them."""
@@ -31,7 +32,8 @@ _MARK = MANAGED_FIELDS + b"1"  # replaces removed managedFields while the object
 _LENGTH = len(MANAGED_FIELDS)
 _BRACKETS = 8  # opening brackets of metadata to try before using `find`
 
-_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # IndexError: a very short line
+# IndexError: a very short line. ForeignTypeError: an object of another namespace.
+_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError, ForeignTypeError)
 
 _new_tuple = tuple.__new__  # takes a third of the time of WatchEvent(...), which is a Python function
 
@@ -169,9 +171,11 @@ class FastPath:
     Args:
         keep_managed_fields: Keep managedFields.
         layout: The fields of an object to keep, or None to keep everything.
+        own_namespace: Returns the namespace of an object, interned. Raises ForeignTypeError for another than the
+            requested one.
 
     Attributes:
-        prefix: The prefix of the objects of this resource, if known.
+        prefix: The prefix of the objects of this resource, if known. It has been compared with the expected type.
         cutting: True if the last object had managedFields that are not kept.
         documents: Decodes the data for an object's attributes, and the values for the cache's indexes.
         labels, owners, namespaces: The values shared by the objects of one decoder.
@@ -179,12 +183,14 @@ class FastPath:
 
     __slots__ = ("_keep", "_layout", "cutting", "documents", "labels", "namespaces", "owners", "prefix")
 
-    def __init__(self, *, keep_managed_fields: bool, layout: FieldLayout | None) -> None:
+    def __init__(
+        self, *, keep_managed_fields: bool, layout: FieldLayout | None, own_namespace: Callable[[str], str] = intern
+    ) -> None:
         self._keep = keep_managed_fields
         self._layout = layout
         self.labels = SharedValues(_make_labels)
         self.owners = SharedValues(decode_owner_references)
-        self.namespaces: SharedValues[str, str] = SharedValues(intern)
+        self.namespaces: SharedValues[str, str] = SharedValues(own_namespace)
         self.documents = Documents()
         self.prefix = UNKNOWN
         self.cutting = False
@@ -295,7 +301,7 @@ class FastPath:
                 document = metadata = None
                 obj = KubeObject(
                     f"{namespace}/{name}" if namespace else name,
-                    namespaces[namespace] if namespace else "",  # `intern` would search all names of the program
+                    namespaces[namespace or ""],  # `intern` would search all names of the program
                     uid,
                     version,
                     api_version,

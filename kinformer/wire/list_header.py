@@ -1,8 +1,13 @@
-"""The parts of a list around its items: kind, apiVersion and the metadata of the list itself."""
+"""The parts of a list around its items: kind, apiVersion and the metadata of the list itself.
+
+A key that occurs twice makes it undefined which value counts. Readers take the last one, and so would lose the items of
+a first `items`. No server writes such a list, so it is refused.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,6 +15,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.wire.json_scan import members
 
 __all__ = ["MAX_HEADER_BYTES", "Envelope", "ListHeader", "after_space", "decode_rest", "no_list"]
 
@@ -45,8 +51,8 @@ class _Head(msgspec.Struct, rename="camel"):
     metadata: _ListMeta | None = None
 
 
-class _Rest(_Head):
-    """The last items, and the fields after them."""
+class _Rest(msgspec.Struct):
+    """The last items. The fields after them are only checked to be JSON."""
 
     items: list[msgspec.Raw] = []
 
@@ -75,8 +81,10 @@ class ListHeader:
 _decode_head = bounded(msgspec.json.Decoder(_Head).decode)
 _decode_status = bounded(msgspec.json.Decoder(_Status).decode)
 
+_decode_key = msgspec.json.Decoder(str).decode
+
 decode_rest = msgspec.json.Decoder(_Rest).decode
-"""Decodes the last items, and the fields after them."""
+"""Decodes the last items, together with the fields after them."""
 
 
 def after_space(data: bytearray, start: int = 0) -> int:
@@ -89,13 +97,13 @@ class Envelope:
 
     Attributes:
         api_version, kind: The values of the items if they precede them in the list, else "".
-        rest: The part after the items, if it was decoded together with the last of them.
+        after: The part after the items, if it arrived together with the last of them.
     """
 
     def __init__(self) -> None:
         self.api_version = ""
         self.kind = ""
-        self.rest: _Rest | None = None
+        self.after: bytes | None = None
         self._before = b""
         self._searched = 0
         self._not_items = 0
@@ -146,32 +154,53 @@ class Envelope:
         """Return the header of the list.
 
         Args:
-            after: The bytes after the items that are not in `rest`.
+            after: The bytes after the items that are not in `self.after`.
             length: The length of the body, for errors.
 
         Raises:
-            DecodeError: The parts are not JSON, or belong to another document.
+            DecodeError: The parts are not JSON, have a key twice, or belong to another document.
         """
-        data = self._before + (b"}" if self.rest else after)
+        data = self._before + (self.after or b"") + after
         try:
             data.decode()
             head = _decode_head(data)
         except MALFORMED as error:
             raise DecodeError(f"the list is truncated or malformed after {length} bytes: {error}") from error
-        rest = self.rest or _Rest()
-        meta = rest.metadata or head.metadata or _ListMeta()
-        kind = rest.kind or head.kind or ""
+        _refuse_twins(data)
+        meta = head.metadata or _ListMeta()
+        kind = head.kind or ""
         # A custom resource may give its list any name (CustomResourceDefinition, spec.names.listKind).
         if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
             raise DecodeError(f"expected a list, got a {kind}")
         return ListHeader(
             kind,
-            rest.api_version or head.api_version or "",
+            head.api_version or "",
             meta.resource_version or "",
             meta.continue_token or "",
             meta.remaining_item_count,
             meta.shard_info.selector if meta.shard_info else None,
         )
+
+
+def _refuse_twins(data: bytes) -> None:
+    """Raise DecodeError if a key occurs twice in a list without its items, or in the metadata of the list."""
+    for key, value in _unique_members(data, ""):
+        if key == "metadata" and value.startswith(b"{"):
+            for _ in _unique_members(value, "metadata."):
+                pass
+
+
+def _unique_members(data: bytes, path: str) -> Iterator[tuple[str, bytes]]:
+    seen: set[str] = set()
+    for written, value in members(data):
+        try:
+            key = _decode_key(b'"%b"' % written)
+        except MALFORMED as error:
+            raise DecodeError(f"the list has an invalid key: {error}: {written[:80]!r}") from error
+        if key in seen:
+            raise DecodeError(f"the list has the key '{path}{key}' twice")
+        seen.add(key)
+        yield key, value
 
 
 def no_list(body: bytes, length: int) -> DecodeError:

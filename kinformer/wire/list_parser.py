@@ -170,7 +170,7 @@ class ListSplitter(Generic[T]):
         if self._fed > self._max_list:
             raise DecodeError(f"a list is longer than max_list_bytes={self._max_list}")
         found: list[T] = []
-        if self._envelope.rest is not None:
+        if self._envelope.after is not None:
             if self._buffer.strip(_WHITESPACE):
                 raise DecodeError(f"bytes after the end of a list: {bytes(self._buffer[:80])!r}")
             self._buffer.clear()
@@ -308,12 +308,26 @@ class ListSplitter(Generic[T]):
             return
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
+        end = 0
         for raw in rest.items:
-            self._take(bytes(raw), found)
-        rest.items = []
-        self._envelope.rest = rest
+            item = bytes(raw)
+            start = after_space(data, end)
+            if end and data[start] == 0x2C:
+                start = after_space(data, start + 1)
+            if not data.startswith(item, start):
+                raise self._twice()
+            self._take(item, found)
+            end = start + len(item)
+        end = after_space(data, end)
+        if data[end] != 0x5D:
+            raise self._twice()
         self._state = _State.TAIL
+        self._envelope.after = bytes(data[end + 1 :])
         data.clear()
+
+    def _twice(self) -> DecodeError:
+        # The decoded items are those of the last key.
+        return DecodeError("the list has the key 'items' twice")
 
     def _walk(self, found: list[T]) -> bool:
         """Take items by their brackets. Returns True if the next ones may be cut at separators."""

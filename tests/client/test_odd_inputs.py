@@ -29,18 +29,7 @@ from kinformer.conditions import (
 from kinformer.objects import Condition, PodState, condition_is, condition_of, with_conditions
 from kinformer.testing import APIServer
 from tests.support.http_server import HttpServer, json_answer
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def or_odd(*usual: Any) -> st.SearchStrategy[Any]:
-    """A usual value, or one of another shape."""
-    return st.sampled_from(usual) | JSON
-
+from tests.support.odd_json import JSON, or_odd
 
 # --- kubeconfigs ------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""Writes the lists of docs/reliability.md from the tests: what goes wrong, and what a user sees of it.
+"""Writes the lists of docs/reliability.md from the tests: each fault with its effect on a user.
 
     python -m tests.faults.reliability_table
 
-A test `test_fault_07_...` or `test_trap_07_...` has a docstring of two paragraphs: what happens, and what the user
-sees. Further tests of the same number begin theirs with "See above".
+A test `test_fault_07_...` or `test_trap_07_...` has a docstring of two paragraphs: the fault, and its effect. Further
+tests of the same number begin theirs with "See above".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 DOCUMENT = TESTS.parents[1] / "docs" / "reliability.md"
-FAULTS = range(1, 47)
+FAULTS = range(1, 54)
 TRAPS = range(1, 16)
 
 _NAME = re.compile(r"test_(fault|trap)_(\d\d)_\w+")

@@ -54,12 +54,13 @@ async def test_a_gzip_bomb_in_a_watch_is_stopped_by_the_limit_of_an_event() -> N
     ("filler", "limit"),
     [
         (b"x", f"max_item_bytes={2 * MEGABYTE}"),
-        (b'"},{"metadata":{"name":"b"},"x":"', f"max_list_bytes={5 * MEGABYTE}"),
+        (b'"},{"metadata":{"name":"b","namespace":"default"},"x":"', f"max_list_bytes={5 * MEGABYTE}"),
     ],
     ids=["one item", "many items"],
 )
 async def test_a_gzip_bomb_in_a_list_is_stopped_by_a_limit(filler: bytes, limit: str) -> None:
-    body = bomb(b'{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"},"x":"', filler, 100)
+    start = b'{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"default"},"x":"'
+    body = bomb(start, filler, 100)
     options: dict[str, Any] = {"source": {"max_event_bytes": 2 * MEGABYTE, "max_list_bytes": 5 * MEGABYTE}}
     async with wire([Reply([body], headers=GZIP), listed(rv=7)], synced=False, **options) as w:
         await w.informer.wait_synced(timeout=30)
@@ -94,9 +95,10 @@ async def test_a_list_without_an_end_is_stopped_by_the_limit_of_a_list() -> None
         async def give(self, request: web.Request) -> web.StreamResponse:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
-            await response.write(b'{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}')
+            item = b'{"metadata":{"name":"a","namespace":"default"}}'
+            await response.write(b'{"kind":"ConfigMapList","apiVersion":"v1","items":[' + item)
             while True:
-                await response.write(b',{"metadata":{"name":"a"}}' * 1000)
+                await response.write((b"," + item) * 1000)
 
     options: dict[str, Any] = {"source": {"max_list_bytes": MEGABYTE}}
     async with wire([Endless(), listed(config_map("b", rv=3), rv=7)], synced=False, **options) as w:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -201,3 +202,34 @@ async def test_an_object_of_the_source_is_kept_as_it_is() -> None:
         await s.until_c()
         assert s.informer.indexer.get_by_key("default/a") is first
         assert s.informer.indexer.get_by_key("default/c") is second
+
+
+class Growing(ScriptedSource):
+    """A source that changes its objects between two turns of the loop, and lists what `listed` makes of them."""
+
+    def __init__(self, listed: Callable[[dict[str, Any]], Any]) -> None:
+        super().__init__([], [], name="my-things")
+        self.objects = {name: config_map(name, rv=3) for name in (f"m{number}" for number in range(2000))}
+        self.listed = listed
+
+    async def list(self, options: ListOptions) -> ListPage:
+        asyncio.get_running_loop().call_soon(self._change)
+        return ListPage(self.listed(self.objects), "7")
+
+    def _change(self) -> None:
+        del self.objects["m0"]
+        self.objects |= {f"n{number}": config_map(f"n{number}", rv=8) for number in range(10)}
+
+
+@pytest.mark.parametrize("transform", [None, lambda document: document], ids=["plain", "transformed"])
+async def test_objects_that_change_while_they_are_listed_are_copied(transform: Any) -> None:
+    async with SharedInformer(Growing(dict.values), watch_list=False, transform=transform) as informer:
+        await informer.wait_synced(60)
+        assert {obj.name for obj in informer.lister} == {f"m{number}" for number in range(2000)}
+
+
+async def test_an_iterator_over_objects_that_change_is_refused_with_the_name_of_the_source() -> None:
+    informer = SharedInformer(Growing(lambda objects: iter(objects.values())), watch_list=False)
+    with pytest.raises(RuntimeError, match=r"my-things: a list changed while it was read .* return a copy"):
+        async with informer:
+            await informer.wait_synced(60)

@@ -220,3 +220,27 @@ async def test_fault_41_something_else_comes_in_the_place_of_an_object(obj: dict
         assert w.kinds == ["WatchError"]
         assert obj["kind"] in str(w.errors[0])
         w.check_mirror()
+
+
+async def test_fault_53_the_delete_of_an_earlier_object_comes_late() -> None:
+    """A DELETED comes twice or late, when another object has the name. So does an old state.
+
+    Nothing: it has another uid and an older version. A newer version means that the present object is gone too.
+    """
+    first, second = config_map("a", rv=3, uid="one"), config_map("a", rv=9, uid="two")
+    deleted = line("DELETED", {**first, "metadata": {**first["metadata"], "resourceVersion": "8"}})
+    late = deleted + line("MODIFIED", first) + deleted
+    third = line("DELETED", config_map("a", rv=12, uid="three"))
+    pieces = [deleted + line("ADDED", second) + late, event("ADDED", "b", 10), 1.0, third, HANG]
+    async with wire([listed(first, rv=7)], [Reply(pieces)]) as w:
+        await w.until(lambda: "b" in w.mirror.of("add"))
+        assert w.cached["default/a"] == ("two", "9")
+        await w.until(lambda: "default/a" not in w.cached)
+        assert w.mirror.calls == [
+            ("add", "a", "3"),
+            ("delete", "a", False),
+            ("add", "a", "9"),
+            ("add", "b", "10"),
+            ("delete", "a", True),
+        ]
+        w.check_mirror()

@@ -102,6 +102,37 @@ async def test_it_is_synced_when_the_namespaces_are_known_and_each_is_listed(ser
         assert none.last_sync_resource_version == ""
 
 
+async def test_a_namespace_that_loses_its_label_and_gets_it_back_before_the_sync_is_told_in_order(
+    server: APIServer, client: Client
+) -> None:
+    never = server.faults.add(faults.stall(), resource=CONFIG_MAPS, namespace="two")
+    entered, gate = asyncio.Event(), asyncio.Event()
+
+    class Slow(Mirror):
+        async def on_add(self, obj: KubeObject, *, is_in_initial_list: bool) -> None:
+            super().on_add(obj, is_in_initial_list=is_in_initial_list)
+            entered.set()
+            await gate.wait()
+
+    async with SharedInformerFactory(client) as factory:
+        maps = factory.for_resource(CONFIG_MAPS, **MINE)
+        slow = Slow()
+        registration = maps.add_event_handler(slow)
+        await asyncio.wait_for(entered.wait(), 10)
+        for team in ("b", "a", "b", "a"):
+            server.update(namespace("one", team))
+            await until(lambda team=team: ("one/x" in maps.by_key) == (team == "a"))
+        never.remove()
+        server.update(namespace("two", "b"))
+        await maps.wait_synced(10)
+        assert not registration.has_synced
+        gate.set()
+        await registration.wait_synced(10)
+        assert slow.wrong == []
+        assert set(slow.objects) == {"one/x"}
+        assert [call[0] for call in slow.calls][-1] == "add"
+
+
 async def test_namespaces_of_a_collection(server: APIServer, client: Client) -> None:
     async with SharedInformerFactory(client) as factory:
         namespaces = factory.for_resource("v1/namespaces")

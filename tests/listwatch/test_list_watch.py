@@ -353,7 +353,7 @@ class TestWatch:
             await read(await list_watch.list(ListOptions()))
             async with list_watch.watch(ListOptions()) as events:
                 assert [event.object.name for event in await anext(events)] == ["a"]
-                with pytest.raises(WatchError, match="expected ConfigMap in the watch, got <Secret default/b rv=8>"):
+                with pytest.raises(WatchError, match="in default: expected ConfigMap of v1, got Secret of v1 'b'"):
                     await anext(events)
 
     async def test_an_object_without_even_a_version_fails_the_stream(self, serve: Any) -> None:

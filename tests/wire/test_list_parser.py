@@ -278,3 +278,41 @@ def test_the_splitter_counts_what_it_is_fed() -> None:
     splitter.feed(b'{"items":[' + b" " * 90)
     with pytest.raises(DecodeError, match="max_list_bytes=100"):
         splitter.feed(b" ")
+
+
+@pytest.mark.parametrize("key", [b'"\\ud800"', b'"\\ud800a"', b'"\\u0000"'])
+def test_any_key_of_a_header_is_read_or_refused(key: bytes) -> None:
+    body = b'{"kind":"PodList",%b:1,"metadata":{"resourceVersion":"1"},"items":[]}' % key
+    try:
+        assert split(body, [])[0] == []
+    except DecodeError as error:
+        assert "key" in str(error) or "malformed" in str(error)  # noqa: PT017 - which keys are valid is msgspec's choice
+
+
+def test_many_keys_of_a_header_take_no_more_than_linear_time() -> None:
+    keys = b"".join(b'"k%d":1,' % number for number in range(60_000))
+    body = b'{"items":[],%b"k59999":2}' % keys
+    with pytest.raises(DecodeError, match="'k59999' twice"):
+        split(body, [])
+
+
+@given(
+    first=st.integers(0, 4),
+    second=st.integers(0, 4),
+    key=st.sampled_from([b'"items"', b'"\\u0069tems"']),
+    space=st.sampled_from([b"", b" ", b"\n  "]),
+    swapped=st.booleans(),
+    places=st.lists(st.integers(0, 300), max_size=5),
+)
+def test_a_list_with_its_items_twice_is_never_a_list(
+    first: int, second: int, key: bytes, space: bytes, swapped: bool, places: list[int]
+) -> None:
+    def items(count: int) -> bytes:
+        between = b"," + space
+        return b"[" + space + between.join(b'{"metadata":{"name":"p%d"}}' % one for one in range(count)) + space + b"]"
+
+    keys = [key, b'"items"'] if swapped else [b'"items"', key]
+    head = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},'
+    body = head + keys[0] + b":" + items(first) + b"," + space + keys[1] + b":" + items(second) + b"}"
+    with pytest.raises(DecodeError):
+        split(body, places)

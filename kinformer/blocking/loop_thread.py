@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from kinformer._runtime.exclusion import FREE_THREADED
+from kinformer.cache.exclusion import FREE_THREADED
 from kinformer.exceptions import StoppedError
 
 __all__ = ["Awaited", "LoopThread"]

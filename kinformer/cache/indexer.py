@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.exclusion import exclusive
+from kinformer.cache.exclusion import exclusive
 from kinformer.cache.index import Index, IndexFunc
 from kinformer.cache.label_groups import NO_LABELS, LabelGroups, Matches, filter_by_labels
 from kinformer.cache.namespace_index import NAMESPACE_INDEX, NamespaceIndex, index_function

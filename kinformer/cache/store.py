@@ -14,8 +14,8 @@ from operator import iconcat
 from random import randrange
 from typing import Generic, Protocol, TypeAlias
 
-from kinformer._runtime.exclusion import exclusion, exclusive
 from kinformer._runtime.signatures import check_callback
+from kinformer.cache.exclusion import exclusion, exclusive
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown, meta_namespace_key
 from kinformer.objects.types import ObjectT

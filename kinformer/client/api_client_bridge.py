@@ -17,11 +17,10 @@ from kinformer._runtime.request_context import is_logged, note_write
 from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.credentials import CredentialKind
-from kinformer.client.paths import request_url
 from kinformer.client.proxy import environment_proxy
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import Exchange, Sender
-from kinformer.client.transport import Transport
+from kinformer.client.transport import Transport, request_url
 from kinformer.exceptions import ConfigError, DecodeError
 
 __all__ = ["ApiClientBridge", "connection_of"]

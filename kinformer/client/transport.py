@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TypedDict, cast
+from urllib.parse import quote, unquote
 
 import aiohttp
 import anyio.to_thread
@@ -30,13 +31,12 @@ from kinformer.client.aiohttp_internals import (
 )
 from kinformer.client.body import Body
 from kinformer.client.config import Compression, Connection, accepted_encoding
-from kinformer.client.paths import request_url
 from kinformer.client.responses import reason_of
 from kinformer.client.tls import TLSMaterials
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.objects.object import KubeObject
 
-__all__ = ["Body", "Transport", "encode_body"]
+__all__ = ["Body", "Transport", "encode_body", "request_url"]
 
 _UNARY_CONNECTIONS = 100  # concurrent requests besides streams, the same limit as in kubernetes_asyncio
 _READ_BUFFER = 256 * 1024  # bytes read ahead. Larger chunks mean fewer wake-ups. 256 KiB decode in a millisecond
@@ -336,3 +336,47 @@ def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
         return data, "application/json"
     is_list = data.lstrip()[:1] == b"["
     return data, f"application/{'json-patch' if is_list else 'merge-patch'}+json"
+
+
+# --- URLs -----------------------------------------------------------------------------------------------------------
+#
+# A path is sent as it is written, or refused. URL libraries remove `.` and `..`, and servers treat an empty name as the
+# collection. So a name from an object's spec could make a request for one object a request for all of them.
+
+# Everything that a path or a query may contain unquoted (RFC 3986), and `%`, since the path may be quoted already.
+_AS_WRITTEN = "/:@!$&'()*+,;=~%?"
+
+
+def request_url(server: str, path: str, params: Mapping[str, str] | None = None, *, method: str = "GET") -> URL:
+    """Return the URL of a path below the URL of a server.
+
+    Args:
+        server: The server's URL, which may have a path of its own.
+        path: The path, and perhaps a query. Segments are expected in quoted form. Characters that no URL may contain
+            are quoted.
+        params: Query parameters, in addition to those in `path`.
+        method: Writes are also refused with a trailing slash, which means the collection to a server.
+
+    Raises:
+        ConfigError: The path does not begin with a slash, or a segment is empty, `.` or `..`, in quoted form too.
+    """
+    wrong = _fault(path, method)
+    if wrong:
+        raise ConfigError(f"invalid path {path!r}: {wrong}")
+    try:
+        written = quote(path, safe=_AS_WRITTEN)
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"invalid path {path!r}: {error.reason}") from None
+    url = URL(str(URL(server)).rstrip("/") + written, encoded=True)
+    return url.update_query(params) if params else url
+
+
+def _fault(path: str, method: str) -> str:
+    if not path.startswith("/"):
+        return "must begin with a slash"
+    segments = [unquote(segment) for segment in path.partition("?")[0].split("/")[1:]]
+    if any(segment in (".", "..") for segment in segments):
+        return "a segment '.' or '..' would make it another path"
+    if "" in segments[:-1] or (segments[-1] == "" and method not in ("GET", "HEAD")):
+        return "a segment is empty, as if a name were missing"
+    return ""

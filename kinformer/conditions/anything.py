@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from kinformer.objects.accessors import uid_of
+from kinformer.objects.accessors import number_at, tables_at, uid_of
 from kinformer.objects.json_path import parse_path
-from kinformer.objects.shapes import number_at, tables_at
 
 __all__ = ["Check", "Object", "condition_status", "false_of_none", "has_condition", "is_deleted", "matches"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinformer.conditions.anything import Object, condition_status, false_of_none
-from kinformer.objects.shapes import number_at, string_at, tables_at, value_at
+from kinformer.objects.accessors import number_at, string_at, tables_at, value_at
 
 __all__ = [
     "is_crd_established",

@@ -19,8 +19,8 @@ from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import ClusterNames, Desired, Wanted
 from kinformer.informer.collection import Collection, core_of
 from kinformer.metrics import Metrics
+from kinformer.objects.accessors import string_at
 from kinformer.objects.object import KubeObject
-from kinformer.objects.shapes import string_at
 
 __all__ = ["SecretClusters"]
 

@@ -28,10 +28,9 @@ from kinformer.list_watcher import (
     WatchEvent,
     find_capabilities,
 )
-from kinformer.listwatch.builtin_kinds import builtin_kind
 from kinformer.listwatch.pages import HTTPPageItems
 from kinformer.listwatch.probes import AS_METADATA, kind_now, newest_version, read_back, with_hint
-from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.meta import GroupVersionResource, builtin_kind
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError

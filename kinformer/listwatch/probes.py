@@ -10,9 +10,9 @@ from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, ReadBack
+from kinformer.objects.accessors import string_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.shapes import string_at
 
 __all__ = ["AS_METADATA", "kind_now", "newest_version", "read_back", "with_hint"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from kinformer.objects.meta import meta_namespace_key
+from kinformer.objects.meta import compare_resource_versions, meta_namespace_key
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ObjectT
 
@@ -13,12 +13,20 @@ __all__ = [
     "INITIAL_EVENTS_END",
     "Known",
     "ends_initial_events",
+    "flag_at",
     "has_ended",
+    "is_another",
+    "is_gone",
     "key_of",
     "known_or_new",
     "namespace_of",
+    "number_at",
     "resource_version_of",
+    "string_at",
+    "table_at",
+    "tables_at",
     "uid_of",
+    "value_at",
 ]
 
 Known: TypeAlias = Callable[[str], ObjectT | None]
@@ -100,3 +108,78 @@ def known_or_new(known: Known[ObjectT] | None, obj: ObjectT) -> ObjectT:
     if held is not None and resource_version_of(held) == version and uid_of(held) == uid:
         return held
     return obj
+
+
+# --- the order of two states of one name ---------------------------------------------------------------------
+
+
+def is_gone(uid: str, version: str, deleted_uid: str, deleted_version: str) -> bool:
+    """Return True if an object is gone after a DELETED event of its name.
+
+    A uid never comes back, so the versions of an object and its own DELETED do not matter. The DELETED of another uid
+    is about an earlier object if it has an older version. If it has a newer one, another object took the place of this
+    one, and is deleted too. If one of the versions is not a number, only the uids are compared.
+    """
+    if uid == deleted_uid and uid:
+        return True
+    unidentified = not (uid and deleted_uid)
+    try:
+        order = compare_resource_versions(deleted_version, version)
+    except ValueError:
+        return unidentified
+    return order > 0 or (order == 0 and unidentified)
+
+
+def is_another(held: object, deleted: object) -> bool:
+    """Return True if a DELETED is certainly about an earlier object than the one in a store: see `is_gone`.
+
+    Both may be of any type. Without a uid, nothing is certain.
+    """
+    uid, deleted_uid = uid_of(held), uid_of(deleted)
+    if not (uid and deleted_uid):
+        return False
+    return not is_gone(uid, resource_version_of(held), deleted_uid, resource_version_of(deleted))
+
+
+# --- fields that may have any shape -----------------------------------------------------------------------------
+#
+# A custom resource's schema need not say what a status contains. A field that is missing, null or of another type
+# counts as empty, because a helper that reads a status for people, or waits for one, must not fail because of it.
+
+
+def value_at(obj: object, *names: str) -> Any:
+    """Return the value of a nested field, or None."""
+    for name in names:
+        if not isinstance(obj, Mapping):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def table_at(obj: object, *names: str) -> Mapping[str, Any]:
+    """Return a mapping, or an empty one."""
+    found = value_at(obj, *names)
+    return found if isinstance(found, Mapping) else {}
+
+
+def tables_at(obj: object, *names: str) -> list[Mapping[str, Any]]:
+    """Return the mappings in a list. Other items are left out."""
+    found = value_at(obj, *names)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def string_at(obj: object, *names: str) -> str:
+    """Return a string, or ""."""
+    found = value_at(obj, *names)
+    return found if isinstance(found, str) else ""
+
+
+def number_at(obj: object, *names: str) -> int:
+    """Return a whole number, or 0."""
+    found = value_at(obj, *names)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def flag_at(obj: object, *names: str) -> bool:
+    """Return True if the field is true."""
+    return value_at(obj, *names) is True

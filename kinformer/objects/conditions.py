@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.objects.accessors import number_at, tables_at
 from kinformer.objects.object import KubeObject
-from kinformer.objects.shapes import number_at, tables_at
 
 __all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "with_conditions"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.objects.shapes import flag_at, number_at, string_at, tables_at, value_at
+from kinformer.objects.accessors import flag_at, number_at, string_at, tables_at, value_at
 
 __all__ = ["PodState"]
 

@@ -14,8 +14,8 @@ from itertools import chain, islice
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.indexer import Indexer
-from kinformer.cache.order import is_gone
 from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import is_gone
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
 from kinformer.processor.applied_versions import AppliedVersions

@@ -17,9 +17,9 @@ from typing import Any
 
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import WaiterQueue
-from kinformer.cache.order import is_another
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
+from kinformer.objects.accessors import is_another
 from kinformer.objects.meta import DeletedFinalStateUnknown
 from kinformer.queue.delta import Delta, DeltaType
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.cache.order import is_another
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import Known, resource_version_of, uid_of
+from kinformer.objects.accessors import Known, is_another, resource_version_of, uid_of
 
 __all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
 

@@ -8,10 +8,17 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.partitioned_dict import PartitionedDict
 from kinformer.cache.indexer import is_newer
-from kinformer.cache.order import is_gone
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import Known, ends_initial_events, key_of, known_or_new, resource_version_of, uid_of
+from kinformer.objects.accessors import (
+    Known,
+    ends_initial_events,
+    is_gone,
+    key_of,
+    known_or_new,
+    resource_version_of,
+    uid_of,
+)
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch import Follower, Stream

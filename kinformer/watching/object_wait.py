@@ -14,11 +14,11 @@ from kinformer.client.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.accessors import string_at, tables_at, value_at
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
-from kinformer.objects.shapes import string_at, tables_at, value_at
 from kinformer.reflector.reflector import Reflector
 from kinformer.watching.stream import following
 

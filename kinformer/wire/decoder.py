@@ -11,8 +11,8 @@ import msgspec
 from kinformer._runtime.json_depth import LONG, bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import string_at
 from kinformer.objects.object import KubeObject
-from kinformer.objects.shapes import string_at
 from kinformer.objects.types import JSON
 from kinformer.wire.documents import Document, Documents
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError

@@ -20,7 +20,7 @@ from tests.support.interpreter import FREE_THREADED
 PACKAGE = Path(inspect.getfile(kinformer)).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 MOST = 11
-WITHOUT_GIL = {"_runtime/exclusion.py"} if FREE_THREADED else set()  # the lock that the page names below its table
+WITHOUT_GIL = {"cache/exclusion.py"} if FREE_THREADED else set()  # the lock that the page names below its table
 
 
 class Walk:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from kinformer import Client, KubeObject, ListOptions, ListWatch, WatchEvent
 from kinformer.exceptions import DecodeError, KinformerError, WatchError
-from kinformer.listwatch.builtin_kinds import builtin_kind
 from kinformer.objects import GroupVersionResource
+from kinformer.objects.meta import builtin_kind
 from kinformer.testing.kinds.builtins import recorded
 from tests.support.http_server import HttpServer, json_answer, line
 from tests.support.kube import config_map, widget

@@ -87,6 +87,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "kinformer").mkdir()
     for name in ("CHANGELOG.md", "kinformer/__init__.py"):
         shutil.copy(ROOT / name, tmp_path / name)
+    log = tmp_path / "CHANGELOG.md"  # just after a release, nothing is unreleased
+    log.write_text(log.read_text().replace("## Unreleased\n", "## Unreleased\n\n- Something else.\n", 1))
     return tmp_path
 
 
@@ -97,8 +99,9 @@ def following(version: str) -> str:
 
 def test_the_command_releases_this_project(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     version = following(kinformer.__version__)
+    before = (checkout / "CHANGELOG.md").read_text().splitlines()
     assert main([version, "--date", "2026-12-01"], checkout) == 0
-    before, after = ((root / "CHANGELOG.md").read_text().splitlines() for root in (ROOT, checkout))
+    after = (checkout / "CHANGELOG.md").read_text().splitlines()
     assert [line for line in after if line and line not in before] == [f"## {version} - 2026-12-01"]
     assert [line for line in before if line] == [
         line for line in after if line and not line.startswith(f"## {version}")
@@ -111,6 +114,6 @@ def test_the_command_releases_this_project(checkout: Path, capsys: pytest.Captur
 
 def test_a_release_that_is_refused_changes_no_file(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()}
-    assert main([kinformer.__version__], checkout) == 1
+    assert main(["0.0.1"], checkout) == 1
     assert "is not newer than" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before

@@ -1,4 +1,7 @@
-"""Discovery documents of any shape: an odd entry is left out, and the others are found."""
+"""Discovery documents of any shape: an odd entry is left out, and the others are found.
+
+Internals: the questions to discovery one by one, since an informer shows their answers only in sum.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each level has two collections that read the level below, and one that reads both. So 16 levels have 65,536 ways from an
 object to its last value, over 64 reads. Work is counted in calls of functions of kinformer, not in seconds.
+
+Internals: the yield budget, since work is counted and must not depend on pauses.
 """
 
 from __future__ import annotations

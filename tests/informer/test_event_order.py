@@ -1,4 +1,7 @@
-"""Events that come twice or late: a cache keeps the object that has the name now, and handlers hear of it in order."""
+"""Events that come twice or late: a cache keeps the object that has the name now, and handlers hear of it in order.
+
+Internals: the placeholder of an object that cannot be decoded, which only the decoder makes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The type that a ListWatch expects of built-in and custom resources, of metadata alone, and of any answer."""
+"""The type that a ListWatch expects of built-in and custom resources, of metadata alone, and of any answer.
+
+Internals: the table of kinds and the recorded discovery that it is compared with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Snapshot files with an odd entry: a cache without one object would be wrong, so the file is not used."""
+"""Snapshot files with an odd entry: a cache without one object would be wrong, so the file is not used.
+
+Internals: the format of the file, since a keeper writes no odd entry.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import key_of, resource_version_of, uid_of
+from kinformer.objects.accessors import is_gone, key_of, resource_version_of, uid_of
 from kinformer.objects.object import UndecodableObject, view
 from kinformer.reflector.relist import reaches
 from kinformer.watching.differences import Listed, StreamEvent, difference, event_of
@@ -147,8 +147,11 @@ class StreamStore:
             return (StreamEvent(_TYPES[kind], key, uid_of(obj), None if gone else view(obj)),)
         if kind != "DELETED":
             return event_of(self.told, obj)
-        before = self.told.pop(key)
-        return () if before is None else (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
+        before = self.told.get(key)
+        if before is None or not is_gone(before.uid, before.version, uid_of(obj), version):
+            return ()  # unknown, or about an earlier object of this name
+        self.told.pop(key)
+        return (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
 
     def _is_catching_up(self, version: str) -> bool:
         if not self.catch_up or not reaches(version, self.catch_up, unknown=True):
@@ -193,8 +196,11 @@ class StreamStore:
             self.told.unmark(key)
             sink.changed.versions.pop(key)
             return
-        before = self.told.pop(key)
-        if before is not None and self._tells:
+        before = self.told.get(key)
+        if before is None or not is_gone(before.uid, before.version, uid_of(obj), resource_version_of(obj)):
+            return
+        self.told.pop(key)
+        if self._tells:
             self._queue.append((StreamEvent("DELETED", key, before.uid, view(obj)), ""))
             self._readers.wake()
 

@@ -34,7 +34,7 @@ from kinformer.testing import APIServer, faults
 from kinformer.watching import StreamEvent, WatchStream
 from tests.support.fault_scene import Reply, listed
 from tests.support.http_server import HttpServer, line, status_answer
-from tests.support.kube import config_map
+from tests.support.kube import config_map, entry
 from tests.support.memory_source import MemorySource
 from tests.support.scripted_source import HANG, ScriptedSource, added, bookmark, deleted, end, modified, page
 from tests.support.waiting import settle, until
@@ -96,6 +96,16 @@ async def test_it_tells_the_objects_that_exist_and_then_each_change(watch_list: 
         assert [one.object["data"].get("x") for one in changes[:3]] == ["1", "2", "3"]
         assert not any(one.is_in_initial_list for one in changes)
         assert changes[4].uid == first[1].uid == changes[4].object.uid
+        assert events.objects == 2
+
+
+async def test_a_late_delete_of_an_earlier_object_of_a_name_is_no_event() -> None:
+    first, second = entry("a", rv=5, uid="1"), entry("a", rv=7, uid="2")
+    changes = [WatchEvent("DELETED", first), WatchEvent("ADDED", second)]
+    late = [WatchEvent("DELETED", first), WatchEvent("ADDED", entry("b", rv=8))]
+    source = ScriptedSource([ListPage([first], "5")], [[changes, 1.0, late, HANG]])
+    async with watch(source, watch_list=False) as events:
+        assert names(*await read(events, 4)) == ["+a", "-a", "+a", "+b"]
         assert events.objects == 2
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from kinformer.testing.cel.functions import Library, Overload
 from kinformer.testing.cel.lexer import Issues
 from kinformer.testing.cel.library.format_clauses import check_format
+from kinformer.testing.cel.re2 import PatternError, compiled_pattern
 from kinformer.testing.cel.syntax import (
     Bind,
     Call,
@@ -204,11 +204,11 @@ class _Checker:
             return
         try:
             if node.function == "matches":
-                re.compile(arg.value)
+                compiled_pattern(arg.value)
             else:
                 overload = next(one for one in self._functions[node.function] if one.operands[0] is STRING)
                 overload.run(arg.value)
-        except (CELError, re.error):
+        except (CELError, PatternError):
             self._issues.add(arg.at, f"invalid {node.function} argument")
 
     def _check_format(self, node: Call) -> None:

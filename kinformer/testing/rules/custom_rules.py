@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
+from kinformer.testing.cel.re2 import PatternError, compiled_pattern
 from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.pod_rules import duplicate, required, unsupported
@@ -217,9 +217,11 @@ def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: 
     _validate_combined(schema, value, path, causes, old)
 
 
-@cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return compiled_pattern(pattern).search(value) is not None
+    except PatternError:
+        return False  # a real server takes a definition with such a pattern, which no value matches
 
 
 def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> None:
@@ -230,7 +232,7 @@ def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> N
         causes.append(invalid_value(path, value, f"{path} in body should be at least {least} chars long"))
         return
     pattern = schema.get("pattern")
-    if pattern and not _pattern(pattern).search(value):
+    if pattern and not _matches(pattern, value):
         causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
     check = _FORMATS.get(schema.get("format", ""))
     if check is not None and not check(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,12 +26,24 @@ _ANY_FINALIZER = {
     "coordination.k8s.io",
     "node.k8s.io",
 }
+_QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
 def json_text(value: Any) -> str:
-    """Format a value as field errors do: as JSON."""
+    """Format a value as field errors do: as JSON, but a text as Go quotes it."""
+    if isinstance(value, str):
+        return '"' + "".join(map(_quoted, value)) + '"'
     return msgspec.json.encode(value).decode()
+
+
+def _quoted(char: str) -> str:
+    if char in _QUOTED:
+        return _QUOTED[char]
+    if char == " " or unicodedata.category(char)[0] in "LMNPS":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def invalid_value(field: str, value: Any, text: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from kinformer.testing.cel.lexer import Issues
 from kinformer.testing.cel.library.format_clauses import check_format
 from kinformer.testing.cel.re2 import PatternError, compiled_pattern
 from kinformer.testing.cel.syntax import (
+    RESERVED,
     Bind,
     Call,
     Comprehension,
@@ -133,7 +134,10 @@ class _Checker:
                 self._issues.add(node.at, f"expected type '{key}' but found 'string'")
             return operand.params[1]
         if operand.kind == "object":
-            found = (operand.fields or {}).get(node.field)
+            fields = operand.fields or {}
+            if node.field not in fields and node.field in RESERVED:
+                node.key = f"__{node.field}__"  # such a field may be written without its underscores
+            found = fields.get(node.key)
             if found is None:
                 self._issues.add(node.at, f"undefined field '{node.field}'")
                 return ERROR

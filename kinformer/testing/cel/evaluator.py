@@ -109,7 +109,7 @@ def _select(node: Select) -> Run:
     if node.type.kind == "type" and isinstance(node.operand, (Ident, Select)) and node.operand.type.kind == "error":
         name = TypeValue(node.type.params[0].name)
         return lambda frame: name
-    operand, field = compiled(node.operand), node.field
+    operand, field = compiled(node.operand), node.key
     if node.test:
         return lambda frame: _has(operand(frame), field)
     optional = node.optional

@@ -57,10 +57,10 @@ class Program:
         self._root = root
         self._run = compiled(root)
 
-    def most(self) -> int:
-        """Return the maximum cost of one evaluation, from the types of the variables."""
+    def most(self, own: Type) -> int:
+        """Return the maximum cost of one evaluation if `self` has this type."""
         try:
-            return most(self._root)
+            return most(self._root, own)
         except RecursionError:
             return UNBOUNDED
 

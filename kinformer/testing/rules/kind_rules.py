@@ -47,7 +47,10 @@ def _pod(obj: Object, old: Object | None) -> Causes:
     if old is not None:
         changed = pod_update_causes(_spec(obj), _spec(old))
         return changed + pod_causes(_spec(obj), "spec")
-    return pod_causes(_spec(obj), "spec")
+    causes = pod_causes(_spec(obj), "spec")
+    if _spec(obj).get("ephemeralContainers"):
+        causes.append(cause("FieldValueForbidden", "Forbidden: cannot be set on create", "spec.ephemeralContainers"))
+    return causes
 
 
 def _workload(kind: str) -> Callable[[Object, Object | None], Causes]:

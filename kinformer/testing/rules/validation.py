@@ -20,6 +20,7 @@ from kinformer.testing.rules.custom_rules import (
     prune_nulls,
     schema_causes,
 )
+from kinformer.testing.rules.embedded_rules import coerce_embedded
 from kinformer.testing.rules.expression_rules import value_findings
 from kinformer.testing.rules.kind_rules import kind_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
@@ -140,9 +141,13 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
     unknown = [f"metadata.{path}" for path in unknown]
     schema = resource.schema
     if schema:
-        unknown = sorted([*unknown, *prune(schema, obj)])
+        unknown += prune(schema, obj)
         if not applied:
             prune_nulls(schema, obj)
+        try:
+            unknown += coerce_embedded(schema, obj)
+        except DecodeError as error:
+            raise cannot_handle(resource, str(error)) from None
         fill_defaults(schema, obj)
     return obj, unknown
 

@@ -154,7 +154,7 @@ class State:
                 subresources=(Subresource("status", kind),),
                 builtin=False,
                 unconditional_update=False,
-                node=custom_node({}, object_meta()),
+                node=custom_node({}, object_meta(), root=True),
             )
         )
 

@@ -43,6 +43,11 @@ KNOWN = [
         "The refusal of a change to a Pod's spec names the fields; a real server prints a diff of Go structs",
     ),
     Difference(
+        "subresources::ephemeral_containers_are_neither",
+        r"^\[(20|21)\]\.answer\.(message|details\.causes\[0\]\.message)",
+        "The refusal of a change to a Pod's spec names the fields; a real server prints a diff of Go structs",
+    ),
+    Difference(
         "patches::a_merge_patch_adds",
         r"^\[3\]\.answer\.(message|details\.causes\[0\]\.message)",
         "An object within a message has its keys in another order",

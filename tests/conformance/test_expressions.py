@@ -587,3 +587,18 @@ async def test_what_a_new_rule_refuses_may_stay_as_it_is(site: Site) -> None:
     await site.patch(path, {"spec": {"n": 2}})
     await site.patch(path, {"spec": {"n": 9}})
     await site.patch(path, {"spec": {"n": 3}})
+
+
+async def test_fields_with_reserved_names_are_read_with_underscores_and_without(site: Site) -> None:
+    kind = Kind(site)
+    names = ("namespace", "package", "if", "as", "void", "return")
+    below = {"type": "object", "properties": {"import": SHORT}}
+    schema = {"type": "object", "properties": {**dict.fromkeys(names, SHORT), "o": below, "const": below}}
+    read = [text for name in names for text in (f"self.{name}", f"self.__{name}__", f"self.?{name}.orValue('none')")]
+    read += ["self.o.import", "self.const.import", "has(self.namespace) && !has(self.let.import) ? 'yes' : 'no'"]
+    for rule in ("self.let == 'a'", "namespace == 'a'", "self.o.namespace == 'a'"):
+        await kind.refused({"rule": rule}, schema=schema)
+    schema["properties"]["let"] = below
+    await kind.defined(*({"rule": "false", "messageExpression": expression} for expression in read), schema=schema)
+    spec = {**{name: f"the {name}" for name in names}, "o": {"import": "one"}, "const": {"import": "two"}, "let": {}}
+    await site.post(kind.things, kind.thing(spec))

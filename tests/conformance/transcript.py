@@ -21,7 +21,9 @@ HOST = re.compile(r"127\.0\.0\.1:\d+")
 CLUSTER_IP = re.compile(r"\b10\.0\.0\.\d+\b")
 AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$")
 NO_BREAK_SPACE = "\xa0"  # Go's printer of differences takes it or a space, at random for each process
-REVISION = re.compile(r"(resource ?[vV]ersion[^0-9]{0,12}|current: |StorageError.*?|\()(\d{1,})")
+REVISION = re.compile(
+    r"(resource ?[vV]ersion[^0-9]{0,12}|ResourceVersion in [a-z ]+: |current: |StorageError.*?|\()(\d{1,})"
+)
 
 
 class Transcript:

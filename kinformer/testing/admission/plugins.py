@@ -15,7 +15,8 @@ from kinformer.testing.admission.priorities import (
 )
 from kinformer.testing.admission.quotas import KIND as QUOTAS
 from kinformer.testing.admission.quotas import check_quotas
-from kinformer.testing.rules.pod_defaults import admit_pod
+from kinformer.testing.admission.resizes import check_resize
+from kinformer.testing.rules.builtin.pod_defaults import admit_pod
 from kinformer.testing.store.ledger import Ledger
 
 __all__ = ["Plugins"]
@@ -48,6 +49,8 @@ class Plugins:
                 check_runtime_class(lookup, write)
             elif resource.kind == "PersistentVolumeClaim" and not write.subresource and not lookup.is_empty(LIMITS):
                 check_limits(lookup, write)
+            elif resource.kind == "Pod" and write.subresource == "resize":
+                check_resize(lookup, write)
             elif resource.kind == "PriorityClass":
                 check_priority_class(lookup, write)
         if not lookup.is_empty(BINDINGS):

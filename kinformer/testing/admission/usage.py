@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.admission.pod_resources import Amount, Amounts, as_amounts, containers_of, pod_resources
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.rules.pod_defaults import qos_class
+from kinformer.testing.rules.builtin.pod_defaults import qos_class
 
 __all__ = ["counted_resources", "matches_scopes", "missing_requests", "usage_of"]
 

@@ -9,18 +9,27 @@ from typing import Any
 
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import cause, conflict, internal, invalid
+from kinformer.testing.kinds.status import StatusError, cause, conflict, internal, invalid
+from kinformer.testing.rules.strategies import keep_rest
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
-from kinformer.testing.store.ownership import KEPT_BY_STATUS, METADATA
 from kinformer.testing.store.storage import Stored
 
-__all__ = ["Replacement", "version_in"]
+__all__ = ["Replacement", "failed_precondition", "version_in"]
 
 Object = dict[str, Any]
 
+# Where etcd has objects of kinds that are not below their plural (kubeapiserver/default_storage_factory_builder.go).
+_PREFIXES = {
+    "apiservices": "apiregistration.k8s.io/apiservices",
+    "customresourcedefinitions": "apiextensions.k8s.io/customresourcedefinitions",
+    "endpoints": "services/endpoints",
+    "ingresses": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
 _SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-_NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
 class Replacement:
@@ -71,14 +80,7 @@ class Replacement:
         if version and version != str(existing.revision):
             raise conflict(resource.group, resource.plural, existing.name)
         if uid and uid != existing.uid:
-            key = f"/registry/{resource.storage_name}/{existing.key}"
-            raise conflict(
-                resource.group,
-                resource.plural,
-                existing.name,
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
-                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {existing.uid}",
-            )
+            raise failed_precondition(resource, existing, "UID", uid, existing.uid)
 
     def keep_system_metadata(self) -> None:
         """Carry over the metadata that only the server sets."""
@@ -89,22 +91,17 @@ class Replacement:
             metadata["namespace"] = before["namespace"]
         metadata.pop("selfLink", None)
 
-    def keep_other_part(self) -> None:
-        """Carry over the part that this request does not write. A write of /status changes only the status.
-
-        Other writes keep the status if the kind has that subresource.
-        """
-        resource, old, new, options = self.resource, self.old, self.new, self.options
-        if self.subresource == "status":
-            for name in [name for name in new if name not in _NO_SPEC]:
-                del new[name]
-            new.update({name: value for name, value in old.items() if name not in _NO_SPEC})
-            kept = KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else METADATA
-            _carry_over(kept, old["metadata"], new["metadata"])
-        elif resource.has_status and not options.admin and self.subresource in ("", "scale"):
-            _carry_over(("status",), old, new)
-        elif resource.has_status and options.admin and "status" not in new and "status" in old:
+    def keep_rest(self, now: str) -> None:
+        """Carry over what this request does not write. A direct call of a test may write the status too."""
+        resource, old, new = self.resource, self.old, self.new
+        if self.subresource or not self.options.admin:
+            keep_rest(resource, self.subresource, old, new, now)
+            return
+        if resource.has_status and "status" not in new and "status" in old:
             new["status"] = old["status"]
+        if resource.builtin and resource.kind == "Namespace":
+            finalizers = (old.get("spec") or {}).get("finalizers") or []
+            new.setdefault("spec", {}).setdefault("finalizers", finalizers)
 
     def take_managed_fields(self) -> bool:
         """Determine the managedFields on which this write builds. Return True if the client has sent others.
@@ -125,10 +122,8 @@ class Replacement:
 
     @property
     def changes_nothing(self) -> bool:
-        """True if the write leaves the object unchanged. An apply must also leave its managers unchanged."""
-        if not same_content(self.old, self.new):
-            return False
-        return not self.applied or managers_of(self.old) == managers_of(self.new)
+        """True if the write leaves the object and its managers unchanged."""
+        return same_content(self.old, self.new) and managers_of(self.old) == managers_of(self.new)
 
     def count_generation(self) -> None:
         """Increment the generation, if the kind has one and the spec differs."""
@@ -147,6 +142,22 @@ class Replacement:
             return False
         is_namespace = self.resource.kind == "Namespace" and self.resource.builtin
         return not (is_namespace and (self.new.get("spec") or {}).get("finalizers"))
+
+
+def failed_precondition(resource: ResourceType, existing: Stored, what: str, wanted: str, found: str) -> StatusError:
+    """Return the 409 of the storage for a write that demands another UID or ResourceVersion."""
+    return conflict(
+        resource.group,
+        resource.plural,
+        existing.name,
+        f"StorageError: invalid object, Code: 4, Key: {_storage_key(resource, existing)}, ResourceVersion: 0,"
+        f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
+    )
+
+
+def _storage_key(resource: ResourceType, existing: Stored) -> str:
+    prefix = _PREFIXES.get(resource.plural, resource.plural) if resource.builtin else resource.storage_name
+    return f"/registry/{prefix}/{existing.key}"
 
 
 def version_in(metadata: Object) -> str:

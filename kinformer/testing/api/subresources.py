@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.objects.selectors import LabelSelector
+from kinformer.testing.api.replacement import failed_precondition, version_in
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
@@ -61,7 +62,7 @@ def scale_of(resource: ResourceType, obj: Object) -> Object:
 
 
 def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) -> Object:
-    """Return the object with the replicas of a Scale. Raises a 400, 409 or 422 `StatusError`."""
+    """Return the object with the replicas of a Scale, and its preconditions. Raises a 400 or 422 `StatusError`."""
     metadata = scale.get("metadata") or {}
     if metadata.get("name", name) != name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
@@ -75,19 +76,14 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
     if replicas < 0 and resource.builtin:
         causes = [invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")]
         raise invalid("autoscaling", "Scale", name, causes)
-    if metadata.get("uid", obj["metadata"]["uid"]) != obj["metadata"]["uid"]:
-        message = (
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {obj['metadata']['uid']}"
-        )
-        raise conflict(resource.group, resource.plural, name, message)
     *parents, last = _paths(resource)[0].strip(".").split(".")
     node = obj
     for part in parents:
         node = node.setdefault(part, {})
     node[last] = replicas
-    version = metadata.get("resourceVersion")
-    if version:
-        obj["metadata"]["resourceVersion"] = version
+    for field in ("resourceVersion", "uid"):
+        if metadata.get(field):
+            obj["metadata"][field] = metadata[field]
     return obj
 
 
@@ -101,17 +97,28 @@ def bind_pod(
     if not target.get("name"):
         raise internal("target.name: Required value")
 
+    given = binding.get("metadata") or {}
+    existing = writer.ledger.stored(resource, namespace, name)
+    for what, wanted, found in (
+        ("UID", given.get("uid"), existing.uid),
+        ("ResourceVersion", version_in(given), str(existing.revision)),
+    ):
+        if wanted and wanted != found:
+            raise failed_precondition(resource, existing, what, wanted, found)
+
     def assign(pod: Object) -> Object:
         node = (pod.get("spec") or {}).get("nodeName")
         if pod["metadata"].get("deletionTimestamp"):
             raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         if node:
             raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
+        if (pod.get("spec") or {}).get("schedulingGates"):
+            raise conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         pod.setdefault("spec", {})["nodeName"] = target["name"]
         for kind in ("labels", "annotations"):  # the scheduler may pass some
-            given = (binding.get("metadata") or {}).get(kind)
-            if given:
-                pod["metadata"].setdefault(kind, {}).update(given)
+            if given.get(kind):
+                pod["metadata"].setdefault(kind, {}).update(given[kind])
+        pod.get("status", {}).pop("nominatedNodeName", None)
         _set_condition(pod, {"type": "PodScheduled", "status": "True"}, writer.ledger.timestamp())
         return pod
 
@@ -139,7 +146,7 @@ def mark_evicted(writer: Writer, resource: ResourceType, namespace: str, name: s
         _set_condition(pod, dict(condition), writer.ledger.timestamp())
         return pod
 
-    options = WriteOptions(FieldManager("kube-apiserver"), internal=True)
+    options = WriteOptions(FieldManager("kube-apiserver"), internal=True, tracks_fields=False)
     writer.patch(resource, namespace, name, mark, options, subresource="status")
 
 

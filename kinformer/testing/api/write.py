@@ -37,7 +37,7 @@ from kinformer.testing.rules.metadata_rules import finalizer_warnings, invalid_v
 from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
 from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult
-from kinformer.testing.store.ownership import FieldManager, apply_fields, track_update
+from kinformer.testing.store.ownership import FieldManager, apply_fields, track_scale, track_update
 from kinformer.testing.store.storage import Stored
 
 __all__ = ["Writer"]
@@ -96,6 +96,13 @@ class Writer:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
         return WriteResult(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
+
+    def decode_sent(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Object:
+        """Decode an object that is sent but not stored, such as a Scale. Raises a 400 `StatusError`."""
+        check_kind(resource, body)
+        obj = self._decoded(resource, body, options)
+        self._check_metadata(resource, namespace, obj)
+        return obj
 
     def _attributes(
         self, resource: ResourceType, obj: Object, old: Object | None, options: WriteOptions, subresource: str = ""
@@ -195,7 +202,7 @@ class Writer:
         if resource.generation or not resource.builtin:
             metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
         if resource.builtin:
-            self.admission.create(resource, obj, admin=options.admin)
+            self.admission.create(resource, obj, admin=options.admin, user=options.user)
         if resource.builtin and "status" not in obj and "status" in resource.node.fields:
             obj["status"] = first_status(resource.kind, obj, resource.node.fields["status"], self.ledger.timestamp())
 
@@ -249,7 +256,8 @@ class Writer:
             raise _other_name(obj["metadata"]["name"], name)
         if version_in(obj["metadata"]) not in ("", version):
             raise conflict(resource.group, resource.plural, name)
-        if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
+        # Another uid of a scale is a precondition that fails.
+        if obj["metadata"].setdefault("uid", existing.uid) != existing.uid and subresource != "scale":
             causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
             causes *= 2 if resource.builtin else 3  # as often as the real server validates it
             raise invalid(resource.group, resource.kind, name, causes)
@@ -318,11 +326,11 @@ class Writer:
         """Carry out a replacement, in the order of the real server (registry/generic/registry/store.go)."""
         replacement.check_preconditions()
         replacement.keep_system_metadata()
-        replacement.keep_other_part()
         if replacement.resource.builtin:
             fill_in(replacement.resource.kind, replacement.new)
         takes_managers = replacement.take_managed_fields()
         self._track(replacement)
+        replacement.keep_rest(self.ledger.timestamp())
         self._admit(replacement)
         if replacement.changes_nothing and not takes_managers:
             return WriteResult(replacement.existing)  # neither a new revision nor an event
@@ -352,7 +360,11 @@ class Writer:
             return
         given = replacement.options.manager
         manager = FieldManager(given.name, given.operation, replacement.subresource, timed=given.timed)
-        track_update(replacement.resource, replacement.old, replacement.new, manager, self.ledger.timestamp())
+        resource, old, new, now = replacement.resource, replacement.old, replacement.new, self.ledger.timestamp()
+        if replacement.subresource == "scale":
+            track_scale(resource, old, new, manager, now)
+        else:
+            track_update(resource, old, new, manager, now)
 
     def _remove(self, replacement: Replacement) -> WriteResult:
         """Remove an object whose last finalizer is gone.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer.testing.kinds.status import Causes, cause, invalid_options
+from kinformer.testing.rules.builtin.pod_rules import unsupported
 from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.pod_rules import unsupported
 from kinformer.testing.store.ownership import FieldManager
 
 __all__ = ["WriteOptions", "dry_run_causes", "read_write_options"]

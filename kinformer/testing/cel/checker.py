@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from kinformer.testing.cel.functions import Library, Overload
-from kinformer.testing.cel.lexer import Issues
 from kinformer.testing.cel.library.format_clauses import check_format
-from kinformer.testing.cel.syntax import (
+from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
+from kinformer.testing.cel.source.lexer import Issues
+from kinformer.testing.cel.source.syntax import (
+    RESERVED,
     Bind,
     Call,
     Comprehension,
@@ -133,7 +134,10 @@ class _Checker:
                 self._issues.add(node.at, f"expected type '{key}' but found 'string'")
             return operand.params[1]
         if operand.kind == "object":
-            found = (operand.fields or {}).get(node.field)
+            fields = operand.fields or {}
+            if node.field not in fields and node.field in RESERVED:
+                node.key = f"__{node.field}__"  # such a field may be written without its underscores
+            found = fields.get(node.key)
             if found is None:
                 self._issues.add(node.at, f"undefined field '{node.field}'")
                 return ERROR
@@ -204,11 +208,11 @@ class _Checker:
             return
         try:
             if node.function == "matches":
-                re.compile(arg.value)
+                compiled_pattern(arg.value)
             else:
                 overload = next(one for one in self._functions[node.function] if one.operands[0] is STRING)
                 overload.run(arg.value)
-        except (CELError, re.error):
+        except (CELError, PatternError):
             self._issues.add(arg.at, f"invalid {node.function} argument")
 
     def _check_format(self, node: Call) -> None:

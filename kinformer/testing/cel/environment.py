@@ -10,7 +10,6 @@ from kinformer.testing.cel.checker import check
 from kinformer.testing.cel.cost import most
 from kinformer.testing.cel.evaluator import Frame, compiled
 from kinformer.testing.cel.functions import UNBOUNDED, Library
-from kinformer.testing.cel.lexer import Issues
 from kinformer.testing.cel.library.formats import add_formats
 from kinformer.testing.cel.library.lists import add_lists
 from kinformer.testing.cel.library.network import add_networks
@@ -18,8 +17,9 @@ from kinformer.testing.cel.library.patterns import add_patterns
 from kinformer.testing.cel.library.quantity import add_quantities
 from kinformer.testing.cel.library.standard import standard
 from kinformer.testing.cel.library.strings import add_strings
-from kinformer.testing.cel.parser import DEPTH, parse
-from kinformer.testing.cel.syntax import (
+from kinformer.testing.cel.source.lexer import Issues
+from kinformer.testing.cel.source.parser import DEPTH, parse
+from kinformer.testing.cel.source.syntax import (
     Bind,
     Call,
     Comprehension,
@@ -57,10 +57,10 @@ class Program:
         self._root = root
         self._run = compiled(root)
 
-    def most(self) -> int:
-        """Return the maximum cost of one evaluation, from the types of the variables."""
+    def most(self, own: Type) -> int:
+        """Return the maximum cost of one evaluation if `self` has this type."""
         try:
-            return most(self._root)
+            return most(self._root, own)
         except RecursionError:
             return UNBOUNDED
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.cel.checker import TYPE_NAMES
 from kinformer.testing.cel.functions import Overload
-from kinformer.testing.cel.syntax import (
+from kinformer.testing.cel.source.syntax import (
     Bind,
     Call,
     Comprehension,
@@ -109,7 +109,7 @@ def _select(node: Select) -> Run:
     if node.type.kind == "type" and isinstance(node.operand, (Ident, Select)) and node.operand.type.kind == "error":
         name = TypeValue(node.type.params[0].name)
         return lambda frame: name
-    operand, field = compiled(node.operand), node.field
+    operand, field = compiled(node.operand), node.key
     if node.test:
         return lambda frame: _has(operand(frame), field)
     optional = node.optional

@@ -153,13 +153,13 @@ class _Check:
         one = compile_rule(rule, schema, own)
         if count is None:
             count = REQUEST_BYTES // (own.min_bytes + 1)
-        self._price(f"{at}.rule", "estimated rule cost", one.program, count)
+        self._price(f"{at}.rule", "estimated rule cost", one.program, own, count)
         if one.error:
             self.found.append(Finding("FieldValueInvalid", f"{at}.rule", _as_go(rule), one.error))
         if one.message_error:
             self.found.append(Finding("FieldValueInvalid", f"{at}.messageExpression", _as_go(rule), one.message_error))
         else:
-            self._price(f"{at}.messageExpression", "estimated messageExpression cost", one.message, 1)
+            self._price(f"{at}.messageExpression", "estimated messageExpression cost", one.message, own, 1)
         if one.uses_old and within:
             message = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
             self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], message))
@@ -167,10 +167,10 @@ class _Check:
             message = "may not be set if oldSelf is not used in rule"
             self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], message))
 
-    def _price(self, at: str, what: str, program: Program | None, count: int) -> None:
+    def _price(self, at: str, what: str, program: Program | None, own: Type, count: int) -> None:
         if program is None:
             return
-        cost = min(_NOTHING, program.most() * count)
+        cost = min(_NOTHING, program.most(own) * count)
         if cost > _RULE_LIMIT:
             self.found.append(Finding("FieldValueForbidden", at, None, _too_expensive(what, cost, _RULE_LIMIT)))
         self._costs.append((cost, at))

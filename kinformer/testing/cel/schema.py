@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.testing.cel.library.times import parse_duration, parse_timestamp
+from kinformer.testing.cel.source.syntax import RESERVED
 from kinformer.testing.cel.types import BOOL, DOUBLE, INT, STRING, Type, list_of, map_of, object_type
 from kinformer.testing.cel.values import CELError, KeyedList, SetList
 
@@ -19,12 +20,6 @@ Schema = Mapping[str, Any]
 REQUEST_BYTES = 3 * 1024 * 1024  # maximum size of a request
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
-_RESERVED = frozenset(
-    (
-        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
-        *("namespace", "null", "package", "return", "true", "var", "void", "while"),
-    )
-)
 _STRING = {"type": "string"}
 _METADATA = {"type": "object", "properties": {"name": _STRING, "generateName": _STRING}}
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -42,7 +37,7 @@ _BYTES = {"bool": 4}
 
 def escaped(name: str) -> str:
     """Return the name of a field in expressions, or "" if they cannot access it."""
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     if not _NAME.fullmatch(name):
         return ""

@@ -9,11 +9,13 @@ from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.subresources import bind_pod, mark_evicted, scale_of, use_disruption_budget, with_scale
 from kinformer.testing.api.tokens import Tokens, token_id
 from kinformer.testing.api.write import Writer
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.codec.patch import patch_function, patch_kind
 from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.reviews import review
+from kinformer.testing.kinds.builtins import sent_type
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, failure, internal, method_not_allowed, not_found
 from kinformer.testing.store.forms import decode_stored
@@ -60,10 +62,17 @@ class Actions:
         if call.info.method != "POST" or call.info.name:
             raise method_not_allowed()
         options = call.write_options()
-        body = await call.read_object("Binding", options)
-        name = (body.get("metadata") or {}).get("name", "")
+        body = await self._read(call, "Binding", options)
+        name = body["metadata"].get("name", "")
+        if not name:
+            raise bad_request("Name parameter required.")
         pods = self._ledger.registry.find("v1/pods")
         await call.send_done(bind_pod(self._writer, pods, call.info.namespace, name, body, options))
+
+    async def _read(self, call: Call, kind: str, options: WriteOptions) -> Object:
+        """Read an object that is not stored. Raises a 400 `StatusError`."""
+        body = await call.read_object(kind, options)
+        return self._writer.decode_sent(sent_type(kind), call.info.namespace, body, options)
 
     async def _scale(self, call: Call, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
@@ -73,7 +82,7 @@ class Actions:
             return
         if info.method == "PUT":
             options = call.write_options()
-            apply = _replaced_by(await call.read_object("Scale", options))
+            apply = _replaced_by(await self._read(call, "Scale", options))
         else:
             kind = patch_kind(call.content_type, resource, "scale")
             options = call.write_options(patch=kind)
@@ -91,16 +100,16 @@ class Actions:
 
     async def _bind(self, call: Call, resource: ResourceType) -> None:
         options = call.write_options()
-        body = await call.read_object("Binding", options)
-        if (body.get("metadata") or {}).get("name") != call.info.name:
+        body = await self._read(call, "Binding", options)
+        if body["metadata"].get("name") != call.info.name:
             raise bad_request("name in URL does not match name in Binding object")
         await call.send_done(bind_pod(self._writer, resource, call.info.namespace, call.info.name, body, options))
 
     async def _evict(self, call: Call, resource: ResourceType) -> None:
         write = call.write_options()
-        body = await call.read_object("Eviction", write)
+        body = await self._read(call, "Eviction", write)
         info = call.info
-        if (body.get("metadata") or {}).get("name") != info.name:
+        if body["metadata"].get("name") != info.name:
             raise bad_request("name in URL does not match name in Eviction object")
         given = body.get("deleteOptions") or {}
         options = call.parse_delete_options(given)
@@ -113,7 +122,7 @@ class Actions:
 
     async def _token(self, call: Call, resource: ResourceType) -> None:
         options = call.write_options()
-        body = await call.read_object("TokenRequest", options)
+        body = await self._read(call, "TokenRequest", options)
         stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
         account = decode_stored(resource, stored)
         issued = self._tokens.issue(account, body, options.manager)
@@ -125,16 +134,34 @@ class Actions:
         """Refuse a request that a real server would forward to a kubelet, because there is none."""
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj = decode_stored(resource, stored)
-        node = (obj.get("spec") or {}).get("nodeName")
+        spec, below = obj.get("spec") or {}, call.info.subresource
+        node = spec.get("nodeName")
         if resource.kind != "Pod":
             raise failure(503, "no endpoints available for the proxy: there is no kubelet behind this server")
+        if below == "proxy" and not (obj.get("status") or {}).get("podIP"):
+            raise bad_request("address not allowed")
+        if below in ("log", "exec", "attach"):
+            _check_container(stored.name, spec, call.params.get("container", ""))
+        if not node and below == "log":
+            await call.response.send(b"", status=204)
+            return
         if not node:
             raise bad_request(f"pod {stored.name} does not have a host assigned")
         nodes = self._ledger.registry.find("v1/nodes")
         if self._ledger.collection(nodes).get(node) is None:
             # pod/rest/log.go asks for the node and reports it as a pod
-            raise not_found("", "pods" if call.info.subresource == "log" else "nodes", node)
+            raise not_found("", "pods" if below == "log" else "nodes", node)
         raise internal(f'Get "https://{node}:10250/": dial tcp: lookup {node}: no such host')
+
+
+def _check_container(pod: str, spec: Object, name: str) -> None:
+    """Raise a 400 `StatusError` if a pod has no such container, or several and none is named."""
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    names = [one.get("name", "") for kind in kinds for one in spec.get(kind) or []]
+    if not name and len(spec.get("containers") or []) > 1:
+        raise bad_request(f"a container name must be specified for pod {pod}, choose one of: [{' '.join(names)}]")
+    if name and name not in names:
+        raise bad_request(f"container {name} is not valid for pod {pod}")
 
 
 def _service_account(metadata: Object, token: str, audiences: list[str]) -> User:

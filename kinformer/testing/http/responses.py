@@ -140,7 +140,7 @@ class ResponseWriter:
         zipped = size > GZIP_FROM and "gzip" in self._request.headers.get("Accept-Encoding", "")
         response = web.StreamResponse(status=status, headers=self._headers(content_type, headers))
         ended = length is not None or size <= GZIP_FROM
-        if status == 304:
+        if status in (204, 304):
             return await self._empty(response)
         if ended and len(first) <= UNCHUNKED:
             response.content_length = len(first)

@@ -24,6 +24,7 @@ def recorded() -> dict[str, Any]:
 
 # Kinds that are not resources, in any version.
 _EXTRA = {
+    "Binding": "core.v1.Binding",
     "Scale": "autoscaling.v1.Scale",
     "Eviction": "policy.v1.Eviction",
     "TokenRequest": "authentication.v1.TokenRequest",

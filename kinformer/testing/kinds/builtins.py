@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
+from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded, type_of
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
 from kinformer.testing.kinds.resources import FieldPaths, ResourceType, Subresource
 
-__all__ = ["builtin_types"]
+__all__ = ["SENT_KINDS", "builtin_types", "sent_type"]
 
 
 def _paths(*labels: str) -> dict[str, FieldPaths]:
@@ -146,6 +147,15 @@ _STORED_AS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+# Kinds that are sent to a subresource: their group, version and plural.
+SENT_KINDS: Mapping[str, tuple[str, str, str]] = {
+    "Binding": ("", "v1", "bindings"),
+    "Eviction": ("policy", "v1", "evictions"),
+    "Scale": ("autoscaling", "v1", "scales"),
+    "TokenRequest": ("authentication.k8s.io", "v1", "tokenrequests"),
+}
+
+
 def _column(text: list[Any], texts: list[str]) -> dict[str, Any]:
     name, kind, form, description, priority = text
     return {"name": name, "type": kind, "format": form, "description": texts[description], "priority": priority}
@@ -178,6 +188,14 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
         node=builtin_node(row["type"]),
         **_STORED_AS.get(f"{group}/{version}/{plural}", {}),
     )
+
+
+@cache
+def sent_type(kind: str) -> ResourceType:
+    """Return the type of an object that is sent to a subresource, and not stored. Raises KeyError if there is none."""
+    group, version, plural = SENT_KINDS[kind]
+    name = type_of(f"{group}/{version}" if group else version, kind)
+    return ResourceType(group=group, version=version, plural=plural, kind=kind, node=builtin_node(name))
 
 
 def builtin_types() -> list[ResourceType]:

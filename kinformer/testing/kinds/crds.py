@@ -57,7 +57,7 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         selectable={path.lstrip("."): (tuple(path.lstrip(".").split(".")),) for path in fields},
         selects_namespace=spec.get("scope") == "Namespaced",
         columns=tuple(version.get("additionalPrinterColumns") or ()),
-        node=custom_node(schema or {}, object_meta()),
+        node=custom_node(schema or {}, object_meta(), root=True),
         scale=subresources.get("scale"),
         schema=schema,
         storage_version=f"{group}/{storage}",

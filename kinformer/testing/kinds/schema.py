@@ -6,7 +6,7 @@ whole. Decoding, field ownership, apply and strategic merge patches use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = ["ANY", "Node", "custom_node"]
@@ -123,29 +123,29 @@ ANY = Node("any")
 _CUSTOM_SCALARS = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
 
 
-def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
-    for name, inner in (schema.get("properties") or {}).items():
-        yield name, custom_node(inner)
+def custom_node(schema: Mapping[str, Any], metadata: Node, *, root: bool = False) -> Node:
+    """Return the node that an `openAPIV3Schema` describes.
 
-
-def custom_node(schema: Mapping[str, Any], metadata: Node | None = None) -> Node:
-    """Return the node that an `openAPIV3Schema` describes. Set `metadata` for the root of a kind."""
+    `metadata` is the node of metadata, which embedded resources and the root of a kind have.
+    """
     default = schema.get("default")
     if schema.get("type") == "array":
         items = schema.get("items")
         return Node(
             "list",
-            item=custom_node(items) if isinstance(items, Mapping) else ANY,
+            item=custom_node(items, metadata) if isinstance(items, Mapping) else ANY,
             list_type=schema.get("x-kubernetes-list-type") or "atomic",
             keys=schema.get("x-kubernetes-list-map-keys") or (),
         )
     atomic = schema.get("x-kubernetes-map-type") == "atomic"
-    fields = dict(_properties(schema))
-    if metadata is not None:
+    fields = {name: custom_node(inner, metadata) for name, inner in (schema.get("properties") or {}).items()}
+    if schema.get("x-kubernetes-embedded-resource"):
+        fields.update(apiVersion=Node("string"), kind=Node("string"))
+    if root or schema.get("x-kubernetes-embedded-resource"):
         fields["metadata"] = metadata
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping) and not fields:
-        return Node("map", item=custom_node(additional), atomic=atomic)
+        return Node("map", item=custom_node(additional, metadata), atomic=atomic)
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
         return Node("any", fields=fields, atomic=atomic, default=default)
     scalar = _CUSTOM_SCALARS.get(schema.get("type", ""))

@@ -149,7 +149,22 @@ class _Document:
         own: Object = {name: {"type": "string", "description": description} for name, description in _TYPE_META.items()}
         # v2 has the bare reference, because kubectl does not follow allOf there.
         own["metadata"] = {"description": _METADATA, **(metadata if self._v2 else {"allOf": [metadata]})}
+        schema = self._with_embedded(schema, own)
         return {**schema, "properties": {**own, **(schema.get("properties") or {}), **own}}
+
+    def _with_embedded(self, schema: Mapping[str, Any], own: Object) -> Object:
+        """Return a copy in which embedded resources have the common fields."""
+        found = dict(schema)
+        if found.get("properties"):
+            found["properties"] = {name: self._with_embedded(inner, own) for name, inner in found["properties"].items()}
+        for name in ("items", "additionalProperties"):
+            if isinstance(found.get(name), Mapping):
+                found[name] = self._with_embedded(found[name], own)
+        keeps = self._v2 and found.get("x-kubernetes-preserve-unknown-fields")
+        if found.get("x-kubernetes-embedded-resource") and not keeps:
+            found["properties"] = {**(found.get("properties") or {}), **own}
+            found["required"] = list(dict.fromkeys([*(found.get("required") or ()), "kind", "apiVersion"]))
+        return found
 
 
 def _root_path(resource: ResourceType) -> str:

@@ -2,18 +2,20 @@
 
 The plugins are enabled in kube-apiserver by default and have effects that are visible without a controller:
 DefaultTolerationSeconds, Priority, TaintNodesByCondition, StorageObjectInUseProtection and NamespaceLifecycle. The
-strategies are for jobs (pkg/registry/batch/job) and services (pkg/registry/core/service/storage/alloc.go).
+strategies are for jobs (pkg/registry/batch/job), services (pkg/registry/core/service/storage/alloc.go) and requests of
+certificates (pkg/registry/certificates).
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Any
 
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import failure
+from kinformer.testing.rules.builtin.pod_defaults import admit_pod
 from kinformer.testing.rules.defaults import TEMPLATE_GENERATION
-from kinformer.testing.rules.pod_defaults import admit_pod
 from kinformer.testing.store.ledger import Ledger
 
 __all__ = ["IMMORTAL", "PROTECTION", "Admission"]
@@ -37,8 +39,10 @@ class Admission:
         self._ledger = ledger
         self._given = 0  # number of allocated addresses
 
-    def create(self, resource: ResourceType, obj: Object, *, admin: bool) -> None:
-        """Add fields to a new object, in place.
+    def create(
+        self, resource: ResourceType, obj: Object, *, admin: bool, user: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add fields to a new object of a user (a UserInfo), in place.
 
         An object created directly by a test is neither tainted nor protected.
         """
@@ -61,6 +65,8 @@ class Admission:
             obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
         elif kind == "Job":
             _label_job(obj)
+        elif kind == "CertificateSigningRequest" and not admin:
+            _name_requester(obj["spec"], user or {})
         elif kind == "Service":
             self._allocate(obj)
 
@@ -68,18 +74,12 @@ class Admission:
         """Add fields to an updated object, in place."""
         if not resource.builtin:
             return
-        if resource.kind == "Node":
-            status = obj.get("status") or {}
-            if status.get("capacity") and not status.get("allocatable"):
-                status["allocatable"] = dict(status["capacity"])
-        elif resource.kind == "DaemonSet":
+        if resource.kind == "DaemonSet":
             _count_template(obj, old)
         elif resource.kind == "Pod":
             admit_pod(obj)
             if "qosClass" in (old.get("status") or {}):
                 obj.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
-        elif resource.kind == "Namespace":
-            obj.setdefault("spec", {}).setdefault("finalizers", (old.get("spec") or {}).get("finalizers") or [])
         elif resource.kind == "Service":
             _keep_allocated(obj, old)
             self._allocate(obj)
@@ -126,6 +126,14 @@ def _count_template(obj: Object, old: Object) -> None:
     if (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template") and before.isdigit():
         before = str(int(before) + 1)
     obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = before
+
+
+def _name_requester(spec: Object, user: Mapping[str, Any]) -> None:
+    """Set the user who requests a certificate (certificates/certificates/strategy.go)."""
+    for name in ("username", "uid", "groups", "extra"):
+        spec.pop(name, None)
+        if user.get(name):
+            spec[name] = user[name]
 
 
 def _label_job(obj: Object) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.kinds.names import dns_label_1035, dns_subdomain
 from kinformer.testing.kinds.status import Causes
+from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.custom_rules import has_rules, schema_causes
 from kinformer.testing.rules.expression_rules import definition_findings
 from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.pod_rules import required, unsupported
 
 __all__ = ["definition_causes"]
 
@@ -143,7 +144,7 @@ def _root_causes(schema: Object, at: str, *, status: bool) -> Causes:
         causes.append(invalid_value(f"{at}.type", kind, "must be object at the root"))
     elif not kind:
         causes.append(required(f"{at}.type", "must not be empty at the root"))
-    return causes + _schema_causes(schema, at, root=True)
+    return causes + sorted(_schema_causes(schema, at, root=True), key=lambda one: f"{one['field']}: {one['message']}")
 
 
 def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
@@ -160,9 +161,28 @@ def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
         causes += [
             {**one, "field": f"{at}.default"} for one in schema_causes(schema, schema["default"], "", rules=False)
         ]
+    causes += _pattern_causes(schema, at)
     for name, inner in (schema.get("properties") or {}).items():
         causes += _schema_causes(inner, f"{at}.properties[{name}]")
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), Mapping):
             causes += _schema_causes(schema[name], f"{at}.{name}")
+    return causes
+
+
+def _pattern_causes(schema: Object, at: str) -> Causes:
+    """Check that the pattern of a schema, and those of the schemas that it combines, are regular expressions."""
+    causes: Causes = []
+    for name in ("anyOf", "allOf", "oneOf"):
+        for index, inner in enumerate(schema.get(name) or []):
+            causes += _pattern_causes(inner, f"{at}.{name}[{index}]")
+    if schema.get("not"):
+        causes += _pattern_causes(schema["not"], f"{at}.not")
+    pattern = schema.get("pattern")
+    if pattern:
+        try:
+            compiled_pattern(pattern)
+        except PatternError as error:
+            message = f"must be a valid regular expression, but isn't: {error}"
+            causes.append(invalid_value(f"{at}.pattern", pattern, message))
     return causes

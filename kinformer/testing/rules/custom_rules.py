@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
+from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.kinds.status import Causes, cause
+from kinformer.testing.rules.builtin.pod_rules import duplicate, required, unsupported
+from kinformer.testing.rules.embedded_rules import EMBEDDED, META_FIELDS, embedded_causes
 from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.pod_rules import duplicate, required, unsupported
 
 __all__ = ["ABSENT", "blocks_rules", "fill_defaults", "has_rules", "prune", "prune_nulls", "schema_causes"]
 
@@ -24,7 +25,6 @@ Schema = Mapping[str, Any]
 
 ABSENT: Final = object()  # there is no old value
 _KEEP = "x-kubernetes-preserve-unknown-fields"
-_EMBEDDED = "x-kubernetes-embedded-resource"
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
     " validation"
@@ -46,39 +46,35 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 def prune(schema: Schema, obj: Object) -> list[str]:
     """Remove unknown fields, in place, and return their paths in order."""
     unknown: list[str] = []
-    properties = schema.get("properties") or {}
-    for name in list(obj):
-        if name in ("apiVersion", "kind", "metadata"):
-            continue
-        if name in properties:
-            _prune(obj[name], properties[name], name, unknown)
-        elif not schema.get(_KEEP):
-            unknown.append(name)
-            del obj[name]
+    _prune(obj, {**schema, EMBEDDED: True}, "", unknown)
     return sorted(unknown)
 
 
-def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
+def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, keeps: bool = False) -> None:
+    """Prune a value. With `keeps` only fields are pruned of which the schema has a schema."""
+    keeps = keeps or bool(schema.get(_KEEP))
     if isinstance(value, list):
         items = schema.get("items")
-        if isinstance(items, Mapping):
-            for index, item in enumerate(value):
-                _prune(item, items, f"{path}[{index}]", unknown)
+        for index, item in enumerate(value):
+            # The items of a list that keeps unknown fields keep them too.
+            _prune(item, items if isinstance(items, Mapping) else {}, f"{path}[{index}]", unknown, keeps=keeps)
         return
     if not isinstance(value, dict):
         return
-    properties = schema.get("properties") or {}
-    additional = schema.get("additionalProperties")
-    embedded = schema.get(_EMBEDDED)
+    properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    embedded = schema.get(EMBEDDED)
     for name in list(value):
-        if name in properties:
-            _prune(value[name], properties[name], f"{path}.{name}", unknown)
-        elif isinstance(additional, Mapping):
-            _prune(value[name], additional, f"{path}.{name}", unknown)
-        elif embedded and name in ("apiVersion", "kind", "metadata"):
+        below = f"{path}.{name}" if path else name
+        if embedded and name in META_FIELDS:
             continue
-        elif not additional and not schema.get(_KEEP):
-            unknown.append(f"{path}.{name}")
+        if name in properties:
+            _prune(value[name], properties[name], below, unknown)
+        elif isinstance(additional, Mapping):
+            _prune(value[name], additional, below, unknown)
+        elif additional is not None:  # `true` allows any value, but no fields of it
+            _prune(value[name], {}, below, unknown)
+        elif not keeps:
+            unknown.append(below)
             del value[name]
 
 
@@ -149,6 +145,7 @@ def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, r
     """
     causes: Causes = []
     _validate(schema, value, path, causes, old)
+    causes += embedded_causes(schema, value, path)
     duplicates: Causes = []
     if old is not ABSENT:
         _check_lists(schema, old, path, duplicates)
@@ -217,9 +214,11 @@ def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: 
     _validate_combined(schema, value, path, causes, old)
 
 
-@cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return compiled_pattern(pattern).search(value) is not None
+    except PatternError:
+        return False  # a real server takes a definition with such a pattern, which no value matches
 
 
 def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> None:
@@ -230,7 +229,7 @@ def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> N
         causes.append(invalid_value(path, value, f"{path} in body should be at least {least} chars long"))
         return
     pattern = schema.get("pattern")
-    if pattern and not _pattern(pattern).search(value):
+    if pattern and not _matches(pattern, value):
         causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
     check = _FORMATS.get(schema.get("format", ""))
     if check is not None and not check(value):
@@ -298,8 +297,6 @@ def _validate_object(schema: Schema, value: Object, path: str, causes: Causes, o
         causes.append(_too_many(path, len(value), most))
     if least is not None and len(value) < least:
         causes.append(invalid_value(path, len(value), f"{path} in body should have at least {least} properties"))
-    if schema.get(_EMBEDDED):
-        causes += [required(_below(path, name)) for name in ("apiVersion", "kind") if not value.get(name)]
     properties = schema.get("properties") or {}
     for name in sorted(properties.keys() & value.keys()):
         if not (path == "" and name == "metadata"):

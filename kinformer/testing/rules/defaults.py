@@ -8,8 +8,8 @@ from typing import Any
 
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.schema import Node
-from kinformer.testing.rules.pod_defaults import fill_pod, fill_template, qos_class
-from kinformer.testing.rules.policy_rules import fill_binding, fill_policy
+from kinformer.testing.rules.builtin.pod_defaults import fill_pod, fill_template, qos_class
+from kinformer.testing.rules.builtin.policy_rules import fill_binding, fill_policy
 
 __all__ = ["TEMPLATE_GENERATION", "fill_in", "first_status"]
 
@@ -137,6 +137,9 @@ def _node(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("podCIDR"):
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
+    status = obj.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
 
 
 def _secret(obj: Object) -> None:
@@ -269,6 +272,13 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "ValidatingAdmissionPolicy": fill_policy,
     "ValidatingAdmissionPolicyBinding": fill_binding,
 }
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 _PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolumeClaim": "Pending"}
 
 
@@ -284,6 +294,8 @@ def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
     status: Object = zero(node) or {}
     if kind == "Pod":
         status.update(phase="Pending", qosClass=qos_class(obj.get("spec") or {}))
+        if (obj.get("spec") or {}).get("schedulingGates"):
+            status["conditions"] = [{**_GATED, "lastTransitionTime": now}]
     elif kind in _PHASES:
         status["phase"] = _PHASES[kind]
         if kind == "PersistentVolume":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from kinformer.testing.kinds.names import dns_label, dns_subdomain, label_value,
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import Causes, cause
 
-__all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes"]
+__all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes", "object_meta_causes"]
 
 Object = dict[str, Any]
 
@@ -25,12 +26,24 @@ _ANY_FINALIZER = {
     "coordination.k8s.io",
     "node.k8s.io",
 }
+_QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
 def json_text(value: Any) -> str:
-    """Format a value as field errors do: as JSON."""
+    """Format a value as field errors do: as JSON, but a text as Go quotes it."""
+    if isinstance(value, str):
+        return '"' + "".join(map(_quoted, value)) + '"'
     return msgspec.json.encode(value).decode()
+
+
+def _quoted(char: str) -> str:
+    if char in _QUOTED:
+        return _QUOTED[char]
+    if char == " " or unicodedata.category(char)[0] in "LMNPS":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def invalid_value(field: str, value: Any, text: str) -> dict[str, str]:
@@ -73,6 +86,17 @@ def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
     if not name:
         return [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
     return [invalid_value("metadata.name", name, problem) for problem in _name_rule(resource)(name)]
+
+
+def object_meta_causes(metadata: Mapping[str, Any], field: str) -> Causes:
+    """Return the errors of metadata within an object, at `field`. A name can be any segment of a path."""
+    causes: Causes = []
+    for name, check in (("generateName", path_segment), ("name", path_segment), ("namespace", dns_label)):
+        value = metadata.get(name) or ""
+        causes += [invalid_value(f"metadata.{name}", value, problem) for problem in check(value) if value]
+    causes += _labels(metadata.get("labels") or {}, None) + _annotations(metadata.get("annotations") or {}, None)
+    causes += _owners(metadata.get("ownerReferences") or [], None) + _finalizers(metadata.get("finalizers") or [])
+    return [{**one, "field": field + one["field"].removeprefix("metadata")} for one in causes]
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> Causes:

@@ -8,9 +8,11 @@ from typing import Any
 
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
+from kinformer.testing.kinds.builtins import SENT_KINDS
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
+from kinformer.testing.rules.builtin.kind_rules import kind_causes
 from kinformer.testing.rules.custom_rules import (
     ABSENT,
     blocks_rules,
@@ -19,9 +21,10 @@ from kinformer.testing.rules.custom_rules import (
     prune_nulls,
     schema_causes,
 )
+from kinformer.testing.rules.embedded_rules import coerce_embedded
 from kinformer.testing.rules.expression_rules import value_findings
-from kinformer.testing.rules.kind_rules import kind_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
+from kinformer.testing.rules.subresource_rules import subresource_causes
 from kinformer.testing.store.forms import copied
 
 __all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_error"]
@@ -92,10 +95,10 @@ def check_applied(resource: ResourceType, applied: Object) -> None:
 def _not_registered(resource: ResourceType, api_version: str, kind: str) -> StatusError:
     version = api_version.rpartition("/")[2]
     package = resource.group.partition(".")[0] or "core"
-    if api_version == resource.api_version and (resource.group, kind) in known_kinds():
+    if (api_version, kind) in known_kinds():
         return bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: converting'
-            f" ({resource.version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: converting'
+            f" ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
         )
     return bad_request(
         f'{kind} in version "{version}" cannot be handled as a {resource.kind}: no kind "{kind}" is registered for'
@@ -105,8 +108,10 @@ def _not_registered(resource: ResourceType, api_version: str, kind: str) -> Stat
 
 @cache
 def known_kinds() -> frozenset[tuple[str, str]]:
-    """Return (group, kind) of all built-in kinds."""
-    return frozenset((row["group"], row["kind"]) for row in recorded()["resources"])
+    """Return (apiVersion, kind) of all built-in kinds, including those that are only sent to a subresource."""
+    served = [(row["group"], row["version"], row["kind"]) for row in recorded()["resources"]]
+    sent = [(group, version, kind) for kind, (group, version, _) in SENT_KINDS.items()]
+    return frozenset((f"{group}/{version}" if group else version, kind) for group, version, kind in (*served, *sent))
 
 
 def unrecognized(kind: str, error: str, body: str) -> StatusError:
@@ -136,9 +141,13 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
     unknown = [f"metadata.{path}" for path in unknown]
     schema = resource.schema
     if schema:
-        unknown = sorted([*unknown, *prune(schema, obj)])
+        unknown += prune(schema, obj)
         if not applied:
             prune_nulls(schema, obj)
+        try:
+            unknown += coerce_embedded(schema, obj)
+        except DecodeError as error:
+            raise cannot_handle(resource, str(error)) from None
         fill_defaults(schema, obj)
     return obj, unknown
 
@@ -164,6 +173,8 @@ def check_object(
     if resource.builtin:
         if not subresource:
             causes += kind_causes(resource.group, resource.kind, obj, old)
+        elif old is not None:
+            causes += subresource_causes(resource.kind, subresource, obj, old)
     elif resource.schema and subresource == "status":
         below = (resource.schema.get("properties") or {}).get("status")
         if below and "status" in obj:

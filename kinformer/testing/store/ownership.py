@@ -15,23 +15,15 @@ from kinformer.testing.codec.field_sets import (
     owns,
     to_fields,
 )
+from kinformer.testing.kinds.reset_fields import reset_fields
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.kinds.status import StatusError, failure
 
-__all__ = ["KEPT_BY_STATUS", "METADATA", "FieldManager", "apply_fields", "track_update"]
+__all__ = ["FieldManager", "apply_fields", "track_scale", "track_update"]
 
 Object = dict[str, Any]
 
-METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-# The metadata that a write of /status keeps. Other built-in kinds keep ownerReferences (pkg/registry/*/strategy.go).
-KEPT_BY_STATUS = {
-    "Deployment": ("labels", "ownerReferences"),
-    "FlowSchema": METADATA,
-    "PriorityLevelConfiguration": METADATA,
-    "ValidatingAdmissionPolicy": METADATA,
-    "VolumeAttachment": METADATA,
-}
 _MAX_UPDATES = 10  # maximum number of update entries per object (fieldmanager/internal/fieldmanager.go)
 _OLD_UPDATES = "ancient-changes"
 # Fields that never have an owner (fieldmanager/internal/stripmeta.go).
@@ -108,6 +100,9 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     """Write managedFields of `new`. The manager becomes the only owner of the fields that differ from `old`."""
     if old is None:
         fields = new_fields(resource.node, new)
+        for first, *rest in reset_fields(resource, manager.subresource):
+            if not rest:
+                fields.pop(first, None)
         if fields:
             entry = {**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": fields}
             new["metadata"]["managedFields"] = [entry]
@@ -117,8 +112,9 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         new["metadata"].pop("managedFields", None)
         return
     found = compare(resource.node, ownable_part(old), ownable_part(new))
-    changed = found.written - _NEVER_OWNED
-    lost = found.removed | changed
+    changed = _without_reset(found.written - _NEVER_OWNED, reset_fields(resource, manager.subresource))
+    removed = _without_reset(found.removed, reset_fields(resource, manager.subresource))
+    lost = removed | changed
     entries: list[Object] = []
     mine: Object | None = None
     for entry in old["metadata"].get("managedFields") or []:
@@ -129,13 +125,34 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     if mine is None:
         entries.append({**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": to_fields(changed)})
     else:
-        mine = _without_paths(mine, found.removed)
+        mine = _without_paths(mine, removed)
         entries.append(_with_paths(mine, changed, resource, now if manager.timed else ""))
     written = _sorted(_capped([entry for entry in entries if entry["fieldsV1"]]))
     if written:
         new["metadata"]["managedFields"] = written
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def track_scale(resource: ResourceType, old: Object, new: Object, manager: FieldManager, now: str) -> None:
+    """Write managedFields of `new`, whose replicas have been written through its Scale.
+
+    Nobody owns a Scale's field that is 0 and so left out, and an object without owners is not tracked
+    (managedfields/scalehandler.go).
+    """
+    place = (resource.scale or {}).get("specReplicasPath", ".spec.replicas").strip(".").split(".")
+    path = tuple(f"f:{name}" for name in place)
+    entries = old["metadata"].get("managedFields") or []
+    if not any(owns(entry.get("fieldsV1") or {}, path) for entry in entries):
+        return
+    replicas: Any = new
+    for name in place:
+        replicas = replicas.get(name)
+    if replicas:
+        track_update(resource, old, new, manager, now)
+        return
+    entries = [_without_paths(entry, {path}) for entry in entries]
+    new["metadata"]["managedFields"] = [entry for entry in entries if entry.get("fieldsV1")]
 
 
 def _capped(entries: list[Object]) -> list[Object]:
@@ -196,7 +213,7 @@ def apply_fields(
     applied it before, no longer does, and no other manager owns it (structured-merge-diff, merge/update.go).
     """
     node = resource.node
-    reset = _reset_fields(resource, manager.subresource)
+    reset = reset_fields(resource, manager.subresource)
     entries = _entries_of(live) or _before_first_apply(resource, live, manager.subresource, now)
     wanted = _without_reset(set_fields(node, applied), reset)
     previous = next((paths for entry, paths in entries if manager.has_entry(entry)), set())
@@ -243,19 +260,8 @@ def _before_first_apply(
     """Return the entry that owns all fields of an untracked object (fieldmanager/skipnonapplied.go)."""
     if "uid" not in live["metadata"]:
         return []
-    owned = _without_reset(set(from_fields(new_fields(resource.node, live))), _reset_fields(resource, subresource))
+    owned = _without_reset(set(from_fields(new_fields(resource.node, live))), reset_fields(resource, subresource))
     return [(_entry(resource, FieldManager("before-first-apply", "Update", subresource), now), owned)]
-
-
-def _reset_fields(resource: ResourceType, subresource: str) -> tuple[Path, ...]:
-    """Return the fields that a request does not write and so cannot own (GetResetFields of the strategies)."""
-    if not subresource:
-        return (("f:status",),) if resource.has_status else ()
-    if subresource != "status":
-        return ()
-    kept = KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else METADATA
-    whole = kept == METADATA
-    return (("f:spec",), *([("f:metadata",)] if whole else [("f:metadata", f"f:{name}") for name in kept]))
 
 
 def _without_reset(paths: set[Path], reset: tuple[Path, ...]) -> set[Path]:

@@ -101,8 +101,8 @@ def _add_arithmetic(library: Library) -> None:
     library.add("-_", "(int) -> int", run=lambda one: whole(-one))
     library.add("-_", "(double) -> double", run=lambda one: -one)
     joined = ("(string, string) -> string", "(bytes, bytes) -> bytes")
-    library.add("_+_", *joined, run=lambda one, two: one + two, cost=_joined_cost, size=_total)
-    library.add("_+_", "(list(A), list(A)) -> list(A)", run=_joined_lists, size=_total)
+    library.add("_+_", *joined, run=lambda one, two: one + two, cost=_joined_cost)
+    library.add("_+_", "(list(A), list(A)) -> list(A)", run=_joined_lists)
     library.add("_+_", "(duration, duration) -> duration", run=lambda one, two: _spanned(one.nanos + two.nanos))
     library.add(
         "_+_",
@@ -148,9 +148,7 @@ def _add_comparisons(library: Library) -> None:
     library.add("!_", "(bool) -> bool", run=lambda one: not one)
     library.add("_&&_", "(bool, bool) -> bool", run=lambda one, two: one and two)
     library.add("_||_", "(bool, bool) -> bool", run=lambda one, two: one or two)
-    library.add(
-        "_?_:_", "(bool, A, A) -> A", run=lambda test, one, two: one if test else two, size=lambda s: max(s[1:])
-    )
+    library.add("_?_:_", "(bool, A, A) -> A", run=lambda test, one, two: one if test else two)
     library.add("@not_strictly_false", "(bool) -> bool", run=lambda one: one)
 
 
@@ -308,16 +306,10 @@ def _add_conversions(library: Library) -> None:
     library.add("bool", "(bool) -> bool", "(string) -> bool", run=_to_bool)
     simple = ("string", "bool", "int", "uint", "double", "timestamp", "duration")
     library.add("string", *(f"({one}) -> string" for one in simple), run=_to_text)
-    library.add("string", "(bytes) -> string", run=_to_text, cost=lambda s: tenth(s[0]), size=lambda s: s[0])
+    library.add("string", "(bytes) -> string", run=_to_text, cost=lambda s: tenth(s[0]))
     library.add("bytes", "(bytes) -> bytes", run=lambda one: one)
-    library.add(
-        "bytes",
-        "(string) -> bytes",
-        run=str.encode,
-        cost=lambda s: tenth(s[0]),
-        size=lambda s: min(UNBOUNDED, s[0] * 4),
-    )
-    library.add("dyn", "(A) -> dyn", run=lambda one: one, size=lambda sizes: sizes[0])
+    library.add("bytes", "(string) -> bytes", run=str.encode, cost=lambda s: tenth(s[0]))
+    library.add("dyn", "(A) -> dyn", run=lambda one: one)
     library.add("type", "(A) -> type(A)", run=lambda one: TypeValue(kind_of(one)))
 
 

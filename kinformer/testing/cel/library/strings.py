@@ -156,36 +156,21 @@ def _walk_twice(sizes: Sequence[int]) -> int:
     return tenth(min(UNBOUNDED, sizes[0] * 2))
 
 
-def _same(sizes: Sequence[int]) -> int:
-    return sizes[0]
-
-
-def _doubled(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, sizes[0] * 2 + 2)
-
-
-def _replaced(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, sizes[0] * max(1, sizes[2]))
-
-
 def add_strings(library: Library) -> None:
     """Add the string extensions."""
     library.add("charAt", "string.(int) -> string", run=_char_at)
     library.add("indexOf", "string.(string) -> int", "string.(string, int) -> int", run=_index_of, cost=_walk)
     library.add("lastIndexOf", "string.(string) -> int", "string.(string, int) -> int", run=_last_index_of, cost=_walk)
-    library.add(
-        "substring", "string.(int) -> string", "string.(int, int) -> string", run=_substring, cost=_walk, size=_same
-    )
-    library.add("lowerAscii", "string.() -> string", run=_lowered, cost=_walk, size=_same)
-    library.add("upperAscii", "string.() -> string", run=_raised, cost=_walk, size=_same)
-    library.add("trim", "string.() -> string", run=str.strip, cost=_walk, size=_same)
+    library.add("substring", "string.(int) -> string", "string.(int, int) -> string", run=_substring, cost=_walk)
+    library.add("lowerAscii", "string.() -> string", run=_lowered, cost=_walk)
+    library.add("upperAscii", "string.() -> string", run=_raised, cost=_walk)
+    library.add("trim", "string.() -> string", run=str.strip, cost=_walk)
     library.add(
         "replace",
         "string.(string, string) -> string",
         "string.(string, string, int) -> string",
         run=str.replace,
         cost=_walk_twice,
-        size=_replaced,
     )
     library.add(
         "split",
@@ -193,11 +178,8 @@ def add_strings(library: Library) -> None:
         "string.(string, int) -> list(string)",
         run=_split,
         cost=_walk_twice,
-        size=_same,
     )
     joined = ("list(string).() -> string", "list(string).(string) -> string")
     library.add("join", *joined, run=lambda items, between="": between.join(items), cost=_walk_twice)
     library.add("format", "string.(list(dyn)) -> string", run=_format, cost=_walk)
-    library.add(
-        "strings.quote", "(string) -> string", run=_quoted, cost=_walk, size=lambda s: min(UNBOUNDED, s[0] * 2 + 2)
-    )
+    library.add("strings.quote", "(string) -> string", run=_quoted, cost=_walk)

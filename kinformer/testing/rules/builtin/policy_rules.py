@@ -7,9 +7,9 @@ from typing import Any
 
 from kinformer.testing.cel.policies import compile_policy
 from kinformer.testing.kinds.status import Causes
+from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.expression_rules import cause_of
 from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.pod_rules import required, unsupported
 
 __all__ = ["binding_causes", "fill_binding", "fill_policy", "policy_causes"]
 

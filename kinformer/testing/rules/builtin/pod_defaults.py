@@ -19,7 +19,7 @@ _MODES = {"configMap", "secret", "downwardAPI", "projected"}
 
 def _pull_policy(image: str) -> str:
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+    return "Always" if image and tag in ("", "latest") and "@" not in image else "IfNotPresent"
 
 
 def _container(container: Object) -> None:
@@ -80,7 +80,7 @@ def _volume(volume: Object) -> None:
 
 
 def _pod_spec(spec: Object) -> None:
-    for name in ("initContainers", "containers"):
+    for name in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(name) or []:
             _container(container)
     for volume in spec.get("volumes") or []:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from kinformer.testing.cel.lexer import Issues, Token, tokenize
-from kinformer.testing.cel.macros import expand
-from kinformer.testing.cel.syntax import Call, Ident, ListLiteral, Literal, MapLiteral, Node, Select, Struct
+from kinformer.testing.cel.source.lexer import Issues, Token, tokenize
+from kinformer.testing.cel.source.macros import expand
+from kinformer.testing.cel.source.syntax import (
+    RESERVED,
+    Call,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    Struct,
+)
 from kinformer.testing.cel.values import INT_MAX, INT_MIN
 
 __all__ = ["DEPTH", "parse"]
 
-_RESERVED = frozenset(
-    (
-        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
-        *("namespace", "null", "package", "return", "true", "var", "void", "while"),
-    )
-)
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 _STARTS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -232,7 +236,7 @@ class _Parser:
             return self._called(at, name, self._arguments(")"), None)
         if self._starts_struct():
             return self._struct(name)
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             self._issues.add(token.at, f"reserved identifier: {token.text}")
         return Ident(token.at, name)
 

@@ -12,7 +12,16 @@ from kinformer.testing.kinds.names import dns_label, label_value, qualified_name
 from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value, label_causes
 
-__all__ = ["pod_causes", "pod_update_causes", "required", "template_causes", "unsupported"]
+__all__ = [
+    "container_causes",
+    "duplicate",
+    "not_found",
+    "pod_causes",
+    "pod_update_causes",
+    "required",
+    "template_causes",
+    "unsupported",
+]
 
 Object = Mapping[str, Any]
 
@@ -45,6 +54,11 @@ def duplicate(field: str, value: Any) -> dict[str, str]:
     return cause("FieldValueDuplicate", f"Duplicate value: {json.dumps(value)}", field)
 
 
+def not_found(field: str, value: Any) -> dict[str, str]:
+    """Return the cause `spec.x: Not found: "a"`."""
+    return cause("FieldValueNotFound", f"Not found: {json.dumps(value)}", field)
+
+
 def pod_causes(spec: Object, field: str) -> Causes:
     """Return the errors of the spec of a pod or a pod template."""
     volumes = {one.get("name", "") for one in spec.get("volumes") or []}
@@ -55,7 +69,7 @@ def pod_causes(spec: Object, field: str) -> Causes:
     names: set[str] = set()
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind) or []):
-            causes += _container_causes(container, f"{field}.{kind}[{index}]", volumes, names)
+            causes += container_causes(container, f"{field}.{kind}[{index}]", volumes, names)
     for name, allowed in _ONE_OF.items():
         if spec.get(name) and spec[name] not in allowed:
             causes.append(unsupported(f"{field}.{name}", spec[name], allowed))
@@ -83,7 +97,8 @@ def _volume_causes(volumes: list[Object], field: str) -> Iterator[dict[str, str]
         seen.add(name)
 
 
-def _container_causes(container: Object, at: str, volumes: set[str], names: set[str]) -> Causes:
+def container_causes(container: Object, at: str, volumes: set[str], names: set[str]) -> Causes:
+    """Return the errors of a container. `names` collects the names of the containers before it."""
     causes = []
     name, image = container.get("name", ""), container.get("image", "")
     if not name:
@@ -142,7 +157,7 @@ def _mount_causes(mount: Object, at: str, volumes: set[str]) -> Causes:
     if not mount.get("name"):
         causes.append(required(f"{at}.name"))
     elif mount["name"] not in volumes:
-        causes.append(cause("FieldValueNotFound", f"Not found: {json.dumps(mount['name'])}", f"{at}.name"))
+        causes.append(not_found(f"{at}.name", mount["name"]))
     if not mount.get("mountPath"):
         causes.append(required(f"{at}.mountPath"))
     return causes

@@ -10,7 +10,28 @@ from kinformer.testing.cel.types import ERROR, Type
 if TYPE_CHECKING:
     from kinformer.testing.cel.functions import Overload
 
-__all__ = ["Bind", "Call", "Comprehension", "Ident", "ListLiteral", "Literal", "MapLiteral", "Node", "Select", "Struct"]
+__all__ = [
+    "RESERVED",
+    "Bind",
+    "Call",
+    "Comprehension",
+    "Ident",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Node",
+    "Select",
+    "Struct",
+]
+
+
+RESERVED = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("namespace", "null", "package", "return", "true", "var", "void", "while"),
+    )
+)
+"""Names that are not variables, because CEL reserves them."""
 
 
 class Node:
@@ -44,14 +65,18 @@ class Ident(Node):
 
 
 class Select(Node):
-    """A field selection: `operand.field`, `operand.?field`, or a presence test (`test`)."""
+    """A field selection: `operand.field`, `operand.?field`, or a presence test (`test`).
 
-    __slots__ = ("field", "operand", "optional", "test")
+    `key` is the field's name in the value. The checker sets it if it is not `field`.
+    """
+
+    __slots__ = ("field", "key", "operand", "optional", "test")
 
     def __init__(self, at: int, operand: Node, field: str, *, test: bool = False, optional: bool = False) -> None:
         super().__init__(at)
         self.operand = operand
         self.field = field
+        self.key = field
         self.test = test
         self.optional = optional
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer.testing.kinds.status import Causes, cause
-from kinformer.testing.rules.crd_rules import definition_causes
-from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.pod_rules import (
+from kinformer.testing.rules.builtin.pod_rules import (
     duplicate,
     pod_causes,
     pod_update_causes,
@@ -17,8 +15,10 @@ from kinformer.testing.rules.pod_rules import (
     template_causes,
     unsupported,
 )
-from kinformer.testing.rules.policy_rules import binding_causes, policy_causes
-from kinformer.testing.rules.workload_rules import at_least, cron_job_causes, job_causes, workload_causes
+from kinformer.testing.rules.builtin.policy_rules import binding_causes, policy_causes
+from kinformer.testing.rules.builtin.workload_rules import at_least, cron_job_causes, job_causes, workload_causes
+from kinformer.testing.rules.crd_rules import definition_causes
+from kinformer.testing.rules.metadata_rules import invalid_value
 
 __all__ = ["kind_causes"]
 
@@ -47,7 +47,10 @@ def _pod(obj: Object, old: Object | None) -> Causes:
     if old is not None:
         changed = pod_update_causes(_spec(obj), _spec(old))
         return changed + pod_causes(_spec(obj), "spec")
-    return pod_causes(_spec(obj), "spec")
+    causes = pod_causes(_spec(obj), "spec")
+    if _spec(obj).get("ephemeralContainers"):
+        causes.append(cause("FieldValueForbidden", "Forbidden: cannot be set on create", "spec.ephemeralContainers"))
+    return causes
 
 
 def _workload(kind: str) -> Callable[[Object, Object | None], Causes]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kinformer.testing.cel.lexer import Issues
-from kinformer.testing.cel.syntax import (
+from kinformer.testing.cel.source.lexer import Issues
+from kinformer.testing.cel.source.syntax import (
     Bind,
     Call,
     Comprehension,

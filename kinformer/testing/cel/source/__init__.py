@@ -1,0 +1,4 @@
+"""An expression as text, and the tree that is read from it.
+
+Owns no state. May import: `cel.types`. Read `syntax`, `lexer`, `macros`, `parser`.
+"""

@@ -9,7 +9,7 @@ import random
 import re
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from kinformer.testing.store.forms import encode_object
 from kinformer.testing.store.ownership import FieldManager, track_update
 from kinformer.testing.store.storage import Storage, Stored
 
-__all__ = ["configmap", "load", "pod"]
+__all__ = ["configmap", "load", "pod", "replica_sets"]
 
 Object = dict[str, Any]
 
@@ -89,7 +89,7 @@ def _container_status(name: str, image: str, digest: str) -> Object:
     }
 
 
-def _status(node: str, address: str, containers: dict[str, str], digest: str) -> Object:
+def _status(host: str, address: str, containers: dict[str, str], digest: str) -> Object:
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
         "phase": "Running",
@@ -97,7 +97,8 @@ def _status(node: str, address: str, containers: dict[str, str], digest: str) ->
             {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": _STARTED}
             for kind in conditions
         ],
-        "hostIP": f"10.0.0.{int(node.rpartition('-')[2]) % 250}",
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": _STARTED,
@@ -106,20 +107,61 @@ def _status(node: str, address: str, containers: dict[str, str], digest: str) ->
     }
 
 
-def _placement(index: int, nodes: int = _NODES) -> tuple[str, str, str, str]:
-    """Return namespace, application, node and address of the index-th pod."""
-    app = f"app-{index % _APPS:03}"
-    return (
+class _Placement(NamedTuple):
+    """Where the index-th object belongs to, and the address of its node and its own if it is a pod."""
+
+    namespace: str
+    app: str
+    node: str
+    host: str
+    address: str
+
+
+def _placement(index: int, nodes: int = _NODES) -> _Placement:
+    node = index % nodes
+    return _Placement(
         f"team-{index % _NAMESPACES:02}",
-        app,
-        f"node-{index % nodes:03}",
-        f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}",
+        f"app-{index % _APPS:03}",
+        f"node-{node:03}",
+        f"10.0.{node >> 8}.{node & 255}",
+        f"10.{1 + (index >> 16) % 127}.{index >> 8 & 255}.{index & 255}",
     )
+
+
+def _owner(app: str) -> Object:
+    """Return the identity of the ReplicaSet that owns the pods of an application."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{app}-5d9c7b",
+        "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, app)),
+    }
+
+
+def replica_sets(count: int) -> Iterator[Object]:
+    """Yield the ReplicaSets that own the first `count` pods."""
+    for index in range(min(count, _APPS)):
+        example, replicas = pod(index), len(range(index, count, _APPS))
+        namespace, app, *_ = _placement(index)
+        spec = {name: value for name, value in example["spec"].items() if name != "nodeName"}
+        owner = _owner(app)
+        numbers = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        yield {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "metadata": {"name": owner["name"], "uid": owner["uid"], "namespace": namespace, "labels": {"app": app}},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": app}},
+                "template": {"metadata": {"labels": example["metadata"]["labels"]}, "spec": spec},
+            },
+            "status": {"observedGeneration": 1, **dict.fromkeys(numbers, replicas)},
+        }
 
 
 def pod(index: int) -> Object:
     """Return the index-th pod without the fields that the server sets: about 6 KB, or 8 KB with managedFields."""
-    namespace, app, node, address = _placement(index)
+    namespace, app, node, host, address = _placement(index)
     image = f"registry.example.com/{app}:1.{index % _APPS % 7}"
     containers = {"server": image, "proxy": "registry.example.com/proxy:2.4"}
     digest = f"{index:064x}"
@@ -136,16 +178,7 @@ def pod(index: int) -> Object:
                 "tier": ("front", "back", "batch")[index % 3],
             },
             "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
-            "ownerReferences": [
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ReplicaSet",
-                    "name": f"{app}-5d9c7b",
-                    "uid": str(uuid.UUID(int=index % _APPS)),
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [{**_owner(app), "controller": True, "blockOwnerDeletion": True}],
         },
         "spec": {
             "volumes": [
@@ -166,13 +199,13 @@ def pod(index: int) -> Object:
             "enableServiceLinks": True,
             "preemptionPolicy": "PreemptLowerPriority",
         },
-        "status": _status(node, address, containers, digest),
+        "status": _status(host, address, containers, digest),
     }
 
 
 def configmap(index: int) -> Object:
     """Return the index-th configmap, of about 1 KB."""
-    namespace, app, _, _ = _placement(index)
+    namespace, app, *_ = _placement(index)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -183,8 +216,9 @@ def configmap(index: int) -> Object:
 
 _KINDS = {"pods": pod, "configmaps": configmap}
 # Placeholders in the template for the values that differ between objects of one shape.
-_NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", "node-mark", "address-mark"
-_MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
+_NAME, _UID, _REVISION, _NODE = "name-mark", "uid-mark", "918273645", "node-mark"
+_HOST, _ADDRESS = "host-mark", "address-mark"
+_MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_HOST}|{_ADDRESS})".encode())
 
 
 def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NODES) -> Iterator[int]:
@@ -203,11 +237,11 @@ def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NOD
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]
-        namespace, app, node, address = _placement(index, nodes)
+        namespace, app, node, host, address = _placement(index, nodes)
         name = f"{app}-{index:06}"
         uid = str(uuid.UUID(int=seed.getrandbits(128), version=4))
         revision = storage.next_revision()
-        values = {_NAME: name, _UID: uid, _REVISION: str(revision), _NODE: node, _ADDRESS: address}
+        values = {_NAME: name, _UID: uid, _REVISION: str(revision), _NODE: node, _HOST: host, _ADDRESS: address}
         marks = {mark.encode(): value.encode() for mark, value in values.items()}
         raw = b"".join([marks.get(part, part) for part in parts])
         collection.load(Stored(resource.key(namespace, name), namespace, name, uid, revision, labels, raw))
@@ -224,7 +258,7 @@ def _template(resource: ResourceType, obj: Object) -> tuple[list[bytes], dict[st
     status = obj.get("status")
     if status is not None:
         obj["spec"]["nodeName"] = _NODE
-        status.update(podIP=_ADDRESS, podIPs=[{"ip": _ADDRESS}])
+        status.update(podIP=_ADDRESS, podIPs=[{"ip": _ADDRESS}], hostIP=_HOST, hostIPs=[{"ip": _HOST}])
         track_update(resource, None, obj | {"status": None}, FieldManager("kube-controller-manager"), _STARTED)
         before = {**obj, "metadata": dict(metadata), "status": None}
         track_update(resource, before, obj, FieldManager("kubelet", subresource="status"), _STARTED)

@@ -12,7 +12,7 @@ from kinformer.testing.api.lifecycle import Lifecycle
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.features import Features
-from kinformer.testing.generate import load
+from kinformer.testing.generate import load, replica_sets
 from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.kinds.builtins import builtin_types
 from kinformer.testing.kinds.crd_files import read_crds
@@ -111,11 +111,16 @@ class State:
     def generate(self, resource: Any, count: int, *, nodes: int = 500) -> Iterator[int]:
         """Add generated pods (8 KB) or configmaps (1 KB), without history. Iterate to the end. It yields its progress.
 
-        Their namespaces are created. Their nodes, named `node-000` and so on, are not. Raises ValueError for other
-        kinds.
+        Their namespaces and the ReplicaSets that own the pods are created. Their nodes, named `node-000` and so on, are
+        not. Raises ValueError for other kinds.
         """
         found = self._registry.find(resource)
         yield from load(self._storage, found, count, nodes)
+        if found.plural == "pods":
+            for owner in replica_sets(count):
+                metadata = owner["metadata"]
+                if self.get("apps/v1/replicasets", metadata["namespace"], metadata["name"]) is None:
+                    self.create(owner)
         spaces = {one.namespace for one in self._ledger.collection(found).objects.values()}
         for name in sorted(spaces):
             if self.get("v1/namespaces", None, name) is None:

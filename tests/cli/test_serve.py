@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kinformer import Client, InformerEvent, SharedInformerFactory
+from kinformer import Client, GroupVersionResource, InformerEvent, SharedInformerFactory
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
@@ -119,6 +119,59 @@ async def test_the_pods_of_serve_are_on_nodes_that_exist(server: APIServer, coun
     used = {pod["spec"]["nodeName"] for pod in server.list("v1/pods")}
     assert len(names) == nodes
     assert used <= names
+
+
+def addressed_and_owned(server: APIServer) -> None:
+    """Every running pod has the addresses of a running pod, and every owner exists."""
+    hosts = {one["metadata"]["name"]: one["status"]["addresses"][0]["address"] for one in server.list("v1/nodes")}
+    sets = {(one["metadata"]["name"], one["metadata"]["uid"]) for one in server.list("apps/v1/replicasets")}
+    pods = server.list("v1/pods")
+    assert {(one["name"], one["uid"]) for pod in pods for one in pod["metadata"]["ownerReferences"]} <= sets
+    running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+    assert [pod["status"]["hostIP"] for pod in running] == [hosts[pod["spec"]["nodeName"]] for pod in running]
+    addresses = [pod["status"]["podIP"] for pod in running]
+    assert [pod["status"]["podIPs"] for pod in running] == [[{"ip": address}] for address in addresses]
+    assert len(set(addresses)) == len(running)
+    assert set(addresses).isdisjoint(hosts.values())
+
+
+async def test_the_pods_of_serve_have_addresses_and_owners(server: APIServer) -> None:
+    await populated(server, pods=130)
+    addressed_and_owned(server)
+    sets = {one["metadata"]["name"]: one["spec"]["replicas"] for one in server.list("apps/v1/replicasets")}
+    assert (sets["app-000-5d9c7b"], sets["app-119-5d9c7b"], sum(sets.values())) == (2, 1, 130)
+
+
+async def churned(population: Population, seconds: float) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(population.churn(500), seconds)
+
+
+@pytest.mark.virtual_time
+async def test_a_terminating_pod_is_replaced_by_one_that_runs(server: APIServer) -> None:
+    population = await populated(server, pods=20)
+    before = [pod["metadata"]["name"] for pod in server.list("v1/pods")]
+    async with server.client() as client:
+        for pod in server.list("v1/pods"):
+            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            await client.request("DELETE", GroupVersionResource.parse("v1/pods").path(namespace, name))
+    assert all("deletionTimestamp" in pod["metadata"] for pod in server.list("v1/pods"))
+    await churned(population, 10)
+    after = server.list("v1/pods")
+    assert len(after) == len(before)
+    assert {pod["metadata"]["name"] for pod in after}.isdisjoint(before)
+    assert [pod["metadata"]["name"] for pod in after if "deletionTimestamp" in pod["metadata"]] == []
+    addressed_and_owned(server)
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_whose_owner_is_gone_is_not_replaced(server: APIServer) -> None:
+    population = await populated(server, pods=20)
+    gone = server.list("apps/v1/replicasets")[0]["metadata"]
+    server.delete("apps/v1/replicasets", gone["namespace"], gone["name"])
+    await churned(population, 10)
+    assert len(server.list("v1/pods")) == 19
+    addressed_and_owned(server)
 
 
 async def test_the_deployments_of_serve_are_available(server: APIServer) -> None:

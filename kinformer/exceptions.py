@@ -302,6 +302,14 @@ def api_error(
     return kind(status, reason, message, retry_after, details)
 
 
+def kind_of(error: BaseException | None) -> str:
+    """Return the class of an error, with the HTTP status if there is one, and none of its text."""
+    if error is None:
+        return "no response yet"
+    name = type(error).__name__
+    return f"{error.status} {name}" if isinstance(error, APIError) else name
+
+
 def cause_of(error: BaseException) -> str:
     """Return one word for the kind of an error, for metric labels: `expired`, `forbidden`, `timeout`, `http_418`."""
     if type(error) is APIError:

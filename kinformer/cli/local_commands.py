@@ -26,6 +26,11 @@ AddressOption = Annotated[
     str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
 ]
 
+AllowedHostOption = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", "--allow-host", metavar="NAME", help="A further accepted host name. Repeatable."),
+]
+
 
 def demo(
     duration: Annotated[
@@ -58,9 +63,7 @@ def dashboard(
     port: Annotated[
         str, typer.Option(metavar="PORT", help="The port, or 0 for a free one; default: 8080.", callback=checked_port)
     ] = "8080",
-    allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A further accepted host name. May be repeated.")
-    ] = None,
+    allowed_host: AllowedHostOption = None,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -82,7 +85,7 @@ def dashboard(
             namespace=namespace,
             host=host,
             port=whole_number("--port", port, 0, 65535),
-            names=allow_host or [],
+            names=allowed_host or [],
             duration=duration_of(duration),
         )
     )
@@ -93,6 +96,7 @@ def serve(
     port: Annotated[
         str, typer.Option(metavar="PORT", help="The port, or 0 for a free one; default: 8001.", callback=checked_port)
     ] = "8001",
+    allowed_host: AllowedHostOption = None,
     objects: Annotated[
         list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
     ] = None,
@@ -114,6 +118,7 @@ def serve(
         lambda: command(
             host=host,
             port=whole_number("--port", port, 0, 65535),
+            names=allowed_host or [],
             objects=objects or [],
             churn=number("--churn", churn),
             tls=tls,

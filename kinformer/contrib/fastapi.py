@@ -247,7 +247,7 @@ def error_handlers() -> dict[Any, Callable[[Request, Any], Coroutine[Any, Any, R
 # --- health -------------------------------------------------------------------------------------------------------
 
 
-def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
+def health_routes(factory: FactoryOf = get_factory, *, details: bool = False) -> list[Route]:
     """Return the routes of `health_router`, for Starlette."""
 
     async def livez(_: Request) -> Response:
@@ -258,7 +258,7 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
         return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
     async def statusz(request: Request) -> Response:
-        return JSONResponse({"kinformer": __version__, **status_report(factory(request))})
+        return JSONResponse({"kinformer": __version__, **status_report(factory(request), details=details)})
 
     return [
         Route("/livez", livez, name="livez"),
@@ -267,20 +267,23 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
     ]
 
 
-def health_router(factory: FactoryOf = get_factory) -> APIRouter:
+def health_router(factory: FactoryOf = get_factory, *, details: bool = False) -> APIRouter:
     """Return a router with `/livez`, `/readyz` and `/statusz`, all JSON, for probes and people.
 
     `/livez` is 200 while the event loop runs, because a restart would fix nothing that `/readyz` reports. `/readyz` is
     200 while every informer has synced and follows its server, and otherwise 503, even long after the start. It lists
-    each resource, its state and the reason. `/statusz` has the health and statistics of each informer.
+    each resource, its state and the reason. `/statusz` has the health and statistics of each informer. Errors are
+    shown by their class, because every visitor of the application may read these pages. The log has their messages.
 
     Args:
         factory: Returns the factory for a request.
+        details: Show the messages of errors on `/statusz`. They may quote a server's response, a credential plugin or
+            a file.
     """
     from fastapi import APIRouter
 
     router = APIRouter()
-    for route in health_routes(factory):
+    for route in health_routes(factory, details=details):
         router.add_api_route(route.path, route.endpoint, name=route.name, tags=["health"], response_class=JSONResponse)
     return router
 

@@ -7,13 +7,12 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kinformer.controller.metrics import ControllerStatistics
-from kinformer.exceptions import describe
 from kinformer.informer.informer import SharedInformer
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["ManagedController", "health_as_json"]
+__all__ = ["ManagedController", "health_fields"]
 
 
 @runtime_checkable
@@ -53,11 +52,13 @@ class ManagedController(Protocol):
         ...
 
     def status_sections(self) -> Mapping[str, Mapping[str, object]]:
-        """Return its additions to `/statusz`, by section name, as values for JSON."""
+        """Return its additions to `/statusz`, by section name, as values for JSON.
+
+        A value may be an exception. Its message is shown only if the manager has `details`, and else its class.
+        """
         ...
 
 
-def health_as_json(health: DataclassInstance) -> dict[str, object]:
-    """Return the fields of a health dataclass as values for JSON. An error becomes a string of one line."""
-    values = {field.name: getattr(health, field.name) for field in fields(health)}
-    return {name: describe(value) if isinstance(value, BaseException) else value for name, value in values.items()}
+def health_fields(health: DataclassInstance) -> dict[str, object]:
+    """Return the fields of a health dataclass by name, each as it is."""
+    return {field.name: getattr(health, field.name) for field in fields(health)}

@@ -1,14 +1,19 @@
-"""Health over HTTP: the liveness, readiness and statistics of a manager."""
+"""Health over HTTP: the liveness, readiness and statistics of a manager.
+
+Everyone who reaches the port can read it. So errors are shown by their class: their messages may quote what a server, a
+plugin or a file wrote. They are in the log, and in the status of a program that asks for details.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import NamedTuple, NotRequired, Protocol, TypedDict, cast, runtime_checkable
 
-from kinformer.controller.managed import ManagedController, health_as_json
-from kinformer.exceptions import describe
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer.controller.managed import ManagedController, health_fields
+from kinformer.exceptions import describe, kind_of
 from kinformer.informer.collection import FollowedClusters
 from kinformer.informer.core import Part
 from kinformer.informer.factory import SharedInformerFactory, numbered
@@ -29,6 +34,8 @@ __all__ = [
     "readiness",
     "status_report",
 ]
+
+log = get_logger("kinformer.manager")
 
 Check = Callable[[], str | None]
 """A function that returns None, or a message that describes the problem."""
@@ -70,7 +77,7 @@ class StatusReport(TypedDict):
 
 
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
-    """Return True if all caches are ready, with the readiness of each, by name.
+    """Return True if all caches are ready, with the readiness of each, by name. Errors are shown by their class.
 
     An informer is ready if it has synced and follows its server, or if it is `optional` and its resource is absent. A
     derived collection is ready if it is running and has computed all its values. Its inputs have a readiness of their
@@ -91,7 +98,7 @@ def _cache_readiness(health: InformerHealth, *, optional: bool) -> CacheReadines
     ready = (health.synced and health.live) or (optional and health.state == "absent")
     readiness: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
     if not ready:
-        readiness["reason"] = describe(health.last_error) if health.last_error else _reason_without_error(health)
+        readiness["reason"] = kind_of(health.last_error) if health.last_error else _reason_without_error(health)
     return readiness
 
 
@@ -101,7 +108,7 @@ def _derived_readiness(health: InformerHealth) -> CacheReadiness:
     if not ready:
         has_ended = health.state == "stopped"
         default = "the collection has ended" if has_ended else "its values have not been computed yet"
-        readiness["reason"] = describe(health.last_error) if health.last_error else default
+        readiness["reason"] = kind_of(health.last_error) if health.last_error else default
     return readiness
 
 
@@ -116,17 +123,28 @@ def _unready(caches: Mapping[str, CacheReadiness]) -> str:
     return "; ".join(f"{name}: {one['reason']}" for name, one in caches.items() if "reason" in one)
 
 
-def status_report(factory: SharedInformerFactory) -> StatusReport:
-    """Return the health and statistics of each informer, derived collection and fleet, as values for JSON."""
+def status_report(factory: SharedInformerFactory, *, details: bool = False) -> StatusReport:
+    """Return the health and statistics of each informer, derived collection and fleet, as values for JSON.
+
+    Args:
+        factory: The factory.
+        details: Show errors with their messages, and not only by their class. The messages may quote a server's
+            response, a credential plugin or a file.
+    """
+    return cast("StatusReport", _shown(_report(factory), describe if details else kind_of))
+
+
+def _report(factory: SharedInformerFactory) -> StatusReport:
+    """Return a status report in which errors are exceptions."""
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources: dict[str, dict[str, object]] = {
-        name: {"health": health_as_json(one), "statistics": asdict(figures[name])} for name, one in health.items()
+        name: {"health": health_fields(one), "statistics": asdict(figures[name])} for name, one in health.items()
     }
     report: StatusReport = {"ready": ready, "resources": resources}
     if factory.derived:
         report["derived"] = {
-            name: {"health": health_as_json(one.health()), "statistics": asdict(one.statistics())}
+            name: {"health": health_fields(one.health()), "statistics": asdict(one.statistics())}
             for name, one in numbered(factory.derived).items()
         }
     if factory.fleets:
@@ -137,14 +155,18 @@ def status_report(factory: SharedInformerFactory) -> StatusReport:
 def _fleet_status(fleet: FollowedClusters) -> dict[str, object]:
     clusters = {}
     for name, health in fleet.health().items():
-        resources = {resource: health_as_json(one) for resource, one in health.resources.items()}
-        clusters[name] = {**health_as_json(health), "resources": resources}
-    error = fleet.source_error
-    return {
-        "clusters": clusters,
-        "statistics": asdict(fleet.statistics()),
-        "source_error": None if error is None else describe(error),
-    }
+        resources = {resource: health_fields(one) for resource, one in health.resources.items()}
+        clusters[name] = {**health_fields(health), "resources": resources}
+    return {"clusters": clusters, "statistics": asdict(fleet.statistics()), "source_error": fleet.source_error}
+
+
+def _shown(value: object, show: Callable[[BaseException], str]) -> object:
+    """Return a value for JSON with `show` applied to each exception in it."""
+    if isinstance(value, BaseException):
+        return show(value)
+    if isinstance(value, Mapping):
+        return {name: _shown(inner, show) for name, inner in value.items()}
+    return [_shown(inner, show) for inner in value] if isinstance(value, list | tuple) else value
 
 
 @runtime_checkable
@@ -164,6 +186,7 @@ class ManagerHealth:
         controllers: Returns the current controllers.
         elector: Returns the elector, or None without leader election.
         metrics: The sink. `/metrics` is served if it is an `Exposition`.
+        details: Show the messages of errors on `/statusz`.
 
     Attributes:
         parts: The collections and fleets that the program has added. They are ready once they have synced. Their inputs
@@ -177,12 +200,16 @@ class ManagerHealth:
         controllers: Callable[[], Iterable[ManagedController]],
         elector: Callable[[], LeaderElector | None],
         metrics: Metrics | Exposition | None,
+        *,
+        details: bool = False,
     ) -> None:
         self._factory = factory
         self._controllers = controllers
         self._elector = elector
         self._exposition = metrics if isinstance(metrics, Exposition) else None
+        self._show = describe if details else kind_of
         self._checks: dict[str, tuple[Check, bool]] = {}
+        self._logged = LogOnce()
         self.parts: list[Part] = []
         self.stopping = False
 
@@ -234,13 +261,13 @@ class ManagerHealth:
             if reason := _not_ready_reason(controller, own):
                 failed[f"controller {controller.name}"] = reason
         if elector is not None and not (health := elector.health()).live:
-            failed["leader election"] = describe(health.last_error)
+            failed["leader election"] = kind_of(health.last_error)
         return not failed, {"ready": not failed, "failed": failed, "resources": caches}
 
     def status(self) -> dict[str, object]:
         """Return the state of all parts, for people to read."""
         factory, elector, controllers = self._factory(), self._elector(), list(self._controllers())
-        report: dict[str, object] = {} if factory is None else {**status_report(factory)}
+        report: dict[str, object] = {} if factory is None else {**_report(factory)}
         report["ready"], _ = self.ready()
         report["controllers"] = {one.name: asdict(one.statistics()) for one in controllers}
         sections: dict[str, dict[str, Mapping[str, object]]] = {}
@@ -249,8 +276,8 @@ class ManagerHealth:
                 sections.setdefault(section, {})[one.name] = shown
         report.update(sections)
         if elector is not None:
-            report["leader_election"] = {"is_leader": elector.is_leader, **health_as_json(elector.health())}
-        return report
+            report["leader_election"] = {"is_leader": elector.is_leader, **health_fields(elector.health())}
+        return {name: _shown(value, self._show) for name, value in report.items()}
 
     def _failed_checks(self, *, live: bool) -> dict[str, str]:
         failed = {}
@@ -258,8 +285,12 @@ class ManagerHealth:
             if is_for_live or not live:
                 try:
                     problem = check()
-                except Exception as error:  # noqa: BLE001 - a check that raises has failed
-                    problem = describe(error)
+                except Exception as error:  # a check that raises has failed
+                    problem = kind_of(error)
+                    if self._logged.is_news(name, describe(error)):
+                        log.error("the check %r raised: %s", name, error, exc_info=error, reason="check_failed")
+                else:
+                    self._logged.forget(name)
                 if problem:
                     failed[name] = problem
         return failed

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
+from kinformer.listening.connections import Connections
+from kinformer.listening.hosts import AllowedHosts
 from kinformer.manager.health import Page
 
 __all__ = ["HealthServer", "parse_address"]
 
 _SHUTDOWN = 1.0  # seconds for pending responses when the server is closed
+_IDLE = 90.0  # seconds between two requests of a connection (controller-runtime, pkg/internal/httpserver/server.go)
+_WAITING = 128  # connections that the kernel keeps until they are accepted
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def parse_address(address: str) -> tuple[str | None, int]:
@@ -34,22 +41,25 @@ class HealthServer:
     Args:
         address: The address, as in `parse_address`. Port 0 chooses a free port.
         pages: A plain function for each path, called at each request.
+        allowed_hosts: The host names that are answered, as in `AllowedHosts`, besides the one of the address.
 
     Raises:
-        ConfigError: `address` is not a valid address.
+        ConfigError: `address` is not a valid address, or a name is invalid.
     """
 
-    def __init__(self, address: str, pages: Mapping[str, Page]) -> None:
+    def __init__(self, address: str, pages: Mapping[str, Page], allowed_hosts: Iterable[str] = ()) -> None:
         self._host, self._port = parse_address(address)
         self._pages = dict(pages)
+        self._hosts = AllowedHosts(allowed_hosts, own=self._host)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     @property
     def port(self) -> int:
         """The port that it listens on. Raises RuntimeError if it is not listening."""
-        if self._runner is None:
+        if self._listener is None:
             raise RuntimeError("the health server is not listening yet; enter the manager first")
-        return int(self._runner.addresses[0][1])
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def start(self) -> None:
         """Start to listen.
@@ -57,17 +67,26 @@ class HealthServer:
         Raises:
             OSError: The port is in use, or this process may not use it.
         """
-        application = web.Application()
+        application = web.Application(middlewares=[self._guard()])
         for path, page in self._pages.items():
             application.router.add_get(path, self._handler(page))
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN, handle_signals=False)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            shutdown_timeout=_SHUTDOWN,
+            handle_signals=False,
+            keepalive_timeout=_IDLE,
+        )
         await runner.setup()
-        starting = asyncio.ensure_future(web.TCPSite(runner, self._host, self._port).start())
+        assert runner.server is not None, "it is set up"
+        starting = asyncio.ensure_future(_listen(Connections().guard(runner.server), self._host, self._port))
         try:
-            await asyncio.shield(starting)
+            self._listener = await asyncio.shield(starting)
         except BaseException:
             # asyncio's create_server leaks a listening socket if it is cancelled half-way.
             await asyncio.wait({starting})
+            if not starting.cancelled() and starting.exception() is None:
+                starting.result().close()
             await runner.cleanup()
             raise
         self._runner = runner
@@ -76,12 +95,44 @@ class HealthServer:
     async def close(self) -> None:
         """Stop listening. Pending responses have one second to finish."""
         runner, self._runner = self._runner, None
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
         if runner is not None:
             await runner.cleanup()
 
-    def _handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _guard(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+        hosts = self._hosts
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            with Connections.request():
+                # The host in a request line takes the place of the header's. Without a header it is the socket's.
+                target = request.host if "Host" in request.headers else ""
+                refusal = hosts.refusal(request.raw_headers, version=request.version, target=target)
+                if refusal is not None:
+                    status, text = refusal
+                    return web.Response(status=status, text=text)
+                return await handler(request)
+
+        return guard
+
+    def _handler(self, page: Page) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             answer = page(request.headers.get("Accept", ""))
             return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type})
 
         return handle
+
+
+async def _listen(factory: Callable[[], asyncio.Protocol], host: str | None, port: int) -> asyncio.Server:
+    """Listen, and accept connections one by one.
+
+    asyncio accepts as many as its backlog at once, before their protocols can close one. The kernel's queue, which has
+    the same length, is made longer again.
+    """
+    server = await asyncio.get_running_loop().create_server(factory, host, port, backlog=1)
+    for listening in server.sockets:
+        with socket.fromfd(listening.fileno(), listening.family, listening.type) as same:
+            same.listen(_WAITING)
+    return server

@@ -98,6 +98,11 @@ class Manager:
         elector: A LeaderElector, or a function that creates one for the manager's client. None runs without election.
         listen: The address, such as `":8080"` or `"127.0.0.1:8080"`, for `/livez`, `/healthz`, `/readyz`, `/statusz`
             and, if the sink can be read, `/metrics`. None (the default) serves nothing.
+        allowed_hosts: The host names under which these pages are read, besides IP addresses, which kubelet and
+            Prometheus use, and `localhost`: `"operator.monitoring.svc"`. `"*.example.com"` is each name below
+            `example.com`, and `"*"` is any name. Others get a 421, because web pages of other sites could read them.
+        details: Show the messages of errors on `/statusz`. By default only their class is shown, because a message may
+            quote a server's response, a credential plugin or a file, and everyone who reaches the port can read it.
         metrics: A sink for the informers and `/metrics`. Controllers and electors have their own `metrics` argument.
         shutdown_timeout: Seconds from a request to stop, or a failure, until unfinished tasks are cancelled a second
             time. 30 by default, as in controller-runtime, and as long as Kubernetes waits before it kills.
@@ -106,7 +111,7 @@ class Manager:
         **defaults: Options of the `SharedInformerFactory`.
 
     Raises:
-        ConfigError: `listen` is not a valid address, or an option is invalid or unknown.
+        ConfigError: `listen` is not a valid address, a host name is invalid, or an option is invalid or unknown.
     """
 
     def __init__(
@@ -115,6 +120,8 @@ class Manager:
         *,
         elector: LeaderElector | Callable[[Client], LeaderElector] | None = None,
         listen: str | None = None,
+        allowed_hosts: Iterable[str] = (),
+        details: bool = False,
         metrics: Metrics | None = None,
         shutdown_timeout: float = 30.0,
         signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
@@ -144,8 +151,9 @@ class Manager:
             lambda: self._controllers,
             lambda: self._elector,
             metrics,
+            details=details,
         )
-        self._server = None if listen is None else HealthServer(listen, self._health.pages())
+        self._server = None if listen is None else HealthServer(listen, self._health.pages(), allowed_hosts)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -251,7 +259,8 @@ class Manager:
 
         Args:
             name: The name of the check in the response.
-            check: The function, which must not block. If it raises, the check fails with the error as the message.
+            check: The function, which must not block. Its message is shown to everyone who reaches the port. If it
+                raises, the check fails with the class of the error as the message, and the error is logged.
             live: Add it to `/livez` too, so that the process is restarted when the check fails.
 
         Raises:

@@ -17,11 +17,11 @@ from kinformer._runtime.signatures import check_callback, keywords_of, options_o
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.controller.controller import Controller
-from kinformer.controller.managed import health_as_json
+from kinformer.controller.managed import health_fields
 from kinformer.controller.metrics import ControllerStatistics
 from kinformer.controller.options import ControllerKeywords
 from kinformer.controller.reconcile import ReconcileFunction, Request, Result, reconcile_name
-from kinformer.exceptions import ConfigError, ShardLostError, describe
+from kinformer.exceptions import ConfigError, ShardLostError, kind_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import default_identity
 from kinformer.list_watcher import ListerWatcher
@@ -269,12 +269,12 @@ class ShardedController:
         if not self.statistics().running:
             return "it has not been started"
         if not health.live:
-            return describe(health.last_error) if health.last_error else f"its membership is {health.state}"
+            return kind_of(health.last_error) if health.last_error else f"its membership is {health.state}"
         return None
 
     def status_sections(self) -> Mapping[str, Mapping[str, object]]:
         """Return the state of the membership, in the section `shares`. See `ManagedController`."""
-        return {"shares": health_as_json(self.health())}
+        return {"shares": health_fields(self.health())}
 
     def __repr__(self) -> str:
         return (

@@ -29,6 +29,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8001, help="the port to listen on; 0 selects a free one (8001)")
     parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name that requests may use, besides IP addresses and localhost; repeatable",
+    )
+    parser.add_argument(
         "--objects",
         type=_parse_objects,
         action="append",
@@ -77,7 +84,8 @@ async def churn(server: APIServer, resource: str, rate: float) -> None:
 
 async def serve(options: argparse.Namespace) -> None:
     """Serve until cancelled."""
-    async with APIServer(host=options.host, port=options.port) as server, contextlib.AsyncExitStack() as stack:
+    api_server = APIServer(host=options.host, port=options.port, allowed_hosts=options.allowed_host)
+    async with api_server as server, contextlib.AsyncExitStack() as stack:
         for kind, count in options.objects:
             await _fill(server, kind, count)
         if options.churn > 0 and options.objects:

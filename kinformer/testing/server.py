@@ -17,11 +17,13 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
+from kinformer.listening.connections import Connections
+from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
-from kinformer.testing.http.auth import AccessControl, User
+from kinformer.testing.http.auth import AccessControl, User, check_host
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.certificates import Authority, identity_of
 from kinformer.testing.http.documents import Documents
@@ -30,6 +32,7 @@ from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.negotiation import is_pretty
 from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
+from kinformer.testing.http.sockets import HTTPServer, NoResponse, abort_all, listen, stop_accepting
 from kinformer.testing.kinds.status import StatusError, failure, internal
 from kinformer.testing.state import State
 
@@ -40,12 +43,8 @@ __all__ = ["APIServer", "LoggedRequest"]
 
 logger = get_logger("kinformer.testing.server")
 
-# Idle connections stay open, so that a client's pool never races with a server closing them, above all in virtual
-# time.
-KEEPALIVE = 3600.0  # seconds
 GRACE = 1.0  # seconds that a graceful stop waits for requests
 _NOT_KNOWN = User("", ())  # before authentication
-_ACCEPTING = 4  # loop iterations from accepting a connection to creating its protocol
 Object = dict[str, Any]
 
 
@@ -71,6 +70,8 @@ class APIServer(State):
     Args:
         host: The address to listen on.
         port: The port, or 0 for a free one. It stays the same across restarts.
+        allowed_hosts: The host names that requests may name, besides `host`, IP addresses and `localhost`. Others get
+            a 421. None: any name.
         users: A mapping of bearer token to user name, or only names, which get generated tokens. None: tokens are not
             checked.
         rules: Allowed (user, verb, resource) triples. `"*"` is any verb or resource. None: everything is allowed.
@@ -94,6 +95,7 @@ class APIServer(State):
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        allowed_hosts: Iterable[str] | None = None,
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
         tls: bool = False,
@@ -104,6 +106,7 @@ class APIServer(State):
         super().__init__(clock or SYSTEM, features)
         self._host = host
         self._port = port
+        self._hosts = None if allowed_hosts is None else AllowedHosts(allowed_hosts, own=host)
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
         self._access = AccessControl(users, rules, named=tls)
@@ -117,7 +120,7 @@ class APIServer(State):
         self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
         self._gate = asyncio.Event()
         self._gate.set()
-        self._http: _HTTPServer | None = None
+        self._http: HTTPServer | None = None
         self._listener: asyncio.Server | None = None
         self._handling: set[asyncio.Task[Any]] = set()
 
@@ -151,11 +154,10 @@ class APIServer(State):
             self._authority = None
 
     async def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._http = _HTTPServer(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
+        self._http = HTTPServer(self._handle)
         # In two steps, so that `_stop` finds the sockets after a cancellation between them.
         context = None if self._authority is None else self._authority.server_context()
-        self._listener = await loop.create_server(self._http, self._host, self._port, ssl=context, start_serving=False)
+        self._listener = await listen(self._http, self._host, self._port, context)
         try:
             await self._listener.start_serving()
         except BaseException:
@@ -170,7 +172,7 @@ class APIServer(State):
             http.stopping = True
         try:
             if listener is not None:
-                await _stop_accepting(listener)
+                await stop_accepting(listener)
         finally:
             # Parts that end without waiting are ended even if this is cancelled.
             if listener is not None:
@@ -178,12 +180,12 @@ class APIServer(State):
             for task in list(self._handling):
                 task.cancel()
             if http is not None:
-                _abort_all(http)
+                abort_all(http)
         if http is not None:
             try:
                 await http.shutdown(0.1)
             finally:
-                _abort_all(http)
+                abort_all(http)
         if self._handling:
             await asyncio.wait(set(self._handling))
         if listener is not None:
@@ -294,7 +296,7 @@ class APIServer(State):
     async def _drain(self) -> None:
         """Accept no new connections, end the watches, and let other requests finish."""
         if self._listener is not None:
-            await _stop_accepting(self._listener)
+            await stop_accepting(self._listener)
         self._storage.end_watches()
         others = self._handling - {asyncio.current_task()}
         if others:
@@ -317,9 +319,10 @@ class APIServer(State):
         assert task is not None
         self._handling.add(task)
         try:
-            return await self._answer(request)
+            with Connections.request():
+                return await self._answer(request)
         except (ConnectionCut, ConnectionError):
-            return _NoResponse()
+            return NoResponse()
         finally:
             self._handling.discard(task)
 
@@ -339,6 +342,8 @@ class APIServer(State):
         response = ResponseWriter(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
         try:
             try:
+                if self._hosts is not None:
+                    check_host(request, self._hosts)
                 check_timeout(info, params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
                 call = Call(request, params, info, response, user)
@@ -404,37 +409,3 @@ class APIServer(State):
     @staticmethod
     def _strikes_before_response(handle: FaultHandle) -> bool:
         return handle.fault.kind in ("status", "delay", "rewind", "stale") and handle.after_events is None
-
-
-async def _stop_accepting(listener: asyncio.Server) -> None:
-    """Let half-accepted connections arrive first: asyncio would lose them, unclosed, when its server closes."""
-    loop = asyncio.get_running_loop()
-    if isinstance(loop, asyncio.SelectorEventLoop):
-        for sock in listener.sockets:
-            loop.remove_reader(sock.fileno())
-    for _ in range(_ACCEPTING):
-        await asyncio.sleep(0)
-
-
-class _HTTPServer(web.Server):
-    """aiohttp's server, which here rejects connections that were accepted just as it stopped."""
-
-    stopping = False
-
-    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        if self.stopping:
-            transport.abort()
-
-
-class _NoResponse(web.StreamResponse):
-    """Placeholder for a response that can no longer be sent. The connection ends without any data."""
-
-    async def prepare(self, request: web.BaseRequest) -> Any:
-        raise ConnectionResetError("cut on purpose, or by the client")
-
-
-def _abort_all(http: web.Server) -> None:
-    for connection in http.connections:
-        if connection.transport is not None:
-            connection.transport.abort()

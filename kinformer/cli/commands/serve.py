@@ -25,6 +25,7 @@ async def serve(
     *,
     host: str,
     port: int,
+    names: Sequence[str] = (),
     objects: Sequence[str],
     churn: float,
     tls: bool = False,
@@ -37,6 +38,7 @@ async def serve(
 
     Args:
         host, port: The address to listen on. Port 0 selects a free port.
+        names: Accepted host names, in addition to `host`, IP addresses and `localhost`.
         objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
         tls: True serves https.
@@ -46,14 +48,14 @@ async def serve(
 
     Raises:
         UsageError: An item of `objects` is malformed, or names a kind that cannot be generated.
-        ConfigError: The server has no such resource.
+        ConfigError: The server has no such resource, or a name is invalid.
         OSError: The port is in use, or the kubeconfig cannot be written.
     """
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(_listening(host, port, tls=tls))
+        server = await stack.enter_async_context(_listening(host, port, names, tls=tls))
         filling: Counter[APIResource] = Counter()
         if wanted:
             async with server.client() as client:
@@ -90,9 +92,9 @@ async def serve(
 
 
 @asynccontextmanager
-async def _listening(host: str, port: int, *, tls: bool) -> AsyncIterator[APIServer]:
+async def _listening(host: str, port: int, names: Sequence[str], *, tls: bool) -> AsyncIterator[APIServer]:
     """Run a server. Errors name an address that is not available."""
-    server = APIServer(host=host, port=port, tls=tls, bootstrap=True)
+    server = APIServer(host=host, port=port, allowed_hosts=names, tls=tls, bootstrap=True)
     try:
         await server.__aenter__()
     except OSError as error:

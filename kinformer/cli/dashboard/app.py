@@ -39,7 +39,8 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
     It shows every informer that the factory has at the first request.
 
     Args:
-        names: The host names under which users reach the application. Requests with any other host name are refused.
+        names: The host names under which users reach the application. Requests with another one are refused, unless
+            it is an IP address or `localhost`.
         options: Options of `FastAPI`, such as `lifespan`.
     """
     app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)

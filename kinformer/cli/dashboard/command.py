@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
 
 import uvicorn
 
@@ -13,11 +14,12 @@ from kinformer import Client, ConfigError, SharedInformerFactory
 from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
-from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
+from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.client import APIResource, discover
 from kinformer.contrib.fastapi import kinformer_lifespan
+from kinformer.listening import Connections
 from kinformer.testing import APIServer
 
 __all__ = ["RESOURCES", "dashboard"]
@@ -40,7 +42,9 @@ RESOURCES = (
 # The resources of the demo cluster. Its Events are followed once a page requests the Events of an object.
 _IN_THE_DEMO = ("pods", "deployments.apps", "replicasets.apps", "jobs.batch", "nodes", "namespaces")
 
-_BACKLOG = 2048  # pending connections, as many as in uvicorn
+_BACKLOG = 64  # pending connections. asyncio accepts as many at once
+_CONNECTIONS = 512  # a page has up to six
+_IDLE = 90  # seconds between two requests of a connection
 _GRACE = 2  # seconds for responses to finish when the server ends. Event streams end by themselves well before
 
 
@@ -63,7 +67,7 @@ async def dashboard(
         demo: Watch a small cluster in this process instead of `target`.
         namespace: The namespace to show. By default, all namespaces.
         host, port: The address to listen on. Port 0 selects a free port.
-        names: Accepted host names, in addition to the loopback names.
+        names: Accepted host names, in addition to `host`, IP addresses and `localhost`.
         duration: Seconds after which to end, or None to run forever.
 
     Raises:
@@ -88,8 +92,7 @@ async def dashboard(
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
-        config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=_GRACE, lifespan="on")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(_config(app))
         timer = None if duration is None else asyncio.get_running_loop().call_later(duration, _stop, server)
         try:
             await server.serve(sockets=[listener])
@@ -97,6 +100,27 @@ async def dashboard(
             if timer is not None:
                 timer.cancel()
     return 0
+
+
+def _config(app: Guard) -> uvicorn.Config:
+    """Return uvicorn's configuration, with limits for connections. It has none of its own for the time of a head."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="none",
+        backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=_GRACE,
+        lifespan="on",
+    )
+    config.load()
+    protocol, connections = config.http_protocol_class, Connections(most=_CONNECTIONS, share=0.5)
+
+    def limited(**options: Any) -> asyncio.Protocol:
+        return connections.guard(lambda: protocol(**options))()
+
+    config.http_protocol_class = cast("type[asyncio.Protocol]", limited)
+    return config
 
 
 def _stop(server: uvicorn.Server) -> None:

@@ -1,18 +1,15 @@
-"""Protection against other web pages: only requests from this server's own pages and host names are answered.
-
-Any page on the web can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host
-name resolves to 127.0.0.1 (DNS rebinding), which makes both the same site for the browser. The `Host` header still has
-the page's name, so a server that checks its own names is safe.
-"""
+"""Protection against other web pages: only requests from this server's own pages and host names are answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kinformer.listening import AllowedHosts, Connections
 
 __all__ = ["LOOPBACK_NAMES", "Guard"]
 
@@ -34,27 +31,31 @@ _ELSEWHERE = "403: requests from other origins are not allowed\n"
 
 
 class Guard:
-    """Refuses requests with another host name or origin (403), and requests that would write (405).
+    """Refuses requests with another host name (421) or origin (403), and requests that would write (405).
 
     Args:
         app: The application to protect.
-        names: The accepted host names, without ports. Ports are not compared, because a tunnel changes them.
+        names: The accepted host names, as in `AllowedHosts`.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = LOOPBACK_NAMES) -> None:
         self._app = app
-        self._names = frozenset(name.lower().strip("[]") for name in names)
+        self._names = AllowedHosts(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on (ASGI)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            status, reason = refusal
-            await PlainTextResponse(reason, status_code=status, headers=_HEADERS)(scope, receive, send)
-            return
+        with Connections.request():
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self._answer(scope, receive, send)
+            else:
+                status, reason = refusal
+                await PlainTextResponse(reason, status_code=status, headers=_HEADERS)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -67,12 +68,13 @@ class Guard:
         await self._app(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        version = (1, 0) if scope["http_version"] == "1.0" else (1, 1)
+        if (refusal := self._names.refusal(scope["headers"], version=version)) is not None:
+            return refusal
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if (_split(f"//{host}").hostname or "") not in self._names:
-            return 403, "403: unknown host name\n"
         origin = headers.get("origin")
-        if origin is not None and _split(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return 403, _ELSEWHERE
         # Requests for images and scripts have no Origin. Following links is allowed, as their page cannot read the
         # result.
@@ -84,8 +86,8 @@ class Guard:
         return None
 
 
-def _split(url: str) -> SplitResult:
+def _netloc(url: str) -> str:
     try:
-        return urlsplit(url)
+        return urlsplit(url).netloc.lower()
     except ValueError:  # unbalanced brackets
-        return urlsplit("")
+        return ""

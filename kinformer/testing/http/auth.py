@@ -6,7 +6,10 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from aiohttp import web
+
 from kinformer.exceptions import ConfigError
+from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
 from kinformer.testing.http.certificates import Identity
@@ -14,7 +17,7 @@ from kinformer.testing.kinds.resources import selected_name
 from kinformer.testing.kinds.status import failure, forbidden, unauthorized
 from kinformer.testing.logins import names_by_token
 
-__all__ = ["ANONYMOUS", "AccessControl", "User"]
+__all__ = ["ANONYMOUS", "AccessControl", "User", "check_host"]
 
 ANONYMOUS = "system:anonymous"
 ADMIN = "kubernetes-admin"
@@ -34,6 +37,15 @@ _ABOUT_ONESELF = (
 
 def _under(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
+
+
+def check_host(request: web.BaseRequest, allowed: AllowedHosts) -> None:
+    """Raise a `StatusError` if a request names a host that is not allowed, so that web pages of others cannot ask."""
+    target = request.host if "Host" in request.headers else ""  # without one it is the socket's
+    refusal = allowed.refusal(request.raw_headers, version=request.version, target=target)
+    if refusal is not None:
+        status, text = refusal
+        raise failure(status, text.strip())
 
 
 class User(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
+from kinformer.listening.aiohttp_server import Handler, guard_by, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.manager.health import Page
@@ -19,8 +20,6 @@ __all__ = ["HealthServer", "parse_address"]
 _SHUTDOWN = 1.0  # seconds for pending responses when the server is closed
 _IDLE = 90.0  # seconds between two requests of a connection (controller-runtime, pkg/internal/httpserver/server.go)
 _WAITING = 128  # connections that the kernel keeps until they are accepted
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def parse_address(address: str) -> tuple[str | None, int]:
@@ -67,15 +66,14 @@ class HealthServer:
         Raises:
             OSError: The port is in use, or this process may not use it.
         """
-        application = web.Application(middlewares=[self._guard()])
+        application = web.Application(middlewares=[guard_by(self._hosts)])
         for path, page in self._pages.items():
             application.router.add_get(path, self._handler(page))
         runner = web.AppRunner(
             application,
-            access_log=None,
             shutdown_timeout=_SHUTDOWN,
             handle_signals=False,
-            keepalive_timeout=_IDLE,
+            **server_options(keepalive=_IDLE),
         )
         await runner.setup()
         assert runner.server is not None, "it is set up"
@@ -100,22 +98,6 @@ class HealthServer:
             listener.close()
         if runner is not None:
             await runner.cleanup()
-
-    def _guard(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
-        hosts = self._hosts
-
-        @web.middleware
-        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            with Connections.request():
-                # The host in a request line takes the place of the header's. Without a header it is the socket's.
-                target = request.host if "Host" in request.headers else ""
-                refusal = hosts.refusal(request.raw_headers, version=request.version, target=target)
-                if refusal is not None:
-                    status, text = refusal
-                    return web.Response(status=status, text=text)
-                return await handler(request)
-
-        return guard
 
     def _handler(self, page: Page) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

@@ -76,7 +76,7 @@ def test_the_host_of_a_request_line_is_judged_like_that_of_the_header() -> None:
     assert AllowedHosts().refusal([(HOST, b"localhost")], target="::1") is None
 
 
-@pytest.mark.parametrize("name", ["https://a.example", "a.example:80", "a.example/", "", "a b", "*.", "*a", "a..b", "ä.b"])
+@pytest.mark.parametrize("name", ["http://a.example", "a.example:80", "a.example/", "", "a b", "*.", "*a", "a..b", "ä"])
 def test_a_name_that_no_host_header_can_have_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="invalid allowed host"):
         AllowedHosts([name])

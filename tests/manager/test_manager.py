@@ -383,8 +383,8 @@ async def test_a_cache_that_cannot_sync_is_named_with_its_reason(server: APIServ
             await manager.factory.wait_for_cache_sync(5, fail_fast=True)
         status, body = await page(manager, "/readyz")
         assert status == 503
-        assert body["failed"]["caches"].startswith("v1/pods: 403")
-        assert "no pods for you" in body["resources"]["v1/pods"]["reason"]
+        assert body["failed"]["caches"].startswith("v1/pods: 403 ForbiddenError")
+        assert body["resources"]["v1/pods"]["reason"] == "403 ForbiddenError"
 
 
 async def test_a_check_of_life_or_one_that_raises_fails_the_probe(client: Client) -> None:
@@ -396,7 +396,7 @@ async def test_a_check_of_life_or_one_that_raises_fails_the_probe(client: Client
         for path in ("/livez", "/healthz", "/readyz"):
             status, body = await page(manager, path)
             assert status == 503
-            assert body["failed"] == {"broken": "LookupError: lost"}
+            assert body["failed"] == {"broken": "LookupError"}
 
 
 async def test_a_sink_that_can_be_read_is_served_with_informers_queues_and_controllers(client: Client) -> None:

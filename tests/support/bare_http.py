@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 
 class Bare:
@@ -29,10 +29,8 @@ class Bare:
         """Wait until the server ends the connection, and return how many seconds it took."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        try:
+        with suppress(ConnectionError):
             await self.reader.read()
-        except ConnectionError:
-            pass
         return loop.time() - began
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from kinformer.exceptions import ConfigError
+from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
@@ -41,8 +42,7 @@ def _under(path: str, roots: tuple[str, ...]) -> bool:
 
 def check_host(request: web.BaseRequest, allowed: AllowedHosts) -> None:
     """Raise a `StatusError` if a request names a host that is not allowed, so that web pages of others cannot ask."""
-    target = request.host if "Host" in request.headers else ""  # without one it is the socket's
-    refusal = allowed.refusal(request.raw_headers, version=request.version, target=target)
+    refusal = refusal_of(request, allowed)
     if refusal is not None:
         status, text = refusal
         raise failure(status, text.strip())

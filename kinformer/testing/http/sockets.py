@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.listening.aiohttp_server import server_options
 from kinformer.listening.connections import Connections
 
 __all__ = ["HTTPServer", "NoResponse", "abort_all", "listen", "stop_accepting"]
@@ -36,7 +37,7 @@ class HTTPServer(web.Server):
     """
 
     def __init__(self, handler: Any) -> None:
-        super().__init__(handler, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
+        super().__init__(handler, handler_cancellation=True, **server_options(keepalive=KEEPALIVE))
         self.stopping = False
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:

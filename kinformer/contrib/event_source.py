@@ -112,6 +112,8 @@ class EventSourceResponse(Response):
             leaving = asyncio.create_task(_disconnected(receive), name="kinformer event stream: disconnect")
             try:
                 await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
+                if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
+                    await asyncio.wait({leaving}, timeout=_LAST_WORD)
             finally:
                 for task in (writing, leaving):
                     task.cancel()
@@ -329,6 +331,19 @@ def _last_id(scope: Scope) -> str | None:
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:
     return None if task.cancelled() else task.exception()
+
+
+def _cut(scope: Scope, receive: Receive) -> bool:
+    """Drop the connection of a browser that does not read. Return True if it could be found.
+
+    ASGI has no message for that, and a server that closes the connection waits until the browser has read the rest. So
+    it would keep its file descriptor. With uvicorn and HTTP/1, `receive` belongs to an object that has the transport.
+    """
+    abort = getattr(getattr(getattr(receive, "__self__", None), "transport", None), "abort", None)
+    if not callable(abort) or not str(scope.get("http_version", "")).startswith("1."):
+        return False
+    abort()
+    return True
 
 
 async def _disconnected(receive: Receive) -> None:

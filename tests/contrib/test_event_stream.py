@@ -27,8 +27,10 @@ from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import Sight, folded
 from kinformer.contrib.fastapi import EventSourceResponse, close_event_streams, sse_response
 from kinformer.informer import with_model
+from tests.support.bare_http import connected
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
+from tests.support.sockets import connections_from
 from tests.support.waiting import until
 from tests.support.web_server import EventReader, reading, serving
 
@@ -408,6 +410,27 @@ async def test_a_browser_that_reads_nothing_is_let_go() -> None:
         await asyncio.wait_for(answer({"type": "http", "headers": []}, receive, send), 5)
         await log.close()
     assert sent == ["http.response.start", "http.response.body"]
+
+
+async def test_the_connection_of_a_browser_that_reads_nothing_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async with SharedInformer(filled(8, data={"a": "x" * 1_000_000})) as informer:
+        log = EventLog({"maps": informer})
+        log.start()
+
+        async def events(_: Request) -> Response:
+            return EventSourceResponse(log, patience=0.1)
+
+        async with serving(Starlette(routes=[Route("/events", events)])) as url:
+            port = httpx.URL(url).port
+            assert port is not None
+            async with connected(port, 3) as readers:
+                for one in readers:
+                    one.writer.transport.pause_reading()
+                    one.send("GET /events HTTP/1.1\nHost: localhost\n\n")
+                await until(lambda: connections_from(port) == 3)
+                await until(lambda: connections_from(port) == 0)
+        await log.close()
+    assert caplog.records == []
 
 
 async def test_readers_that_stop_reading_share_what_they_are_sent_first() -> None:

@@ -43,6 +43,19 @@ def connections_to(port: int) -> int:
     return count
 
 
+def connections_from(port: int) -> int:
+    """How many a server on a port has open."""
+    count = 0
+    for copy in _copies():
+        try:
+            copy.getpeername()
+            here: Any = copy.getsockname()
+        except OSError:
+            continue
+        count += isinstance(here, tuple) and here[1] == port
+    return count
+
+
 def listening() -> set[tuple[str, int]]:
     """Address and port of each TCP socket that listens."""
     found = set()

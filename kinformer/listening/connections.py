@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from typing import ParamSpec
 
 from kinformer._runtime.logs import get_logger
 
@@ -29,7 +31,7 @@ _COMPLAINT = 60.0  # seconds between two warnings
 _END_OF_HEAD = b"\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-Factory = Callable[[], asyncio.Protocol]
+P = ParamSpec("P")
 
 
 class Connections:
@@ -78,13 +80,13 @@ class Connections:
         """Return the number of open connections."""
         return len(self._open)
 
-    def guard(self, factory: Factory) -> Factory:
+    def guard(self, factory: Callable[P, asyncio.Protocol]) -> Callable[P, asyncio.Protocol]:
         """Return a factory of protocols for `create_server`, whose connections are within the limits.
 
         Args:
-            factory: Creates the protocol of a connection, like aiohttp's `web.Server`.
+            factory: Creates the protocol of a connection, like aiohttp's `web.Server` or a class of uvicorn.
         """
-        return lambda: _Connection(self, factory)
+        return lambda *args, **options: _Connection(self, partial(factory, *args, **options))
 
     @staticmethod
     @contextmanager
@@ -160,7 +162,7 @@ class _Connection(asyncio.Protocol):
 
     __slots__ = ("_end_of_data", "_factory", "_head", "_inner", "_owner", "_requests", "_timer", "_transport")
 
-    def __init__(self, owner: Connections, factory: Factory) -> None:
+    def __init__(self, owner: Connections, factory: Callable[[], asyncio.Protocol]) -> None:
         self._owner = owner
         self._factory = factory
         self._inner: asyncio.Protocol | None = None  # None: refused

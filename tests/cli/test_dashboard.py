@@ -29,6 +29,7 @@ from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.objects.packed import with_json
 from kinformer.testing import APIServer, faults
+from tests.support.bare_http import ask, connected
 from tests.support.cli import CommandLine
 from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
@@ -449,12 +450,13 @@ def test_hiding_leaves_what_has_nothing_to_hide() -> None:
         ("localhost:1", 200),
         ("LOCALHOST", 200),
         ("[::1]:8080", 200),
-        ("evil.example", 403),
-        ("evil.example:8080", 403),
-        ("127.0.0.1.evil.example", 403),
-        ("localhost@evil.example", 403),
-        ("[::1", 403),
-        ("", 403),
+        ("10.0.0.7:8080", 200),
+        ("", 200),
+        ("evil.example", 421),
+        ("evil.example:8080", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost@evil.example", 421),
+        ("[::1", 421),
     ],
 )
 async def test_only_its_own_names_are_answered(server: APIServer, host: str, status: int) -> None:
@@ -495,7 +497,23 @@ async def test_of_pages_elsewhere_only_links_are_followed(
 async def test_a_name_can_be_allowed(server: APIServer) -> None:
     async with asking(server, names=["ops.example.com"]) as client:
         assert (await client.get("/", headers={"Host": "ops.example.com"})).status_code == 200
-        assert (await client.get("/", headers={"Host": "localhost"})).status_code == 403
+        assert (await client.get("/", headers={"Host": "localhost"})).status_code == 200
+        assert (await client.get("/", headers={"Host": "example.com"})).status_code == 421
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin"])
+async def test_a_host_or_origin_that_is_there_twice_is_refused(server: APIServer, name: str) -> None:
+    head = "GET /api/counts HTTP/1.1\nHost: localhost:8080\nOrigin: http://localhost:8080"
+    [again] = [line for line in head.splitlines() if line.startswith(name)]
+    async with dashboard(server) as url:
+        port = int(url.rpartition(":")[2])
+        assert await ask(port, head) == 200
+        assert await ask(port, f"{head}\n{again}") == 400
+
+
+async def test_a_probe_of_http_1_0_needs_no_host(server: APIServer) -> None:
+    async with dashboard(server) as url:
+        assert await ask(int(url.rpartition(":")[2]), "GET /livez HTTP/1.0") == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -628,6 +646,35 @@ async def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monk
     ended = await CommandLine(capsys)("dashboard", "--demo")
     assert ended.status == 1
     assert ended.err == "kinformer: uvicorn is not installed; pip install 'kinformer[dashboard]'\n"
+
+
+@pytest.mark.process
+async def test_silent_connections_leave_the_page_its_descriptors() -> None:
+    command = f"ulimit -n 100; exec {sys.executable} -m kinformer.cli dashboard --demo --port 0"
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            url = (await process.stdout.readline()).decode().split()[0].rstrip("/")
+            port = int(url.rpartition(":")[2])
+            async with connected(port, 150):
+                for path in ("/", "/api/counts", "/readyz"):
+                    assert await ask(port, f"GET {path} HTTP/1.1\nHost: localhost") == 200
+                assert await ask(port, "GET / HTTP/1.1\nHost: evil.example") == 421
+                async with connected(port) as [one]:
+                    one.send("GET / HTTP/1.1\n" + f"X-Large: {'x' * 8000}\n" * 20)
+                    assert await one.status() in (400, 431)
+                async with reading(f"{url}/api/events") as events:
+                    await events.take(3)
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    assert b"out of system resource" not in errors
 
 
 @pytest.mark.process

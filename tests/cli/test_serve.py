@@ -20,7 +20,9 @@ from kinformer.cli.commands.population import Population
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
 from kinformer.testing import APIServer
+from tests.support.bare_http import ask
 from tests.support.cli import CommandLine
+from tests.support.ports import reserved_port
 
 
 @pytest.mark.process
@@ -101,6 +103,30 @@ async def test_serve_writes_a_kubeconfig_to_export_and_removes_it(capsys: pytest
     [path] = re.findall(r"export KUBECONFIG=(\S+)", ended.out)
     assert not await asyncio.to_thread(Path(path).exists)
     assert ended.status == 0
+
+
+async def test_serve_answers_addresses_and_the_names_that_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with reserved_port() as port:
+        options = ("--port", str(port), "--allowed-host", "kube.example", "--duration", "1.5")
+        serving = asyncio.create_task(CommandLine(capsys)("serve", *options))
+        while True:
+            try:
+                assert await ask(port, "GET /version HTTP/1.1\nHost: 10.0.0.7") == 200
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)
+            else:
+                break
+        assert await ask(port, "GET /version HTTP/1.1\nHost: kube.example:443") == 200
+        assert await ask(port, "GET /version HTTP/1.1\nHost: evil.example") == 421
+        ended = await serving
+    assert ended.status == 0
+
+
+async def test_serve_names_an_allowed_host_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--allowed-host", "http://kube.example")
+    assert ended.status != 0
+    assert ended.err.startswith("kinformer: invalid allowed host 'http://kube.example'")
+    assert ended.err.count("\n") == 1
 
 
 async def populated(server: APIServer, **counts: int) -> Population:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
 
@@ -114,11 +114,7 @@ def _config(app: Guard) -> uvicorn.Config:
         lifespan="on",
     )
     config.load()
-    protocol, connections = config.http_protocol_class, Connections(most=_CONNECTIONS, share=0.5)
-
-    def limited(**options: Any) -> asyncio.Protocol:
-        return connections.guard(lambda: protocol(**options))()
-
+    limited = Connections(most=_CONNECTIONS, share=0.5).guard(config.http_protocol_class)
     config.http_protocol_class = cast("type[asyncio.Protocol]", limited)
     return config
 

@@ -244,7 +244,7 @@ async def test_a_crash_of_an_informer_makes_it_unready_although_the_server_goes_
         assert answer.status_code == 503
         shown = answer.json()["resources"]["v1/configmaps"]
         assert shown["state"] == "stopped"
-        assert shown["reason"] == "RuntimeError: the hook broke"
+        assert shown["reason"] == "RuntimeError"
     with pytest.raises(RuntimeError, match="the hook broke"):
         await lifespan.__aexit__(None, None, None)
 
@@ -271,6 +271,21 @@ async def test_the_status_page_has_health_and_figures_as_json(server: APIServer)
         assert maps["statistics"]["objects"] == 3
         assert maps["statistics"]["events"] == {"ADDED": 3}
         json.dumps(body)
+
+
+async def test_the_pages_of_health_quote_the_server_only_if_the_program_asks(server: APIServer) -> None:
+    refusal = {"kind": "Status", "status": "Failure", "code": 403, "message": "not for hunter2"}
+    server.faults.add(faults.status(403, refusal))
+    shown = {}
+    for details in (False, True):
+        app = FastAPI(lifespan=kinformer_lifespan(setup_for(server)))
+        app.include_router(health_router(details=details))
+        async with asking(app) as client:
+            ready = await until(lambda: client.get("/readyz"), 15, holds=lambda answer: "Forbidden" in answer.text)
+            assert "hunter2" not in ready.text
+            shown[details] = (await client.get("/statusz")).json()["resources"]["v1/configmaps"]["health"]
+    assert shown[False]["last_error"] == "403 ForbiddenError"
+    assert "not for hunter2" in shown[True]["last_error"]
 
 
 async def test_starlette_alone_will_do_mounted_in_another_application_too(server: APIServer) -> None:

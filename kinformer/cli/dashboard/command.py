@@ -42,7 +42,7 @@ RESOURCES = (
 # The resources of the demo cluster. Its Events are followed once a page requests the Events of an object.
 _IN_THE_DEMO = ("pods", "deployments.apps", "replicasets.apps", "jobs.batch", "nodes", "namespaces")
 
-_BACKLOG = 64  # pending connections. asyncio accepts as many at once
+_BACKLOG = 128  # connections that the kernel keeps until they are accepted
 _CONNECTIONS = 512  # a page has up to six
 _IDLE = 90  # seconds between two requests of a connection
 _GRACE = 2  # seconds for responses to finish when the server ends. Event streams end by themselves well before
@@ -92,7 +92,7 @@ async def dashboard(
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
-        server = uvicorn.Server(_config(app))
+        server = _Server(_config(app))
         timer = None if duration is None else asyncio.get_running_loop().call_later(duration, _stop, server)
         try:
             await server.serve(sockets=[listener])
@@ -102,13 +102,27 @@ async def dashboard(
     return 0
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which accepts connections one by one.
+
+    asyncio accepts as many as its backlog at once, and could run out of descriptors before a protocol closes one. The
+    kernel's queue, which has the same length, is made longer again.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+
+
 def _config(app: Guard) -> uvicorn.Config:
     """Return uvicorn's configuration, with limits for connections. It has none of its own for the time of a head."""
     config = uvicorn.Config(
         app,
         log_level="warning",
         ws="none",
-        backlog=_BACKLOG,
+        backlog=1,
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_GRACE,
         lifespan="on",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
 
 from kinformer._runtime.logs import StructuredLogger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 
-__all__ = ["Handler", "guard_by", "refusal_of", "server_options"]
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+__all__ = ["guard_by", "refusal_of", "server_options"]
 
 _LINE = 8190  # bytes of a request line or header field, aiohttp's default
 
@@ -61,7 +59,7 @@ def refusal_of(request: web.BaseRequest, allowed: AllowedHosts) -> tuple[int, st
     return allowed.refusal(request.raw_headers, version=request.version, target=target)
 
 
-def guard_by(allowed: AllowedHosts) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def guard_by(allowed: AllowedHosts) -> Middleware:
     """Return a middleware that marks connections as busy, and refuses requests that name another host."""
 
     @web.middleware

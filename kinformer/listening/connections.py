@@ -17,10 +17,8 @@ from typing import ParamSpec
 
 from kinformer._runtime.logs import get_logger
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # Windows, whose sockets are not limited
-    resource = None  # type: ignore[assignment]
 
 __all__ = ["Connections"]
 
@@ -279,7 +277,7 @@ _current: ContextVar[_Connection | None] = ContextVar("kinformer connection", de
 
 def _descriptors() -> int:
     """Return how many file descriptors the process may have."""
-    if resource is None:
-        return sys.maxsize
+    if sys.platform == "win32":
+        return sys.maxsize  # sockets are no descriptors there
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else int(soft)

@@ -7,10 +7,11 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
-from kinformer.listening.aiohttp_server import Handler, guard_by, server_options
+from kinformer.listening.aiohttp_server import guard_by, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.manager.health import Page

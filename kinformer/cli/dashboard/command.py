@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import cast
 
@@ -128,7 +128,8 @@ def _config(app: Guard) -> uvicorn.Config:
         lifespan="on",
     )
     config.load()
-    limited = Connections(most=_CONNECTIONS, share=0.5).guard(config.http_protocol_class)
+    made_by = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
+    limited = Connections(most=_CONNECTIONS, share=0.5).guard(made_by)
     config.http_protocol_class = cast("type[asyncio.Protocol]", limited)
     return config
 

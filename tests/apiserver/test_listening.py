@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -72,6 +73,16 @@ async def test_a_connection_without_a_whole_head_ends_after_32_seconds(server: A
     async with connected(port_of(server)) as [one]:
         one.send(begun)
         assert await one.ended_after() == pytest.approx(32, abs=0.1)
+
+
+@pytest.mark.virtual_time
+async def test_a_body_that_does_not_come_ends_after_a_minute(server: APIServer) -> None:
+    async with connected(port_of(server)) as [one]:
+        one.send("POST /api/v1/namespaces HTTP/1.1\nHost: localhost\nContent-Length: 5\n\n{")
+        began = asyncio.get_running_loop().time()
+        assert await one.status() == 504
+        assert asyncio.get_running_loop().time() - began == pytest.approx(60, abs=0.1)
+        await one.ended_after()
 
 
 async def test_a_body_that_no_one_reads_does_not_count_as_a_head(client: Client) -> None:

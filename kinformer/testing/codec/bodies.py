@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "read_body",
 ]
 
+_REQUEST_TIMEOUT = 60.0  # seconds (kube-apiserver, --request-timeout)
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MORE = ("", " ...")
@@ -30,13 +32,17 @@ Object = dict[str, Any]
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """Read the body. Raises a 413 `StatusError` above 3 MiB."""
+    """Read the body. Raises a 413 `StatusError` above 3 MiB, and a 504 if it does not arrive in time."""
     parts: list[bytes] = []
     size = 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size <= MAX_BODY:
-            parts.append(part)
+    try:
+        async with asyncio.timeout(_REQUEST_TIMEOUT):
+            async for part in request.content.iter_any():
+                size += len(part)
+                if size <= MAX_BODY:
+                    parts.append(part)
+    except TimeoutError:
+        raise failure(504, "request did not complete within the allotted timeout") from None
     if size > MAX_BODY:  # read to the end, so that the client is ready for the response
         raise failure(413, f"Request entity too large: limit is {MAX_BODY}")
     return b"".join(parts)

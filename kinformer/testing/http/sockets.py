@@ -19,10 +19,10 @@ KEEPALIVE = 3600.0  # seconds
 HANDSHAKE = 32.0  # seconds for TLS, as long as for the head of a request
 _ACCEPTING = 4  # loop iterations from accepting a connection to creating its protocol
 
-# Most descriptors of such a process may be connections, as in kube-apiserver. A watch has one of its own, and may read
-# as slowly as it likes. A body that no handler reads, of up to 3 MiB, is counted like the next head.
+# Nearly all descriptors of such a process may be connections: a watch has one of its own, and may read as slowly as it
+# likes. A body that no handler reads, of up to 3 MiB, is counted like the next head.
 _MOST = 100_000
-_SHARE = 0.75
+_SHARE = 0.95
 _HEAD_BYTES = 4 * 1024 * 1024
 
 

@@ -115,7 +115,11 @@ async def _listen(factory: Callable[[], asyncio.Protocol], host: str | None, por
     the same length, is made longer again.
     """
     server = await asyncio.get_running_loop().create_server(factory, host, port, backlog=1)
-    for listening in server.sockets:
-        with socket.fromfd(listening.fileno(), listening.family, listening.type) as same:
-            same.listen(_WAITING)
+    try:
+        for listening in server.sockets:
+            with socket.fromfd(listening.fileno(), listening.family, listening.type) as same:
+                same.listen(_WAITING)
+    except OSError:  # no descriptor is left
+        server.close()
+        raise
     return server

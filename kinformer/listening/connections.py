@@ -37,8 +37,13 @@ class Connections:
 
     ::
 
-        connections = Connections()
-        await loop.create_server(connections.guard(web.Server(handle)), "127.0.0.1", 8080)
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            with connections.request():
+                return web.Response(text="here")
+
+        connections = Connections(most=100)
+        factory = connections.guard(web.Server(handle))
+        server = await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0)
 
     While a connection has no request, it is idle. A new connection beyond the limit takes the place of the one that
     has been idle for the longest time. If all are busy, the new one is closed.
@@ -211,11 +216,11 @@ class _Connection(asyncio.Protocol):
         if self._inner is not None:
             self._inner.resume_writing()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self._owner.forget(self)
         if self._inner is not None:
-            self._inner.connection_lost(error)
+            self._inner.connection_lost(exc)
 
     # --- the requests ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -156,24 +157,23 @@ async def test_silent_connections_leave_the_descriptors_that_the_api_server_need
 
 
 @pytest.fixture
-def few_descriptors() -> Iterator[int]:
-    """Let this process have so few descriptors that a new one is among its last quarter."""
+def few_descriptors() -> Iterator[None]:
+    """Let this process have so few descriptors that each new one is among the last quarter."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with open("/dev/null", "rb") as newest:  # noqa: PTH123
-        limit = max(newest.fileno() + 60, 200)
-    held = [open("/dev/null", "rb") for _ in range(limit - limit // 4)]  # noqa: SIM115, PTH123
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit + 20, before[1]))
+    held = [os.dup(0)]
+    while held[-1] < 200:
+        held.append(os.dup(0))
     try:
-        yield limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, ((held[-1] + 1) * 4 // 3, before[1]))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for one in held:
-            one.close()
+            os.close(one)
 
 
-async def test_a_process_with_few_free_descriptors_answers_one_probe_after_the_other(
-    few_descriptors: int, client: Client
-) -> None:
+@pytest.mark.usefixtures("few_descriptors")
+async def test_a_process_with_few_free_descriptors_has_four_connections(client: Client) -> None:
     async with Manager(client, listen="127.0.0.1:0") as manager, connected(manager.port, 8) as silent:
         assert await ask(manager.port, GET.strip()) == 200
         await until(lambda: sum(one.is_open for one in silent) <= 4)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from kinformer._runtime.logs import StructuredLogger
+from kinformer._runtime.logs import StructuredLogger, get_logger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 
 __all__ = ["guard_by", "refusal_of", "server_options"]
+
+log = get_logger("kinformer.listening")
 
 _LINE = 8190  # bytes of a request line or header field, aiohttp's default
 
@@ -27,9 +28,9 @@ class _ServerLog(StructuredLogger):
     def exception(self, msg: object, *args: Any, exc_info: Any = True, **kwargs: Any) -> None:
         """Log an error that the server has caught."""
         if isinstance(exc_info, HttpProcessingError):
-            self.debug(f"{msg}: %s", *args, type(exc_info).__name__, reason="bad_request")
+            log.debug("a malformed request was refused: %s", type(exc_info).__name__, reason="bad_request")
         else:
-            super().exception(msg, *args, exc_info=exc_info, reason="server_failed", **kwargs)
+            log.error(msg, *args, exc_info=exc_info, reason="server_failed", **kwargs)
 
 
 def server_options(*, keepalive: float) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def server_options(*, keepalive: float) -> dict[str, Any]:
     return {
         "access_log": None,
         "keepalive_timeout": keepalive,
-        "logger": _ServerLog(logging.getLogger("kinformer.listening"), {}),
+        "logger": _ServerLog(log.logger, {}),
         "max_line_size": _LINE,
         "max_field_size": _LINE,
     }

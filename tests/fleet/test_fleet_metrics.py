@@ -141,10 +141,10 @@ async def test_the_status_and_kinformer_stats_show_the_clusters_of_a_fleet(
     place = lines.index(["CLUSTER", "STATE", "INFORMERS", "FAILURES", "ERROR"])
     assert lines[place + 1] == ["fleet/east", "live", "1", "0"]
     assert lines[place + 2][:3] == ["fleet/west", "failed", "0"]
-    assert lines[place + 2][4:] == ["OSError:", "no", "such", "machine"]
+    assert lines[place + 2][4:] == ["OSError"]
     shown = json.loads(document.out)["fleets"]["fleet"]
     assert shown["statistics"]["joined"] == 1
     assert shown["clusters"]["east"]["live"] is True
     assert shown["clusters"]["east"]["resources"][CONFIG_MAPS]["state"] == "watching"
-    assert shown["clusters"]["west"]["last_error"] == "OSError: no such machine"
+    assert shown["clusters"]["west"]["last_error"] == "OSError"
     assert (shown["source_error"], table.status, document.status) == (None, 0, 0)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import random
 import resource
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -23,7 +24,9 @@ from kinformer.testing import APIServer, ControlPlane
 
 _ROUND = 10.0  # seconds between two checkpoints
 _SETTLED = 60.0  # seconds that all have to come to agree once nothing is wrong any more
-_GROWTH = 1.3  # memory at the end over that after the first fifth, of runs long enough to have reached their size
+_GROWTH = 1.05  # memory at the end over that at the start of the last third, of runs long enough to reach their size
+_SAMPLE = 5.0  # seconds between two looks at the memory
+_STEADY = 12  # samples whose median counts, because a single one has what a list needs while it comes
 
 WIDGET_CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -169,13 +172,12 @@ async def soak(options: argparse.Namespace) -> int:
             server.requests = _Bounded()  # a log of every request would be the growth that is looked for
         one = Soak(server, client, options.seed, options.rate)
         running = asyncio.create_task(one.run(options.minutes * 60))
-        warm = 0.0
+        samples: list[float] = []
         while not running.done():
-            await asyncio.wait({running}, timeout=5)
+            await asyncio.wait({running}, timeout=_SAMPLE)
             passed = time.monotonic() - began
+            samples.append(memory())
             print(f"[{passed:.0f} of {options.minutes * 60:.0f} s] {one.line()}", file=sys.stderr, flush=True)
-            if not warm and passed > options.minutes * 60 / 5:
-                warm = memory()
         try:
             await running
         except BaseExceptionGroup as group:
@@ -185,11 +187,15 @@ async def soak(options: argparse.Namespace) -> int:
             return 1
     print(f"seed {options.seed}: all agreed at {one.line()}")
     print(", ".join(f"{name} {count}" for name, count in sorted(one.chaos.counts.items())))
-    growth = memory() / warm if warm else 1.0
-    if options.minutes >= 20 and growth > _GROWTH:
-        print(f"memory grew by {growth:.2f} after the first fifth")
-        return 1
-    return 0
+    growth = last_third(samples)
+    print(f"memory at the end is {growth:.3f} of that at the start of the last third")
+    return 1 if options.minutes >= 20 and growth > _GROWTH else 0
+
+
+def last_third(samples: list[float]) -> float:
+    """Memory at the end over that at the start of the last third."""
+    start = len(samples) * 2 // 3
+    return statistics.median(samples[-_STEADY:]) / statistics.median(samples[max(0, start - _STEADY) : start + 1])
 
 
 class _Bounded(list[Any]):

@@ -197,8 +197,15 @@ def without_close_notify(transport: asyncio.Transport | None) -> None:
 
     Waiting may outlast the event loop, and a client that abandons a response needs no reply.
     """
-    if transport is not None and transport.get_extra_info("sslcontext") is not None:
+    if transport is not None and _has_tls(transport):
         transport.abort()
+
+
+def _has_tls(transport: asyncio.Transport) -> bool:
+    try:
+        return transport.get_extra_info("sslcontext") is not None
+    except AttributeError:  # asyncio's transport has given up its protocol: it was closed after its connection was lost
+        return False
 
 
 # --- requests ------------------------------------------------------------------------------------------

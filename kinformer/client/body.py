@@ -186,6 +186,5 @@ class Body:
         if self._response.content.at_eof() and self._response.content.exception() is None:
             self._response.release()
             return
-        transport = transport_of(self._response)
+        without_close_notify(transport_of(self._response))
         self._response.close()
-        without_close_notify(transport)

@@ -144,6 +144,8 @@ class StreamStore:
         key = key_of(obj)
         gone = type(obj) is UndecodableObject  # only known to have changed
         if self._is_catching_up(version):
+            if reaches(self._received, version):
+                return ()  # repeated by the server, which `told` cannot tell, because it is ahead
             return (StreamEvent(_TYPES[kind], key, uid_of(obj), None if gone else view(obj)),)
         if kind != "DELETED":
             return event_of(self.told, obj)

@@ -71,6 +71,7 @@ def kubeconfig_of(cluster: object, user: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.process  # of the credential plugins that it finds
 @given(
     config=st.builds(kubeconfig_of, CLUSTER | JSON, USER | JSON) | JSON.filter(lambda value: isinstance(value, dict))
 )

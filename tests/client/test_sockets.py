@@ -1,4 +1,4 @@
-"""Sockets of requests that were cancelled while they connected."""
+"""Sockets of requests that were cancelled while they connected, or left while their connection was lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from kinformer import Client
+from kinformer import Client, ConnectError
 from tests.support.certificates import server_side
+from tests.support.http_server import HttpServer
 from tests.support.sockets import connections_to
 
 
@@ -80,3 +82,45 @@ async def test_a_request_that_is_cancelled_as_the_handshake_ends_leaves_no_socke
                 await asyncio.wait([task])
                 assert task.cancelled()
             assert connections_to(port) == 0
+
+
+@pytest.mark.parametrize("way", ["request", "stream"])
+async def test_an_answer_may_be_left_in_any_turn_of_the_loop_after_its_connection_was_lost(
+    way: str, certificates: Path
+) -> None:
+    """In one of them asyncio's transport knows that it is closed, and aiohttp does not know it yet."""
+    lost = asyncio.Event()
+
+    async def lose(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"[")
+        await lost.wait()
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async def ask(client: Client) -> None:
+        if way == "request":
+            await client.request("GET", "/x", retries=0)
+        else:
+            async with client.stream("/x", watch=True) as body:
+                while await body.read():
+                    pass
+
+    async with (
+        HttpServer(lose, ssl_context=server_side(certificates)) as server,
+        Client.from_url(server.url, ssl=False) as client,
+    ):
+        for turns in range(30):
+            lost.clear()
+            task = asyncio.create_task(ask(client))
+            await server.until_asked()
+            await asyncio.sleep(0.01)  # until the head has come
+            lost.set()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()) is not None:
+                assert isinstance(error, ConnectError)

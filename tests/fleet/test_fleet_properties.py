@@ -60,7 +60,9 @@ class World:
     async def step(self, step: str, name: str, number: int, obj: str, pause: str) -> None:
         server = self.servers[number]
         if step == "set":
-            server.set(obj, data={"v": str(server.version)})
+            known = f"default/{obj}" in server.objects
+            uid = None if known else f"{number}-{server.version}"  # no two clusters have objects of the same uid
+            server.set(obj, data={"v": str(server.version)}, uid=uid)
         elif step == "delete" and f"default/{obj}" in server.objects:
             server.delete(obj)
         elif step in ("secret", "break"):

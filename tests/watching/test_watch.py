@@ -496,6 +496,18 @@ async def test_streams_that_are_resumed_at_any_event_tell_together_what_one_tell
     assert names(*told) == ["+c", "~a", "-a", "+a", "-b", "+b"]
 
 
+async def test_an_event_that_is_repeated_before_the_stream_has_caught_up_is_told_once() -> None:
+    changes = [modified("a", 6), deleted("b", 7), added("b", 8), modified("a", 9)]
+    twice = [each for change in changes for each in (change, change)]
+    script = ScriptedSource(
+        [page(added("a", 9).object, added("b", 8).object, rv=9)], [[twice[:5], twice[5:], [modified("a", 10)], HANG]]
+    )
+    async with watch(script, resource_version="5", watch_list=False) as events:
+        assert names(*await read(events, 5)) == ["~a", "-b", "+b", "~a", "~a"]
+        await silent(events)
+        assert events.resource_version == "10"
+
+
 async def test_a_version_that_the_server_has_forgotten_is_an_error_and_no_silent_loss() -> None:
     source = source_of("a")
     kept = str(source.version)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinformer import APIError, Client
+from kinformer import APIError, Client, GroupVersionResource
 from kinformer.cli.output.columns import Column, columns_of_definition, is_built_in
 from kinformer.client import APIResource
 
 __all__ = ["printer_columns"]
 
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 async def printer_columns(client: Client, resource: APIResource, *, wide: bool = False) -> Sequence[Column] | None:
@@ -27,7 +27,7 @@ async def printer_columns(client: Client, resource: APIResource, *, wide: bool =
     if "." not in resource.group or is_built_in(resource.group, resource.kind):
         return None
     try:
-        definition: Any = await client.request("GET", f"{_DEFINITIONS}/{resource.name}.{resource.group}")
+        definition: Any = await client.request("GET", _DEFINITIONS.path(name=f"{resource.name}.{resource.group}"))
     except APIError:
         return None
     document: Mapping[str, Any] = definition.to_dict()

@@ -15,6 +15,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.client.aiohttp_internals import system_error
+from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
@@ -58,16 +59,16 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
     """Decode a body to a KubeObject if it is one, or to a dict for lists, a Status, versions and an empty body.
 
     Raises:
-        DecodeError: The body is not a JSON object. The message quotes its beginning.
+        DecodeError: The body is not a JSON object. The message quotes the beginning of other text.
     """
     if not body.strip():
         return {}
     try:
         document = _decode(body)
     except MALFORMED as error:
-        raise DecodeError(f"the response is not JSON: {error}: {_excerpt(body)!r}") from error
+        raise DecodeError(f"the response is not JSON: {error}: {_quoted(body)}") from error
     if not isinstance(document, dict):
-        raise DecodeError(f"the response is not a JSON object: {_excerpt(body)!r}")
+        raise DecodeError(f"the response is not a JSON object: {_quoted(body)}")
     metadata = document.get("metadata")
     is_object = isinstance(metadata, dict) and bool(metadata.get("name"))
     if is_object and document.get("apiVersion") and document.get("kind") not in (None, "", "Status"):
@@ -118,6 +119,12 @@ def _seconds(date: str) -> float | None:
         return None
 
 
+def _quoted(body: bytes) -> str:
+    """Quote the beginning of a response, or give its size if it may be a part of an object, such as a Secret."""
+    may_be_object = body.lstrip()[:1] in (b"{", b"[", b'"')
+    return f"{len(body)} bytes" if may_be_object else repr(_excerpt(body))
+
+
 def _excerpt(body: bytes) -> str:
     text = body[: 16 * _EXCERPT].decode(errors="replace")
     if "<" in text[:200]:
@@ -128,5 +135,4 @@ def _excerpt(body: bytes) -> str:
 
 
 def _place(location: str) -> str:
-    # A login page's query may contain a secret.
-    return location.partition("?")[0] or "another place"
+    return showable_url(location).partition("?")[0] if location else "another place"

@@ -69,14 +69,10 @@ async def test_an_error_about_a_kubeconfig_does_not_quote_what_was_put_in_a_wron
         cluster = {"server": "http://127.0.0.1:1", field: value}
         document = json.loads(kubeconfig(tmp_path, "http://127.0.0.1:1", {}).read_text())
         document["clusters"][0]["cluster"] = cluster
-        try:
-            async with Client.from_kubeconfig(document) as client:
-                assert CANARY not in repr(client)
-        except ConfigError as error:
-            assert field in str(error)
-            assert CANARY not in str(error)
-        else:
-            assert field != "server"
+        texts = await enter(document)
+        assert not [text for text in texts if CANARY in text]
+        if field == "server":
+            assert ".cluster.server: " in texts[0]
 
 
 @pytest.mark.parametrize("field", ["client-key", "client-certificate", "tokenFile"])
@@ -190,7 +186,7 @@ SAYS = """
 """
 
 
-async def enter(config: Path, **options: Any) -> list[str]:
+async def enter(config: Path | dict[str, Any], **options: Any) -> list[str]:
     try:
         async with Client.from_kubeconfig(config, **options) as client:
             return [repr(client), repr(await client.connection_info())]

@@ -17,6 +17,7 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.client.aiohttp_internals import system_error
 from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
+from kinformer.objects.excerpts import excerpt_of, is_quotable
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
@@ -121,8 +122,7 @@ def _seconds(date: str) -> float | None:
 
 def _quoted(body: bytes) -> str:
     """Quote the beginning of a response, or give its size if it may be a part of an object, such as a Secret."""
-    may_be_object = body.lstrip()[:1] in (b"{", b"[", b'"')
-    return f"{len(body)} bytes" if may_be_object else repr(_excerpt(body))
+    return repr(_excerpt(body)) if is_quotable(body) else excerpt_of(body)
 
 
 def _excerpt(body: bytes) -> str:

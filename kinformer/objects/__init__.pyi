@@ -16,4 +16,5 @@ from kinformer.objects.owner_references import owner_reference as owner_referenc
 from kinformer.objects.pod_status import PodState as PodState
 from kinformer.objects.selectors import FieldSelector as FieldSelector
 from kinformer.objects.selectors import LabelSelector as LabelSelector
+from kinformer.objects.showable import showable as showable
 from kinformer.objects.types import NoModel as NoModel

@@ -15,6 +15,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.wire.json_scan import members
 
 __all__ = ["MAX_HEADER_BYTES", "Envelope", "ListHeader", "after_space", "decode_rest", "no_list"]
@@ -196,7 +197,7 @@ def _unique_members(data: bytes, path: str) -> Iterator[tuple[str, bytes]]:
         try:
             key = _decode_key(b'"%b"' % written)
         except MALFORMED as error:
-            raise DecodeError(f"the list has an invalid key: {error}: {written[:80]!r}") from error
+            raise DecodeError(f"the list has an invalid key: {error}: {excerpt_of(written)}") from error
         if key in seen:
             raise DecodeError(f"the list has the key '{path}{key}' twice")
         seen.add(key)
@@ -208,11 +209,11 @@ def no_list(body: bytes, length: int) -> DecodeError:
     try:
         head = _decode_head(body)
     except MALFORMED as error:
-        return DecodeError(f"the list is truncated: it ended after {length} bytes ({error}): {body[:200]!r}")
+        return DecodeError(f"the list is truncated: it ended after {length} bytes ({error}): {excerpt_of(body, 200)}")
     if head.kind == "Status":
         try:
             status = _decode_status(body)
         except msgspec.ValidationError:
-            return DecodeError(f"expected a list, got a Status: {body[:200]!r}")
+            return DecodeError(f"expected a list, got a Status: {excerpt_of(body, 200)}")
         return DecodeError(f"expected a list, got a Status: {status.code} {status.message}".rstrip())
-    return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {body[:200]!r}")
+    return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {excerpt_of(body, 200)}")

@@ -12,6 +12,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.wire.json_scan import BracketWalker
 from kinformer.wire.list_header import MAX_HEADER_BYTES, Envelope, ListHeader, after_space, decode_rest, no_list
 
@@ -60,7 +61,7 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
         _skip(item)
         item.decode()  # msgspec does not check that the parts it skips are UTF-8
     except MALFORMED as error:
-        raise DecodeError(f"malformed item: {error}: {item[:80]!r}") from error
+        raise DecodeError(f"malformed item: {error}: {excerpt_of(item)}") from error
     return item
 
 

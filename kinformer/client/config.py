@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import anyio.to_thread
 
@@ -162,11 +162,11 @@ def check_server(url: str, *, where: str) -> str:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
     shown = showable_url(url)
-    try:
-        parts = urlsplit(url.strip())
-        _ = parts.port
-    except ValueError:  # its message quotes the port
-        raise ConfigError(f"{where}: {shown!r} has an invalid host or port") from None
+    if "://" not in url:
+        raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
+    parts = _split(url.strip())
+    if parts is None:
+        raise ConfigError(f"{where}: {shown!r} has an invalid host or port")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -177,6 +177,16 @@ def check_server(url: str, *, where: str) -> str:
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {shown!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
+
+
+def _split(url: str) -> SplitResult | None:
+    """Split a URL. Returns None for an invalid one, because the error quotes it, even as a context."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
 
 
 def check_server_name(name: str, *, where: str) -> str | None:

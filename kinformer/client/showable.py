@@ -12,13 +12,13 @@ __all__ = ["HIDDEN", "is_secret_name", "showable_file", "showable_output", "show
 
 HIDDEN = "***"
 
-_PORT = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:]*):(?P<port>.*)", re.DOTALL)
+_PLACE = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]*\]|[\w.-]*)(?P<colon>:?)(?P<port>.*)", re.DOTALL)
 
 
 def showable_url(url: str) -> str:
     """Return a URL or a path without the parts that may contain a credential.
 
-    User, password, query and fragment are hidden, and so is a port that is not a valid number. Text without a scheme
+    User, password, query and fragment are hidden, and so is a host or port that is not valid. Text without a scheme
     that is not a path either is hidden as a whole.
     """
     scheme, separator, rest = url.strip().partition("://")
@@ -28,9 +28,9 @@ def showable_url(url: str) -> str:
     user, at, rest = rest.rpartition("@")
     end = re.search(r"[/?#]", rest)
     place, path = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    found = _PORT.fullmatch(place)
-    if found and found["port"] and not _is_port(found["port"]):
-        place = f"{found['host']}:{HIDDEN}"
+    found = _PLACE.fullmatch(place)
+    if found and found["port"] and not (found["colon"] and _is_port(found["port"])):
+        place = f"{found['host']}:{HIDDEN}" if found["colon"] else HIDDEN
     return f"{scheme}://{HIDDEN + at if at else user}{place}{_without_query(path)}"
 
 

@@ -15,7 +15,7 @@ __all__ = ["HIDDEN", "showable"]
 
 HIDDEN = "(hidden)"
 
-_OPEN = frozenset({"apiVersion", "kind", "metadata", "type", "immutable"})  # the fields of a Secret that are shown
+_OPEN = frozenset({"apiVersion", "kind", "type", "immutable"})  # the fields of a Secret that are shown
 # A copy of a Secret is in the annotations of kubectl, kapp, Rancher, kustomize and others, so only those are shown
 # that are known to be names and settings.
 _HARMLESS = frozenset(
@@ -75,7 +75,10 @@ def _may_be_secret(kind: str) -> bool:
 
 
 def _without_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: value if name in _OPEN else _hidden(value) for name, value in document.items()}
+    shown = {
+        name: value if name in _OPEN and isinstance(value, str | bool) else _hidden(value)
+        for name, value in document.items()
+    }
     if isinstance(document.get("metadata"), dict):
         shown["metadata"] = _metadata(document["metadata"])
     return shown

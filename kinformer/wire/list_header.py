@@ -117,7 +117,7 @@ class Envelope:
         """
         start = after_space(data)
         if start < len(data) and data[start] != 0x7B:
-            raise DecodeError(f"the body is not a JSON list: {bytes(data[:200])!r}")
+            raise DecodeError(f"the body is not a JSON list: {excerpt_of(bytes(data), 200)}")
         while (match := _ITEMS_KEY.search(data, self._searched)) is not None:
             if match.end() == len(data):
                 self._searched = match.start()
@@ -128,7 +128,7 @@ class Envelope:
                 return match.end()
         self._searched = max(0, len(data) - len(b'"items"') + 1)
         if len(data) > MAX_HEADER_BYTES:
-            raise DecodeError(f"no items within the first {MAX_HEADER_BYTES} bytes: {bytes(data[:200])!r}")
+            raise DecodeError(f"no items within the first {MAX_HEADER_BYTES} bytes: {excerpt_of(bytes(data), 200)}")
         return -1
 
     def _begin_items(self, before: bytes) -> bool:

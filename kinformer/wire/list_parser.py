@@ -173,7 +173,7 @@ class ListSplitter(Generic[T]):
         found: list[T] = []
         if self._envelope.after is not None:
             if self._buffer.strip(_WHITESPACE):
-                raise DecodeError(f"bytes after the end of a list: {bytes(self._buffer[:80])!r}")
+                raise DecodeError(f"bytes after the end of a list: {excerpt_of(bytes(self._buffer))}")
             self._buffer.clear()
         if self._state is _State.HEAD:
             self._find_items()
@@ -219,7 +219,7 @@ class ListSplitter(Generic[T]):
             self._state = _State.TAIL
             self._envelope.has_null_items()
         else:
-            raise DecodeError(f"the items of a list are not an array: {bytes(self._buffer[:200])!r}")
+            raise DecodeError(f"the items of a list are not an array: {excerpt_of(bytes(self._buffer), 200)}")
         self._drop(position)
 
     def _drop(self, count: int) -> None:
@@ -385,4 +385,4 @@ class ListSplitter(Generic[T]):
         return True
 
     def _malformed(self) -> DecodeError:
-        return DecodeError(f"malformed list, {self._state.value}: {bytes(self._buffer[:80])!r}")
+        return DecodeError(f"malformed list, {self._state.value}: {excerpt_of(bytes(self._buffer))}")

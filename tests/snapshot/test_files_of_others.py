@@ -250,7 +250,7 @@ async def test_of_two_informers_on_one_file_the_last_one_wins_and_the_file_is_al
             for source in sources:
                 source.set("changing", data={"round": str(round_)})
             await until(lambda least=round_: min(saved(one), saved(two)) > least, 10)
-            assert len(read_file(path)[1]) in (51, 71)
+            assert len(read_file(path)[1]) in (50, 51, 70, 71)
     assert outcomes(one).keys() <= {"missing", "saved"}
     informer, _ = await one_life(
         sources[0].restarted() if len(read_file(path)[1]) == 51 else sources[1].restarted(), path

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import glob
 import os
-import secrets
 import stat
 import threading
 import time
@@ -47,7 +46,7 @@ class SnapshotWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         # Process ids repeat among containers that share a volume.
-        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        self._temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
         self._file: BinaryIO | None = None
         self._seal = Seal()
         self._working = threading.Lock()  # held by the thread that touches the file

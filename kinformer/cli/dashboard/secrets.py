@@ -20,8 +20,6 @@ def hide(document: dict[str, Any]) -> dict[str, Any]:
 
     The names of its keys, its type and its metadata are kept, without the values of most annotations.
     """
-    given = {name: document[name] for name in ("apiVersion", "kind") if name in document}
-    document.update(showable({**document, "kind": "Secret"}))
-    del document["kind"]
-    document.update(given)
+    shown = showable({**document, "kind": "Secret"})
+    document.update({name: shown[name] for name in document if name != "kind"})
     return document

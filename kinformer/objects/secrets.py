@@ -42,8 +42,8 @@ _LONGEST = 253  # characters of a harmless annotation, as many as the name of an
 @overload
 def showable(obj: KubeObject) -> KubeObject: ...
 @overload
-def showable(obj: Mapping[str, Any]) -> dict[str, Any]: ...
-def showable(obj: KubeObject | Mapping[str, Any]) -> KubeObject | dict[str, Any]:
+def showable(obj: dict[str, Any]) -> dict[str, Any]: ...
+def showable(obj: KubeObject | dict[str, Any]) -> KubeObject | dict[str, Any]:
     """Return what may be shown of an object: all of it, or a Secret without its values.
 
     A Secret keeps its metadata, its type and the names of its keys. The values of `data` and `stringData` are

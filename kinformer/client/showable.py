@@ -111,6 +111,6 @@ def _looks_secret(word: str) -> bool:
 
 
 def _classes(word: str) -> int:
-    """Return how many of lower case, upper case and digits a word has. Words without digits have at most one."""
+    """Return how many of lower case, upper case and digits a word has, or 0 without digits."""
     has_digit = any(one.isdecimal() for one in word)
     return has_digit * (1 + any(one.islower() for one in word) + any(one.isupper() for one in word))

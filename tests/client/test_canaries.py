@@ -39,7 +39,7 @@ PRINTS = f"""
     import json, os, sys
     print("+ TOKEN={CANARY}", "\\n+ printf %s {CANARY}", file=sys.stderr)
     print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-                       "status": {{"token": "{CANARY}"}}}}))
+                       "status": {{"token": "{CANARY}", "expirationTimestamp": "2020-01-01T00:00:00Z"}}}}))
     sys.exit(STATUS)
 """
 
@@ -55,6 +55,7 @@ def configurations(folder: Path, url: str, certificates: Path) -> dict[str, Any]
     cert = base64.b64encode((certificates / "local.crt").read_bytes()).decode()
     (folder / "token").write_text(CANARY)
     (folder / "two-lines").write_text(f"{CANARY}\n{CANARY}\n")
+    (folder / "another").mkdir()
     argument: Any = plugin(folder, "import sys; sys.exit(1)")
     argument["exec"]["args"] += [f"--client-secret={CANARY}"]
     argument["exec"]["env"] = [{"name": "CLIENT_SECRET", "value": CANARY}]
@@ -70,6 +71,7 @@ def configurations(folder: Path, url: str, certificates: Path) -> dict[str, Any]
         "client key for its file": {"client-certificate-data": cert, "client-key": CANARY},
         "client key not in base64": {"client-certificate-data": cert, "client-key-data": f"{CANARY}!"},
         "plugin's arguments": argument,
+        "plugin's output": plugin(folder / "another", f"print('{CANARY}')"),
         "exec of a wrong type": {"exec": CANARY},
         "auth-provider": {
             "auth-provider": {
@@ -110,6 +112,7 @@ PLACES = [
     "client key for its file",
     "client key not in base64",
     "plugin's arguments",
+    "plugin's output",
     "exec of a wrong type",
     "auth-provider",
     "query",
@@ -248,7 +251,7 @@ async def served(config: dict[str, Any] | Path, **options: Any) -> AsyncIterator
 async def test_the_output_of_a_plugin_is_in_no_probe_page_log_or_error(
     tmp_path: Path, logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The plugin works once, then fails under `set -x`."""
+    """The plugin works once, with a token that has expired, then fails under `set -x`."""
     caplog.set_level(logging.DEBUG)
     written = Written()
     body = PRINTS.replace(

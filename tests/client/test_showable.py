@@ -172,9 +172,9 @@ def test_output_of_any_length_and_shape_takes_no_time() -> None:
         "token=\n" * 150_000,
         "-----BEGIN x-----" * 60_000,
     ):
-        began = time.perf_counter()
+        began = time.process_time()
         assert len(showable_output(text)) <= 8000
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
 
 
 SAYS = """

@@ -29,10 +29,12 @@ log = get_logger("kinformer.credentials")
 _REFUSED_AGAIN = 5.0  # seconds after a renewal, successful or not, before another one
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
 _MOST_OUTPUT = 1024 * 1024  # bytes of a plugin's output. A credential has a few KB
+_MOST_WORDS = 64 * 1024  # bytes of output that is not JSON, whose words may be credentials
 _SHORTEST_SECRET = 8  # characters of a word that is a credential, if the output is not JSON
 
-_WHERE_STDERR_IS = (
-    ", or log its stderr with Client(log_plugin_stderr=True) and the level DEBUG of the logger kinformer.credentials"
+_HINT = (
+    "; run it by itself to see why, or log its stderr with Client(log_plugin_stderr=True) and the level DEBUG of the "
+    "logger kinformer.credentials"
 )
 
 
@@ -137,10 +139,8 @@ class ExecPlugin:
             if self.logs_stderr:
                 self._log(program)
         if status:
-            raise ConfigError(
-                f"{self.where}.command: {self.command} ended with status {status}; run it by itself to see why"
-                f"{_WHERE_STDERR_IS if program.printed[2] else ', it printed nothing to stderr'}"
-            )
+            hint = "" if interactive else _HINT if program.printed[2] else " and printed nothing to stderr"
+            raise ConfigError(f"{self.where}.command: {self.command} ended with status {status}{hint}")
         self._take(bytes(program.printed[1]))
 
     def _log(self, program: _PluginProcess) -> None:
@@ -154,10 +154,9 @@ class ExecPlugin:
 
     def _take(self, output: bytes) -> None:
         # The output is secret even if it is malformed, so no part of it may appear in a message.
-        try:
-            parsed: JSON = json.loads(output)
-        except (ValueError, RecursionError):
-            raise ConfigError(f"{self.where}.command: {self.command} did not print JSON") from None
+        parsed = _parse(output)
+        if parsed is None:
+            raise ConfigError(f"{self.where}.command: {self.command} did not print JSON")
         status = parsed.get("status") if isinstance(parsed, dict) else None
         if not isinstance(parsed, dict) or not isinstance(status, dict) or parsed.get("kind") != "ExecCredential":
             raise ConfigError(f"{self.where}.command: {self.command} did not print an ExecCredential with a status")
@@ -245,12 +244,21 @@ class _PluginProcess(asyncio.SubprocessProtocol):
         self._ended.set()
 
 
-def _values_in(output: bytes) -> list[str]:
-    """Return the strings in the output of a plugin that may be a credential: those of its status, or all words."""
+def _parse(output: bytes) -> JSON:
+    """Parse JSON. Returns None for anything else, because the errors of parsers contain the output."""
     try:
         parsed: JSON = json.loads(output)
     except (ValueError, RecursionError):
-        return [word for word in output.decode(errors="replace").split() if len(word) >= _SHORTEST_SECRET]
+        return None
+    return parsed
+
+
+def _values_in(output: bytes) -> list[str]:
+    """Return the strings in the output of a plugin that may be a credential: those of its status, or all words."""
+    parsed = _parse(output)
+    if parsed is None:
+        words = output[:_MOST_WORDS].decode(errors="replace").split()
+        return [word for word in words if len(word) >= _SHORTEST_SECRET]
     status = parsed.get("status") if isinstance(parsed, dict) else parsed
     values = status.values() if isinstance(status, dict) else [status]
     # Lines too, because a key is printed line by line.

@@ -133,6 +133,9 @@ def watch(
         bool,
         typer.Option("--all-fields", help="Include managedFields and, with --diff, resourceVersion and generation."),
     ] = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Print the values of Secrets, with -o json, jsonl or yaml.")
+    ] = False,
     changes_only: Annotated[bool, typer.Option("--changes-only", help="Omit the existing objects.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines on a terminal, too.")] = False,
     duration: DurationOption = None,
@@ -159,6 +162,7 @@ def watch(
         sort_by=sort_by,
         show_labels=show_labels,
         headers=not no_headers,
+        show_secrets=show_secrets,
     )
     if once:
         for option, given in {

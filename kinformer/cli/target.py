@@ -38,10 +38,8 @@ class Server:
         if self.url is not None:
             try:
                 Client.from_url(self.url)
-            except ConfigError:
-                raise UsageError(
-                    f"invalid --server {self.url!r}: expected a URL such as https://host:6443 or http://127.0.0.1:8001"
-                ) from None
+            except ConfigError as error:  # it quotes the URL without credentials
+                raise UsageError(f"invalid --server: {str(error).removeprefix('url: ')}") from None
 
     def client(self) -> Client:
         """Return a client that has not been entered yet."""

@@ -16,10 +16,11 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import is_logged, note_write
 from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
-from kinformer.client.credentials import CredentialKind
+from kinformer.client.credentials.credential import CredentialKind
 from kinformer.client.proxy import environment_proxy
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import Exchange, Sender
+from kinformer.client.showable import showable_url
 from kinformer.client.transport import Transport, request_url
 from kinformer.exceptions import ConfigError, DecodeError
 
@@ -166,7 +167,7 @@ def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
 
     async def only_to(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         if request.url.origin() != origin:
-            place = str(request.url.with_query(None).with_fragment(None))
+            place = showable_url(str(request.url))
             raise aiohttp.InvalidUrlRedirectClientError(place, f"{origin} redirects to another server")
         return await handler(request)
 

@@ -20,6 +20,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.client.aiohttp_internals import low_watermark, read_whole, transport_of, without_close_notify
 from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
+from kinformer.objects.excerpts import excerpt_of
 
 __all__ = ["Body", "Pace", "keep_free_memory"]
 
@@ -143,7 +144,7 @@ class Body:
         if first == b"<" or self.content_type == "text/html":
             got = self.content_type or "HTML"
             message = f"expected JSON, got {got}: a proxy is answering instead of the API server"
-            raise error(f"{message}: {chunk[:80]!r}")
+            raise error(f"{message}: {excerpt_of(chunk)}")
 
     async def _gather(self) -> None:
         transport = transport_of(self._response)

@@ -29,7 +29,7 @@ from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, lo
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.single_flight import SingleFlight
-from kinformer.client.transport import Body, Transport, encode_body
+from kinformer.client.transport import Body, Transport, encode_body, shown_path
 from kinformer.client.upward import wait_for_object
 from kinformer.exceptions import DecodeError
 from kinformer.objects.conditions import Narrowing
@@ -63,17 +63,17 @@ class Client:
 
     Args:
         compression: "auto", the default, asks the server to gzip lists and other responses above 128 KB, as client-go
-            does (apiserver, endpoints/handlers/responsewriters/writers.go), unless the server is on this machine (a
-            loopback address) or the kubeconfig has `disable-compression`. "gzip" always asks, and "none" never does. A
-            watch is not compressed, because each event would be a separate gzip member, except for the initial stream
-            of a server that supports it (1.37). docs/cost.md has the effect.
+            does, unless the server is on this machine (a loopback address) or the kubeconfig has
+            `disable-compression`. "gzip" always asks, and "none" never does. A watch is not compressed, except for an
+            initial stream (1.37). docs/cost.md has the effect.
         rate: The maximum number of requests a second. None, the default, sets no limit, because servers protect
             themselves (API Priority and Fairness). It applies to `request`, `text`, the lists of informers and
             `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have deadlines.
         burst: The number of requests that may be sent at once after a pause. None is twice the rate, at least 1.
         metrics: A sink for metrics of retried requests, and of waits caused by `rate`.
-        user_agent: The `User-Agent` of all requests, including `api_client`, by which a server's audit log and metrics
-            identify programs. The default is `kinformer/` and its version.
+        user_agent: The `User-Agent` of all requests, by which a server's audit log and metrics identify programs.
+            The default is `kinformer/` and its version.
+        log_plugin_stderr: True logs what a credential plugin prints to stderr, at DEBUG, without possible credentials.
 
     Raises:
         ConfigError: An option is invalid. The message names it.
@@ -143,8 +143,8 @@ class Client:
         """Create a client from the configuration and credentials of an existing `ApiClient`.
 
         The ApiClient is from kubernetes_asyncio, `kubernetes.aio`, or the blocking `kubernetes`. It still belongs to
-        the program: it is not closed on exit, and its connections are not used. Its token is read before each request,
-        so a new token is used immediately. A hook that renews it runs in a worker thread if it may block.
+        the program: it is not closed on exit, and its connections are not used. Its token is read before each request.
+        A hook that renews it runs in a worker thread if it may block.
         """
         from kinformer.client.api_client_bridge import connection_of
 
@@ -176,7 +176,7 @@ class Client:
     async def __aenter__(self) -> Self:
         if self._connection is not None:
             raise RuntimeError("a client can be entered only once; create a new one")
-        self._connection = await self._load()
+        self._connection = self._options.apply_to(await self._load())
         options = self._options
         user_agent = options.user_agent or f"kinformer/{installed_version()}"
         transport = Transport(self._connection, user_agent=user_agent, compression=options.compression)
@@ -421,7 +421,7 @@ class Client:
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
-        exchange = Exchange(method, transport.url(path), retries)
+        exchange, name = Exchange(method, transport.url(path), retries), f"{method} {shown_path(path)}"
         check_fences()  # also before a credential is fetched
         await transport.connection.credential.authorization()
 
@@ -431,7 +431,7 @@ class Client:
                 await response.check()
                 whole = await response.read_all(_MOST_BYTES + 1)
                 if len(whole) > _MOST_BYTES:
-                    raise DecodeError(f"{method} {path}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
+                    raise DecodeError(f"{name}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
                 return whole
             finally:
                 response.close()

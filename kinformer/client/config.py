@@ -6,24 +6,25 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import anyio.to_thread
 
-from kinformer.client.credentials import (
+from kinformer.client.credentials.credential import (
     Credential,
     CredentialKind,
-    ExecPlugin,
     StaticCredential,
     TokenFile,
     header_text,
 )
+from kinformer.client.credentials.exec_plugin import ExecPlugin
 from kinformer.client.proxy import environment_proxy
 from kinformer.client.retries import RateLimit
+from kinformer.client.showable import showable_url
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import Metrics
 
@@ -160,27 +161,38 @@ def check_server(url: str, *, where: str) -> str:
     Raises:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
-    try:
-        parts = urlsplit(url.strip())
-        _ = parts.port
-    except ValueError as error:
-        raise ConfigError(f"{where}: not a valid URL: {error}") from None
+    shown = showable_url(url)
+    if "://" not in url:
+        raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
+    parts = _split(url.strip())
+    if parts is None:
+        raise ConfigError(f"{where}: {shown!r} has an invalid host or port")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{where}: {url!r} is not a URL such as https://host:6443")
+        raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443")
     is_host = ":" in parts.hostname or _is_host_name(parts.hostname)
     if not is_host or not url.strip().isprintable() or " " in parts.netloc:
-        raise ConfigError(f"{where}: {url!r} has no valid host name")
+        raise ConfigError(f"{where}: {shown!r} has no valid host name")
     if parts.query or parts.fragment:
-        raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
+        raise ConfigError(f"{where}: {shown!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
+
+
+def _split(url: str) -> SplitResult | None:
+    """Split a URL. Returns None for an invalid one, because the error quotes it, even as a context."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
 
 
 def check_server_name(name: str, *, where: str) -> str | None:
     """Return the host name to verify, or None if it is empty. Raises ConfigError if it is not a host name."""
     if name and not (name.isprintable() and _is_host_name(name)):
-        raise ConfigError(f"{where}: {name!r} is not a valid host name")
+        raise ConfigError(f"{where}: must be a host name")
     return name or None
 
 
@@ -278,6 +290,7 @@ class ClientKeywords(TypedDict, total=False):
     burst: int | None
     metrics: Metrics | None
     user_agent: str | None
+    log_plugin_stderr: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,11 +306,19 @@ class ClientOptions:
     burst: int | None = None
     metrics: Metrics | None = None
     user_agent: str | None = None
+    log_plugin_stderr: bool = False
 
     def __post_init__(self) -> None:
         check_compression(self.compression)
         check_user_agent(self.user_agent)
         self.limit()
+
+    def apply_to(self, connection: Connection) -> Connection:
+        """Return the connection with the options that concern its credential."""
+        credential = connection.credential
+        if not self.log_plugin_stderr or not isinstance(credential, ExecPlugin):
+            return connection
+        return replace(connection, credential=replace(credential, logs_stderr=True))
 
     def limit(self) -> RateLimit | None:
         """Return the client's own rate limit, or None if there is none."""

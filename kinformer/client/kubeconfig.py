@@ -19,15 +19,11 @@ from urllib.parse import quote
 
 from kinformer._runtime.yaml_reader import MANY_VALUES, read_yaml
 from kinformer.client.config import TLS, Connection, Pem, check_server, check_server_name, load_in_cluster
-from kinformer.client.credentials import (
-    Credential,
-    ExecPlugin,
-    LibraryProvider,
-    StaticCredential,
-    TokenFile,
-    header_text,
-)
+from kinformer.client.credentials.credential import Credential, StaticCredential, TokenFile, header_text
+from kinformer.client.credentials.exec_plugin import ExecPlugin
+from kinformer.client.credentials.library_provider import LibraryProvider
 from kinformer.client.proxy import check_proxy, environment_proxy
+from kinformer.client.showable import showable_file
 from kinformer.exceptions import ConfigError
 
 __all__ = [
@@ -246,7 +242,7 @@ class _Field:
         if not path:
             return None
         if not _is_file(path):
-            raise ConfigError(f"{self.at(name)}: {path} does not exist")
+            raise ConfigError(f"{self.at(name)}: the file {showable_file(self.text(name))} does not exist")
         return Pem(self.at(name), path=path)
 
 
@@ -349,7 +345,8 @@ def _credential(user: _Field, cluster: _Field) -> Credential:
         return LibraryProvider(alone, where=f"{provider.file}: {provider.path}")
     token = user.text("token")
     if user.text("tokenFile"):
-        return TokenFile(user.resolve("tokenFile"), where=user.at("tokenFile"), token=token or None)
+        shown = showable_file(user.text("tokenFile"))
+        return TokenFile(user.resolve("tokenFile"), where=user.at("tokenFile"), token=token or None, shown=shown)
     if token:
         return StaticCredential(f"Bearer {header_text(token, where=user.at('token'))}")
     if user.text("username"):

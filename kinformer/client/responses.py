@@ -15,7 +15,9 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.client.aiohttp_internals import system_error
+from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
+from kinformer.objects.excerpts import excerpt_of_page, text_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
@@ -50,7 +52,6 @@ def _of_system(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-_EXCERPT = 300  # characters of a response quoted in an error
 _decode: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 
 
@@ -58,16 +59,16 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
     """Decode a body to a KubeObject if it is one, or to a dict for lists, a Status, versions and an empty body.
 
     Raises:
-        DecodeError: The body is not a JSON object. The message quotes its beginning.
+        DecodeError: The body is not a JSON object. The message quotes the beginning of other text.
     """
     if not body.strip():
         return {}
     try:
         document = _decode(body)
     except MALFORMED as error:
-        raise DecodeError(f"the response is not JSON: {error}: {_excerpt(body)!r}") from error
+        raise DecodeError(f"the response is not JSON: {error}: {excerpt_of_page(body)}") from error
     if not isinstance(document, dict):
-        raise DecodeError(f"the response is not a JSON object: {_excerpt(body)!r}")
+        raise DecodeError(f"the response is not a JSON object: {excerpt_of_page(body)}")
     metadata = document.get("metadata")
     is_object = isinstance(metadata, dict) and bool(metadata.get("name"))
     if is_object and document.get("apiVersion") and document.get("kind") not in (None, "", "Status"):
@@ -88,7 +89,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
         parsed = None  # quoted below, like any other body
     retry_after = _retry_after(headers)
     if not isinstance(parsed, dict) or not (parsed.get("kind") == "Status" or "status" in parsed):
-        message = _excerpt(body)
+        message = text_of(body)
         if 300 <= status < 400:
             message = f"the server redirects to {_place(headers.get('Location', ''))}; configure that URL instead"
         return api_error(status, "", message, retry_after)
@@ -118,15 +119,5 @@ def _seconds(date: str) -> float | None:
         return None
 
 
-def _excerpt(body: bytes) -> str:
-    text = body[: 16 * _EXCERPT].decode(errors="replace")
-    if "<" in text[:200]:
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        text = title[1] if title else re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
-    text = " ".join(text.split())
-    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."
-
-
 def _place(location: str) -> str:
-    # A login page's query may contain a secret.
-    return location.partition("?")[0] or "another place"
+    return showable_url(location).partition("?")[0] if location else "another place"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict, cast
 from urllib.parse import quote, unquote
 
@@ -32,11 +32,12 @@ from kinformer.client.aiohttp_internals import (
 from kinformer.client.body import Body
 from kinformer.client.config import Compression, Connection, accepted_encoding
 from kinformer.client.responses import reason_of
+from kinformer.client.showable import showable_url
 from kinformer.client.tls import TLSMaterials
 from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.objects.object import KubeObject
 
-__all__ = ["Body", "Transport", "encode_body", "request_url"]
+__all__ = ["Body", "Transport", "encode_body", "request_url", "shown_path"]
 
 _UNARY_CONNECTIONS = 100  # concurrent requests besides streams, the same limit as in kubernetes_asyncio
 _READ_BUFFER = 256 * 1024  # bytes read ahead. Larger chunks mean fewer wake-ups. 256 KiB decode in a millisecond
@@ -106,7 +107,7 @@ class Transport:
 
     def url(self, path: str) -> str:
         """Return the URL of a path without its query, for errors."""
-        return f"{self.connection.server}{path.partition('?')[0]}"
+        return f"{self.connection.server}{shown_path(path)}"
 
     @property
     def host(self) -> str:
@@ -246,9 +247,9 @@ class Transport:
 class _Request:
     method: str
     url: URL
-    headers: CIMultiDict[str]
-    data: bytes | None
-    arguments: _Arguments
+    headers: CIMultiDict[str] = field(repr=False)
+    data: bytes | None = field(repr=False)
+    arguments: _Arguments = field(repr=False)
 
     async def send(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         with abort_on_cancel():
@@ -362,13 +363,18 @@ def request_url(server: str, path: str, params: Mapping[str, str] | None = None,
     """
     wrong = _fault(path, method)
     if wrong:
-        raise ConfigError(f"invalid path {path!r}: {wrong}")
+        raise ConfigError(f"invalid path {shown_path(path)!r}: {wrong}")
     try:
         written = quote(path, safe=_AS_WRITTEN)
     except UnicodeEncodeError as error:
-        raise ConfigError(f"invalid path {path!r}: {error.reason}") from None
+        raise ConfigError(f"invalid path {shown_path(path)!r}: {error.reason}") from None
     url = URL(str(URL(server)).rstrip("/") + written, encoded=True)
     return url.update_query(params) if params else url
+
+
+def shown_path(path: str) -> str:
+    """Return a path as messages show it: without its query, which may contain a token."""
+    return showable_url(path) if "://" in path else path.partition("?")[0]
 
 
 def _fault(path: str, method: str) -> str:

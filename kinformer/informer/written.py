@@ -44,7 +44,7 @@ class Written(NamedTuple):
         version = resource_version_of(answer)
         if not version:
             raise ValueError(
-                f"invalid response {_excerpt(answer)}: it has no metadata.resourceVersion; responses to DELETE have "
+                f"invalid response {_described(answer)}: it has no metadata.resourceVersion; responses to DELETE have "
                 "one since Kubernetes 1.38; before that, wait with wait_for(informer, key, is_deleted(uid))"
             )
         namespace = namespace or namespace_of(answer) or None
@@ -56,6 +56,7 @@ class Written(NamedTuple):
             return cls(version, namespace)
 
 
-def _excerpt(answer: object) -> str:
-    shown = repr(answer)
-    return shown if len(shown) <= 100 else f"{shown[:100]}..."
+def _described(answer: object) -> str:
+    """Describe a response without its values, because it may be a Secret."""
+    names = f" with {', '.join(map(str, answer))[:100] or 'no fields'}" if isinstance(answer, dict) else ""
+    return f"({type(answer).__name__}{names})"

@@ -14,6 +14,7 @@ from kinformer.objects.owner_references import controller_of as controller_of
 from kinformer.objects.owner_references import owned_by as owned_by
 from kinformer.objects.owner_references import owner_reference as owner_reference
 from kinformer.objects.pod_status import PodState as PodState
+from kinformer.objects.secrets import showable as showable
 from kinformer.objects.selectors import FieldSelector as FieldSelector
 from kinformer.objects.selectors import LabelSelector as LabelSelector
 from kinformer.objects.types import NoModel as NoModel

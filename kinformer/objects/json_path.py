@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.types import JSON, KeyedValue
 
 __all__ = [
@@ -121,7 +122,7 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
         except msgspec.ValidationError:
             return None  # a value along the path has no keys
         except MALFORMED as error:
-            raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
+            raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {excerpt_of(raw)}") from error
         result: JSON = value
         return result
 
@@ -359,7 +360,7 @@ class Projection:
             except msgspec.ValidationError:
                 return _encode(_prune(_decode_any(raw), self._root))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(f"cannot keep fields of an object: {error}: {raw[:80]!r}") from error
+            raise DecodeError(f"cannot keep fields of an object: {error}: {excerpt_of(raw)}") from error
 
 
 def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = False) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.json_path import PathValues, parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
@@ -130,10 +131,10 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
             data.decode()  # msgspec does not check skipped parts for valid UTF-8
             owners = decode_owner_references(head.metadata.owner_references)
         except MALFORMED as error:
-            raise DecodeError(f"not a Kubernetes object: {error}: {data[:80]!r}") from error
+            raise DecodeError(f"not a Kubernetes object: {error}: {excerpt_of(data)}") from error
         metadata = head.metadata
         if not metadata.name:
-            raise DecodeError(f"not a Kubernetes object: metadata.name is missing: {data[:80]!r}")
+            raise DecodeError(f"not a Kubernetes object: metadata.name is missing: {excerpt_of(data)}")
         namespace = sys.intern(metadata.namespace or "")
         return KubeObject(
             f"{namespace}/{metadata.name}" if namespace else metadata.name,

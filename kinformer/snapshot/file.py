@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import glob
-import itertools
 import os
 import stat
 import threading
@@ -25,8 +25,9 @@ log = get_logger("kinformer.snapshot")
 
 _BATCH = 1024 * 1024  # bytes read at once in a thread. Switching threads costs as much as reading half of it
 
+_HAS_OWNERS = hasattr(os, "geteuid")  # Windows has no owners and modes, but lists that this module does not read
+
 _STALE = 3600.0  # seconds after which a temporary file is no longer being written
-_numbers = itertools.count(1)
 
 
 class SnapshotWriter:
@@ -44,7 +45,8 @@ class SnapshotWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+        # Process ids repeat among containers that share a volume.
+        self._temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
         self._file: BinaryIO | None = None
         self._seal = Seal()
         self._working = threading.Lock()  # held by the thread that touches the file
@@ -112,10 +114,11 @@ class SnapshotWriter:
     # --- in the thread ---------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(self._path.parent)
         for stale in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.tmp"):
-            with contextlib.suppress(FileNotFoundError):  # another writer's file, which is gone by now
-                if stale == self._temporary or stale.stat().st_mtime < time.time() - _STALE:
+            # Another writer's file may be gone by now, and another user's cannot be removed from /tmp.
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                if stale.lstat().st_mtime < time.time() - _STALE:
                     stale.unlink()  # left by a killed process
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
@@ -136,6 +139,13 @@ class SnapshotWriter:
         self._temporary.replace(self._path)
         self._file = None
         _sync_folder(self._path.parent)
+
+
+def _make_private(folder: Path) -> None:
+    """Create a folder and its missing parents, accessible only to their owner."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -198,19 +208,20 @@ class SnapshotReader:
             SnapshotRefusedError: `missing`, `unreadable`, or another reason.
         """
         try:
-            # Opening a pipe would otherwise wait for a writer.
-            descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            descriptor = _opened(self._path)
         except FileNotFoundError as error:
             raise SnapshotRefusedError("missing", "it does not exist yet") from error
         except OSError as error:
-            raise SnapshotRefusedError("unreadable", f"it cannot be opened: {error}") from error
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH:
-            os.close(descriptor)
-            why = "it is writable by others" if stat.S_ISREG(status.st_mode) else "it is not a file"
-            raise SnapshotRefusedError("unreadable", f"{why}, so it cannot be trusted")
+            # O_NOFOLLOW fails with ELOOP, or with EMLINK on FreeBSD.
+            why = "it is a link" if error.errno in (errno.ELOOP, errno.EMLINK) else f"it cannot be opened: {error}"
+            raise SnapshotRefusedError("unreadable", why) from error
         file = os.fdopen(descriptor, "rb")
         try:
+            # The opened file is checked, not the path, which may already lead to another one.
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise SnapshotRefusedError("unreadable", "it is not a file")
+            _check_trusted(status, "it")
             self._blocks = BlockReader(_readable(file), status.st_size)
         except BaseException:
             file.close()
@@ -225,6 +236,44 @@ class SnapshotReader:
             batch.append(block)
             size += len(block.body)
         return batch
+
+
+def _opened(path: Path) -> int:
+    """Open a file for reading, unless it is a link or another user may replace it.
+
+    Raises:
+        SnapshotRefusedError: `unreadable`, if another user may write to the folder.
+        OSError: The file or its folder cannot be opened.
+    """
+    # Opening a pipe would wait for a writer without O_NONBLOCK.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    if not _HAS_OWNERS:
+        return os.open(path, flags)
+    folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check_trusted(os.fstat(folder), "its folder")
+        return os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _check_trusted(status: os.stat_result, name: str) -> None:
+    """Check that only root and this process's user may write to an opened file or folder.
+
+    A folder with the sticky bit, such as /tmp, may be writable, because only its owner, the file's owner and root
+    can rename or remove a file in it. Access control lists need no check: their rights appear among the group's.
+
+    Raises:
+        SnapshotRefusedError: `unreadable`.
+    """
+    if not _HAS_OWNERS:
+        return
+    if status.st_uid not in (0, os.geteuid()):
+        raise SnapshotRefusedError("unreadable", f"{name} belongs to another user (uid {status.st_uid})")
+    is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+        mode = stat.S_IMODE(status.st_mode)
+        raise SnapshotRefusedError("unreadable", f"other users may write to {name} (mode {mode:o})")
 
 
 def _reading(work: Callable[[], list[Block]]) -> asyncio.Task[list[Block]]:

@@ -177,7 +177,7 @@ class BlockReader:
         if magic != MAGIC:
             if MAGIC.startswith(magic):
                 raise SnapshotRefusedError("torn", "it ends too early")
-            other = f"it has another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
+            other = "its format has another version" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
             raise SnapshotRefusedError("format", other)
         self._crc = zlib.crc32(magic)
         self._ended = False

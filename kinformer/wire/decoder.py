@@ -12,6 +12,7 @@ from kinformer._runtime.json_depth import LONG, bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import string_at
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 from kinformer.wire.documents import Document, Documents
@@ -152,7 +153,7 @@ class EntryDecoder:
             if isinstance(error, RecursionError):
                 self._refuse_deep_event(data, error)
             self.errors += 1
-            raise DecodeError(f"malformed watch event: {error}: {data[:80]!r}") from error
+            raise DecodeError(f"malformed watch event: {error}: {excerpt_of(data)}") from error
         raw = bytes(event.object)
         match event.type:
             case "ADDED" | "MODIFIED" | "DELETED":
@@ -173,7 +174,7 @@ class EntryDecoder:
             case "ERROR":
                 self._raise_status(raw)
         self.errors += 1
-        raise WatchError(f"watch event of unknown type {event.type!r}: {data[:80]!r}")
+        raise WatchError(f"watch event of unknown type {event.type!r}: {excerpt_of(data)}")
 
     def _raise_status(self, raw: bytes) -> NoReturn:
         try:
@@ -181,8 +182,8 @@ class EntryDecoder:
         except MALFORMED as error:
             self.errors += 1
             if isinstance(error, RecursionError):
-                raise DecodeError(f"malformed watch event: {error}: {raw[:80]!r}") from error
-            raise WatchError(f"watch event of type ERROR without a Status: {raw[:200]!r}") from error
+                raise DecodeError(f"malformed watch event: {error}: {excerpt_of(raw)}") from error
+            raise WatchError(f"watch event of type ERROR without a Status: {excerpt_of(raw, 200)}") from error
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")
         raise api_error(
@@ -342,7 +343,7 @@ class EntryDecoder:
         kind, api_version = (found.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
         key = self._poison_key(kind, api_version, namespace, name)
         raise PoisonObjectError(
-            f"object is nested too deeply: {raw[:80]!r}", key=key, resource_version=version
+            f"object is nested too deeply: {excerpt_of(raw)}", key=key, resource_version=version
         ) from error
 
     def _poison_key(self, kind: str, api_version: str, namespace: str, name: str) -> str:
@@ -365,19 +366,19 @@ class EntryDecoder:
         try:
             document = _decode_any(raw)
         except MALFORMED as malformed:
-            raise DecodeError(f"malformed object: {malformed}: {raw[:80]!r}") from malformed
+            raise DecodeError(f"malformed object: {malformed}: {excerpt_of(raw)}") from malformed
         if isinstance(error, UnicodeDecodeError):
-            raise DecodeError(f"malformed object: {error}: {raw[:80]!r}") from error
+            raise DecodeError(f"malformed object: {error}: {excerpt_of(raw)}") from error
         self.errors += 1
         if not isinstance(document, dict):
-            raise PoisonObjectError(f"not an object: {raw[:80]!r}") from error
+            raise PoisonObjectError(f"not an object: {excerpt_of(raw)}") from error
         if document.get("apiVersion") in _NO_OBJECTS.get(str(document.get("kind")), ()):
-            raise WatchError(f"expected an object, got a {document['kind']}: {raw[:80]!r}") from error
+            raise WatchError(f"expected an object, got a {document['kind']}: {excerpt_of(raw)}") from error
         metadata = document.get("metadata")
         name, namespace, version = (string_at(metadata, field) for field in ("name", "namespace", "resourceVersion"))
         key = self._poison_key(string_at(document, "kind"), string_at(document, "apiVersion"), namespace, name)
         raise PoisonObjectError(
-            f"object cannot be kept: {error}: {raw[:80]!r}", key=key, resource_version=version
+            f"object cannot be kept: {error}: {excerpt_of(raw)}", key=key, resource_version=version
         ) from error
 
 
@@ -392,7 +393,7 @@ def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
     try:
         bookmark = _decode_bookmark(raw)
     except MALFORMED as error:
-        raise DecodeError(f"malformed bookmark: {error}: {bytes(raw)[:80]!r}") from error
+        raise DecodeError(f"malformed bookmark: {error}: {excerpt_of(bytes(raw))}") from error
     return KubeObject(
         "",
         "",

@@ -146,4 +146,4 @@ def _end_of_value(data: bytes, position: int) -> int:
 
 
 def _malformed(data: bytes, position: int) -> DecodeError:
-    return DecodeError(f"malformed JSON at byte {position}: {data[position : position + 40]!r}")
+    return DecodeError(f"malformed JSON at byte {position} of {len(data)}")

@@ -15,6 +15,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.wire.json_scan import members
 
 __all__ = ["MAX_HEADER_BYTES", "Envelope", "ListHeader", "after_space", "decode_rest", "no_list"]
@@ -116,7 +117,7 @@ class Envelope:
         """
         start = after_space(data)
         if start < len(data) and data[start] != 0x7B:
-            raise DecodeError(f"the body is not a JSON list: {bytes(data[:200])!r}")
+            raise DecodeError(f"the body is not a JSON list: {excerpt_of(bytes(data), 200)}")
         while (match := _ITEMS_KEY.search(data, self._searched)) is not None:
             if match.end() == len(data):
                 self._searched = match.start()
@@ -127,7 +128,7 @@ class Envelope:
                 return match.end()
         self._searched = max(0, len(data) - len(b'"items"') + 1)
         if len(data) > MAX_HEADER_BYTES:
-            raise DecodeError(f"no items within the first {MAX_HEADER_BYTES} bytes: {bytes(data[:200])!r}")
+            raise DecodeError(f"no items within the first {MAX_HEADER_BYTES} bytes: {excerpt_of(bytes(data), 200)}")
         return -1
 
     def _begin_items(self, before: bytes) -> bool:
@@ -196,7 +197,7 @@ def _unique_members(data: bytes, path: str) -> Iterator[tuple[str, bytes]]:
         try:
             key = _decode_key(b'"%b"' % written)
         except MALFORMED as error:
-            raise DecodeError(f"the list has an invalid key: {error}: {written[:80]!r}") from error
+            raise DecodeError(f"the list has an invalid key: {error}: {excerpt_of(written)}") from error
         if key in seen:
             raise DecodeError(f"the list has the key '{path}{key}' twice")
         seen.add(key)
@@ -208,11 +209,11 @@ def no_list(body: bytes, length: int) -> DecodeError:
     try:
         head = _decode_head(body)
     except MALFORMED as error:
-        return DecodeError(f"the list is truncated: it ended after {length} bytes ({error}): {body[:200]!r}")
+        return DecodeError(f"the list is truncated: it ended after {length} bytes ({error}): {excerpt_of(body, 200)}")
     if head.kind == "Status":
         try:
             status = _decode_status(body)
         except msgspec.ValidationError:
-            return DecodeError(f"expected a list, got a Status: {body[:200]!r}")
+            return DecodeError(f"expected a list, got a Status: {excerpt_of(body, 200)}")
         return DecodeError(f"expected a list, got a Status: {status.code} {status.message}".rstrip())
-    return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {body[:200]!r}")
+    return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {excerpt_of(body, 200)}")

@@ -12,6 +12,7 @@ import msgspec
 
 from kinformer._runtime.json_depth import refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.objects.excerpts import excerpt_of
 from kinformer.wire.json_scan import BracketWalker
 from kinformer.wire.list_header import MAX_HEADER_BYTES, Envelope, ListHeader, after_space, decode_rest, no_list
 
@@ -60,7 +61,7 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
         _skip(item)
         item.decode()  # msgspec does not check that the parts it skips are UTF-8
     except MALFORMED as error:
-        raise DecodeError(f"malformed item: {error}: {item[:80]!r}") from error
+        raise DecodeError(f"malformed item: {error}: {excerpt_of(item)}") from error
     return item
 
 
@@ -172,7 +173,7 @@ class ListSplitter(Generic[T]):
         found: list[T] = []
         if self._envelope.after is not None:
             if self._buffer.strip(_WHITESPACE):
-                raise DecodeError(f"bytes after the end of a list: {bytes(self._buffer[:80])!r}")
+                raise DecodeError(f"bytes after the end of a list: {excerpt_of(bytes(self._buffer))}")
             self._buffer.clear()
         if self._state is _State.HEAD:
             self._find_items()
@@ -218,7 +219,7 @@ class ListSplitter(Generic[T]):
             self._state = _State.TAIL
             self._envelope.has_null_items()
         else:
-            raise DecodeError(f"the items of a list are not an array: {bytes(self._buffer[:200])!r}")
+            raise DecodeError(f"the items of a list are not an array: {excerpt_of(bytes(self._buffer), 200)}")
         self._drop(position)
 
     def _drop(self, count: int) -> None:
@@ -384,4 +385,4 @@ class ListSplitter(Generic[T]):
         return True
 
     def _malformed(self) -> DecodeError:
-        return DecodeError(f"malformed list, {self._state.value}: {bytes(self._buffer[:80])!r}")
+        return DecodeError(f"malformed list, {self._state.value}: {excerpt_of(bytes(self._buffer))}")

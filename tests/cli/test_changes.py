@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 from typing import Any
 
@@ -87,36 +88,43 @@ def test_items_of_a_list_are_known_by_their_names() -> None:
     ],
 )
 def test_a_difference_in_words(difference: Difference, words: tuple[str, str, str]) -> None:
-    assert in_words(difference, pod("a", 1)) == words
+    assert in_words(difference) == words
 
 
 def test_of_a_long_value_what_differs_is_shown() -> None:
-    _, _, values = in_words(Difference("x", "a" * 5000 + "old", "a" * 5000 + "new" + "b" * 5000), pod("a", 1))
+    _, _, values = in_words(Difference("x", "a" * 5000 + "old", "a" * 5000 + "new" + "b" * 5000))
     assert len(values) < 260
     was, is_now = values.split(" → ")
     assert was.endswith('old"')
     assert "anewb" in is_now
 
 
-@pytest.mark.parametrize("path", ["data", "data.password", "data[tls.key]", "stringData.x"])
-def test_what_a_secret_holds_is_hidden(path: str) -> None:
-    secret = pod("s", 1, kind="Secret")
-    assert in_words(Difference(path, "b2xk", "bmV3"), secret)[2] == "(hidden) → (hidden)"
-    assert in_words(Difference(path, ABSENT, "bmV3"), secret)[2] == "(hidden)"
-    assert in_words(Difference("metadata.labels.x", "a", "b"), secret)[2] == '"a" → "b"'
+def secret(annotations: dict[str, str] | None = None, **fields: Any) -> KubeObject:
+    metadata = {"name": "s", "namespace": "default", **({} if annotations is None else {"annotations": annotations})}
+    return KubeObject.from_dict({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **fields})
 
 
-def test_what_a_secret_holds_is_hidden_in_the_annotation_of_an_apply_too() -> None:
-    def secret(**annotations: str) -> KubeObject:
-        metadata = {"name": "s", "namespace": "default", **({"annotations": annotations} if annotations else {})}
-        return KubeObject.from_dict({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_what_a_secret_holds_is_hidden(field: str) -> None:
+    old, new = secret(**{field: {"a": "b2xk", "tls.key": "b2xk"}}), secret(**{field: {"a": "bmV3", "b": "bmV3"}})
+    assert [in_words(one) for one in object_differences(old, new)] == [
+        ("~", f"{field}.a", "(hidden) → (hidden)"),
+        ("-", f"{field}[tls.key]", "(hidden)"),
+        ("+", f"{field}.b", "(hidden)"),
+    ]
+    for pair in ((secret(), new), (new, secret())):
+        assert [in_words(one)[2] for one in object_differences(*pair)] == ['{"a": "(hidden)", "b": "(hidden)"}']
 
-    applied = {"kubectl.kubernetes.io/last-applied-configuration": "b2xk"}
-    both, other = secret(**applied, other="shown"), secret(other="another")
-    for old, new in ((secret(), both), (both, secret()), (secret(**applied), both), (other, both)):
-        shown = [word for difference in object_differences(old, new) for word in in_words(difference, new)]
-        assert "b2xk" not in "".join(shown)
-        assert "shown" in "".join(shown)
+
+def test_of_the_annotations_of_a_secret_the_names_are_shown() -> None:
+    first, second = {"example.com/copy": "b2xk"}, {"example.com/copy": "bmV3", "example.com/more": "bW9yZQ=="}
+    for old, new in itertools.permutations((secret(), secret({}), secret(first), secret(second)), 2):
+        shown = "".join(word for one in object_differences(old, new) for word in in_words(one))
+        assert not [value for value in (*first.values(), *second.values()) if value in shown]
+        assert shown
+    [change, added] = object_differences(secret(first), secret(second))
+    assert in_words(change) == ("~", "metadata.annotations[example.com/copy]", "(hidden) → (hidden)")
+    assert in_words(added) == ("+", "metadata.annotations[example.com/more]", "(hidden)")
 
 
 # --- amounts, documents, grids --------------------------------------------------------------------------------

@@ -431,7 +431,7 @@ async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer, options: 
         shown = (await client.get("/api/object", params=key)).json()
         if "metadata_only" not in options:
             assert shown["data"] == {"password": "(hidden)", "another": "(hidden)"}
-        assert shown["metadata"]["annotations"]["other"] == "stays"
+        assert shown["metadata"]["annotations"]["other"] == "(hidden)"
 
 
 def test_hiding_leaves_what_has_nothing_to_hide() -> None:

@@ -325,7 +325,7 @@ def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys:
     update = InformerEvent("UPDATED", new, old)
     TableLines(Table(Columns(PODS, with_namespace=False), with_event=True), noise=frozenset()).write(update)
     assert capsys.readouterr().out.endswith("    <unreadable>\n")
-    JsonLines(noise=frozenset()).write(update)
+    JsonLines(noise=frozenset(), shown=lambda obj: obj).write(update)
     line = capsys.readouterr().out
     assert '"changes":null' in line
     assert new.raw.decode() in line

@@ -705,7 +705,7 @@ class TestCredentials:
     @pytest.mark.parametrize(
         ("body", "said"),
         [
-            ("import sys; sys.exit('no session: log in first')", "ended with status 1: no session: log in first"),
+            ("import sys; sys.exit('no session: log in first')", "ended with status 1; run it by itself to see why"),
             ("print('{}')", "did not print an ExecCredential"),
             (f"print('{SECRET}')", "did not print JSON"),
             ('print(\'{"kind": "ExecCredential", "apiVersion": "v9", "status": {}}\')', "exec.apiVersion"),

@@ -125,7 +125,7 @@ class TestKubeconfig:
                 "contexts[dev].context.user: 'x' is not in users; known: u",
             ),
             ({"clusters": [{"name": "k", "cluster": {}}]}, "clusters[k].cluster.server: is missing"),
-            (cluster(server="k:6443"), "clusters[k].cluster.server: 'k:6443' is not a URL"),
+            (cluster(server="k:6443"), "clusters[k].cluster.server: must be a URL"),
             (cluster(server=f"https://u:{SECRET}@k"), "clusters[k].cluster.server: the URL has a user or password"),
             (
                 cluster(**{"insecure-skip-tls-verify": "yes"}),

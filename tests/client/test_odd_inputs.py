@@ -75,6 +75,7 @@ def kubeconfig_of(cluster: object, user: object) -> dict[str, object]:
 @given(
     config=st.builds(kubeconfig_of, CLUSTER | JSON, USER | JSON) | JSON.filter(lambda value: isinstance(value, dict))
 )
+@pytest.mark.process  # a plugin of an example, although there is no such program
 def test_any_kubeconfig_is_entered_or_refused_by_a_config_error(config: Any) -> None:
     async def enter() -> None:
         async with Client.from_kubeconfig(config) as client:

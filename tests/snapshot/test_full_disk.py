@@ -29,13 +29,30 @@ from tests.support.waiting import until
 REAL_OPEN, REAL_FDOPEN = os.open, os.fdopen
 
 
-def on_a_full_disk(path: Any, flags: int, *more: Any) -> int:
+def on_a_full_disk(path: Any, flags: int, *more: Any, **options: Any) -> int:
     """Make the file, and return a descriptor that takes no byte: `write` and `close` of a file on it fail."""
-    descriptor = REAL_OPEN(path, flags, *more)
+    descriptor = REAL_OPEN(path, flags, *more, **options)
     if not str(path).endswith(".tmp"):
         return descriptor
     os.close(descriptor)
     return REAL_OPEN("/dev/full", os.O_WRONLY)
+
+
+class FailsInTheMiddle(io.FileIO):
+    """A file on a disk that has room for a few bytes more."""
+
+    room = 150
+
+    def write(self, data: Any) -> int:
+        size = min(memoryview(data).nbytes, self.room)
+        if not size:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= size
+        return super().write(memoryview(data).cast("B")[:size])
+
+
+def filling_up(descriptor: int, mode: str) -> Any:
+    return io.BufferedWriter(FailsInTheMiddle(descriptor, "wb")) if mode == "wb" else REAL_FDOPEN(descriptor, mode)
 
 
 class FailsAtTheEnd(io.BufferedWriter):
@@ -52,11 +69,12 @@ def closing_fails(descriptor: int, mode: str) -> Any:
     return FailsAtTheEnd(io.FileIO(descriptor, "wb")) if mode == "wb" else REAL_FDOPEN(descriptor, mode)
 
 
-@pytest.fixture(params=["write", "close"])
+@pytest.fixture(params=["write", "middle", "close"])
 def fill(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function after whose call the disk is full, which is said by `write` or by `close`."""
-    if request.param == "close":
-        return lambda: monkeypatch.setattr(os, "fdopen", closing_fails)
+    """Return a function that makes the disk full. `write` fails at once or after some bytes, or only `close` does."""
+    if request.param != "write":
+        fails = closing_fails if request.param == "close" else filling_up
+        return lambda: monkeypatch.setattr(os, "fdopen", fails)
     if not sys.platform.startswith("linux"):
         pytest.skip("there is no /dev/full")
     return lambda: monkeypatch.setattr(os, "open", on_a_full_disk)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import timeit
 from itertools import pairwise
 from typing import Any
@@ -255,13 +256,17 @@ def test_a_custom_resource_may_be_called_table() -> None:
         line("BOOKMARK", {"metadata": {"resourceVersion": 7}}),
     ],
 )
-def test_a_malformed_line_is_named_by_its_bytes(text: bytes) -> None:
+def test_a_malformed_line_is_described_and_quoted_if_it_is_no_part_of_an_object(text: bytes) -> None:
     decoder = EntryDecoder()
     with pytest.raises(DecodeError) as caught:
         decoder.event(text)
     assert not isinstance(caught.value, PoisonObjectError)
     assert "malformed" in str(caught.value)
-    assert repr(text[30:40])[2:-1] in str(caught.value)
+    if b'"' in text:
+        assert re.search(r"\d bytes", str(caught.value))
+        assert repr(text[30:40]) not in str(caught.value)
+    else:
+        assert repr(text[30:40])[2:-1] in str(caught.value)
     assert decoder.errors == 1
 
 

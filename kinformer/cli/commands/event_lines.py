@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -66,14 +66,21 @@ class NameLines:
 
 
 class YamlDocuments:
-    """A YAML document for each event, after a comment with the type of the event and the key."""
+    """A YAML document for each event, after a comment with the type of the event and the key.
+
+    Args:
+        shown: Returns what may be shown of an object.
+    """
+
+    def __init__(self, *, shown: Callable[[KubeObject], KubeObject]) -> None:
+        self._shown = shown
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Do nothing: documents have no columns."""
 
     def write(self, event: InformerEvent) -> None:
         """Write one event."""
-        sys.stdout.write(f"---\n# {event.type} {clean(event.object.key)}\n{yaml_of(event.object)}")
+        sys.stdout.write(f"---\n# {event.type} {clean(event.object.key)}\n{yaml_of(self._shown(event.object))}")
         sys.stdout.flush()
 
 
@@ -83,10 +90,15 @@ class JsonLines:
     `initial` is true for objects that existed when the watch began. `final_state_unknown` is true for deletes that
     were discovered later. With differences, an update has `changes`, a list of `path` with `old`, `new` or both. It is
     null for an object that is nested too deeply to be compared.
+
+    Args:
+        noise: Paths that differences leave out, or None to show no differences.
+        shown: Returns what may be shown of an object.
     """
 
-    def __init__(self, *, noise: frozenset[str] | None) -> None:
+    def __init__(self, *, noise: frozenset[str] | None, shown: Callable[[KubeObject], KubeObject]) -> None:
         self._noise = noise
+        self._shown = shown
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Do nothing: lines of JSON have no columns."""
@@ -100,7 +112,7 @@ class JsonLines:
             line["final_state_unknown"] = True
         if self._noise is not None and event.type == "UPDATED" and event.old is not None:
             line["changes"] = _changes(event.old, event.object, self._noise)
-        line["object"] = msgspec.Raw(in_one_line(event.object.raw))
+        line["object"] = msgspec.Raw(in_one_line(self._shown(event.object).raw))
         sys.stdout.write(f"{escaped(msgspec.json.encode(line).decode())}\n")
         sys.stdout.flush()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kinformer import KubeObject
 from kinformer.cli.output.columns import Order
 from kinformer.cli.output.differences import NOISE
 from kinformer.cli.usage import UsageError
+from kinformer.objects import showable
 
 __all__ = ["Manner"]
 
@@ -25,6 +27,7 @@ class Manner:
         sort_by: The path whose values give the order, or None for namespace and name.
         show_labels: Add a column of the labels.
         headers: False omits the column names.
+        show_secrets: Print the values of Secrets as JSON or YAML.
     """
 
     output: str = "table"
@@ -35,16 +38,23 @@ class Manner:
     sort_by: str | None = None
     show_labels: bool = False
     headers: bool = True
+    show_secrets: bool = False
 
     def __post_init__(self) -> None:
         if self.diff and self.output in ("name", "yaml"):
             raise UsageError(f"--diff cannot be combined with -o {self.output}")
+        if self.show_secrets and self.output not in ("json", "jsonl", "yaml"):
+            raise UsageError(f"--show-secrets cannot be combined with -o {self.output}: use json, jsonl or yaml")
         _ = self.order
 
     @property
     def is_table(self) -> bool:
         """True if objects are rows of columns."""
         return self.output in ("table", "wide")
+
+    def shown(self, obj: KubeObject) -> KubeObject:
+        """Return an object as it is printed: a Secret without its values, unless they were asked for."""
+        return obj if self.show_secrets else showable(obj)
 
     @property
     def noise(self) -> frozenset[str] | None:

@@ -65,7 +65,7 @@ class _List:
 
 
 def _print(lists: Sequence[_List], manner: Manner) -> None:
-    objects = [obj for some in lists for obj in some.objects]
+    objects = [manner.shown(obj) for some in lists for obj in some.objects]
     [first, *others] = lists
     alone = not others and len(first.selection.names) == 1
     document = documents.Document(objects, "" if others or first.selection.names else first.version, alone=alone)

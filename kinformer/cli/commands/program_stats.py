@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -24,6 +24,7 @@ from kinformer.cli.output.text import middle
 __all__ = ["is_program", "program_stats"]
 
 _PAGE = "/statusz"
+_ADDRESS = re.compile(r"(?P<server>https?://[^/?#]*)(?P<path>[^?#]*)")  # a query is not sent
 _INFORMERS = Grid(
     ("RESOURCE", "STATE", "OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS", "ERROR"),
     right=("OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS"),
@@ -60,12 +61,13 @@ async def program_stats(url: str, *, output: str, once: bool, interval: float, d
     Returns:
         0, or 1 if the first request fails. Later failures are shown and retried.
     """
-    parts = urlsplit(url)
-    page = parts.path if parts.path not in ("", "/") else _PAGE
+    found = _ADDRESS.match(url)
+    assert found is not None, "see is_program"
+    page = found["path"] if found["path"] not in ("", "/") else _PAGE
     limit = asyncio.timeout(duration)
     try:
-        async with limit, Client.from_url(f"{parts.scheme}://{parts.netloc}") as client:
-            program = _WatchedProgram(client, page, url)
+        async with limit, Client.from_url(found["server"]) as client:
+            program = _WatchedProgram(client, page)
             try:
                 await program.ask()
             except (KinformerError, ValueError) as error:
@@ -95,10 +97,9 @@ async def _go_on(program: _WatchedProgram, output: str, interval: float) -> None
 class _WatchedProgram:
     """A program, and its last status response."""
 
-    def __init__(self, client: Client, page: str, url: str) -> None:
+    def __init__(self, client: Client, page: str) -> None:
         self._client = client
         self._page = page
-        self._url = url
         self._status: Status = {}
         self._failure = ""
 
@@ -115,7 +116,7 @@ class _WatchedProgram:
         except ValueError:
             status = None
         if not isinstance(status, dict) or not isinstance(status.get("resources"), dict):
-            raise ValueError(f"{self._url}: {self._page} does not return the status of informers")
+            raise ValueError(f"{self._client.server}{self._page} does not return the status of informers")
         self._status, self._failure = status, ""
 
     async def keep_asking(self, interval: float, told: Any, *, first: bool = False) -> None:
@@ -141,7 +142,7 @@ class _WatchedProgram:
     def picture(self, width: int, height: int) -> RenderableType:
         """Render the screen."""
         title = Text(" kinformer stats ", "bold reverse cyan")
-        head = flowing([title, Text(middle(clean(self._url), width - 2))], width)
+        head = flowing([title, Text(middle(clean(f"{self._client.server}{self._page}"), width - 2))], width)
         lines, room = self._lines(width), height - len(head) - 1
         foot = Text(" q ends", "bright_black", end="")
         return Group(*head, *lines[:room], *[Text()] * (room - len(lines)), foot)

@@ -148,9 +148,9 @@ def _lines(columns: Columns, manner: Manner) -> EventLines:
         case "name":
             return NameLines(columns.resource)
         case "json" | "jsonl":
-            return JsonLines(noise=manner.noise)
+            return JsonLines(noise=manner.noise, shown=manner.shown)
         case "yaml":
-            return YamlDocuments()
+            return YamlDocuments(shown=manner.shown)
         case _:
             return TableLines(Table(columns, with_event=True, headers=manner.headers), noise=manner.noise)
 

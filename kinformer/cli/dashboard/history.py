@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from kinformer import KubeObject, SharedInformer
-from kinformer.cli.dashboard.secrets import hide, is_secret
-from kinformer.cli.output.differences import ABSENT
+from kinformer.cli.output.differences import ABSENT, object_differences
 from kinformer.cli.output.differences import differences as changes
 from kinformer.exceptions import DecodeError
 
@@ -109,16 +108,12 @@ def _differences(change: _StateChange) -> list[Difference]:
     if change.old is None:
         return []
     try:
-        found = changes(_shown(change.old), _shown(change.new))
+        found = iter(object_differences(change.old, change.new))
         named = [_named(one) for one in islice(found, _MOST)]
         more = sum(1 for _ in found)
         return [*named, Difference(f"<{more:,} more>", None, None)] if more else named
     except (DecodeError, RecursionError):  # nested too deeply to be compared
         return [Difference("<unreadable>", None, None)]
-
-
-def _shown(obj: KubeObject) -> dict[str, Any]:
-    return hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
 
 
 def differences(old: Any, new: Any) -> Iterator[Difference]:

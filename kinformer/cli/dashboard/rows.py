@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from kinformer import KubeObject
-from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.dashboard.ticking import ticking_cell
 from kinformer.cli.output.columns import columns_of
 from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
 
 __all__ = ["Rows", "column_names"]
 
@@ -51,7 +51,7 @@ def _row(source: str, obj: KubeObject) -> dict[str, Any]:
     group = obj.api_version.rpartition("/")[0]
     columns = columns_of(group, obj.kind)
     try:
-        document = hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
+        document = showable(obj).to_dict()
         cells: list[Any] = [
             ticking_cell(group, obj.kind, name, document) or cell(document) for name, cell in columns if name != "AGE"
         ]

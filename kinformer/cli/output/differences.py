@@ -11,6 +11,7 @@ from rich.text import Text
 from kinformer import KubeObject
 from kinformer.cli.output.text import clean
 from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
 
 __all__ = ["ABSENT", "NOISE", "Difference", "difference_lines", "differences", "in_words", "object_differences"]
 
@@ -18,9 +19,8 @@ NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", 
 """Paths that change with every write and carry no information."""
 
 _LONGEST = 120  # maximum characters of a value to show
+_HIDDEN = "(hidden)"  # as in `showable`
 _BEFORE = 20  # equal characters to keep before the first difference
-_HIDDEN = "(hidden)"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation that contains a Secret's data
 
 
 class _Absent:
@@ -40,9 +40,32 @@ class Difference(NamedTuple):
     new: Any
 
 
+class _Value(NamedTuple):
+    """A value of an object, and what may be shown of it."""
+
+    real: Any
+    shown: Any
+
+    def members(self) -> dict[str, _Value] | None:
+        """Return the values of a dict by key, or the items of a list by name. None for any other value."""
+        real = self.real if isinstance(self.real, dict) else _by_name(self.real)
+        if real is None:
+            return None
+        shown = self.shown if isinstance(self.shown, dict) else _by_name(self.shown) or {}
+        return {key: _Value(value, shown.get(key, _HIDDEN)) for key, value in real.items()}
+
+
 def object_differences(old: KubeObject, new: KubeObject, noise: Collection[str] = NOISE) -> list[Difference]:
-    """Return the places in which two states of an object differ."""
-    return list(differences(old.to_dict(), new.to_dict(), noise))
+    """Return the places in which two states of an object differ, with what may be shown of the values.
+
+    Changed values of a Secret are `"(hidden)"` on both sides.
+    """
+    return list(_differences(_value_of(old), _value_of(new), noise, ""))
+
+
+def _value_of(obj: KubeObject) -> _Value:
+    real, shown = obj.to_dict(), showable(obj)
+    return _Value(real, real if shown is obj else shown.to_dict())
 
 
 def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = "") -> Iterator[Difference]:
@@ -53,32 +76,28 @@ def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = 
         noise: Paths to leave out.
         path: The path of the two values: `"spec.containers[web].image"`.
     """
+    return _differences(_Value(old, old), _Value(new, new), noise, path)
+
+
+def _differences(old: _Value, new: _Value, noise: Collection[str], path: str) -> Iterator[Difference]:
     if path in noise:
         return
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            place = f"{path}.{key}" if path else key
-            if "." in key or "/" in key:
-                place = f"{path}[{key}]"
-            yield from _member(old, new, key, noise, place)
-        return
-    by_name = _by_name(old), _by_name(new)
-    if by_name[0] is not None and by_name[1] is not None:
-        for key in [*by_name[0], *(key for key in by_name[1] if key not in by_name[0])]:
-            yield from _member(by_name[0], by_name[1], key, noise, f"{path}[{key}]")
-        return
-    if old != new or _text(old) != _text(new):  # 1 equals True in Python, but not in JSON
-        yield Difference(path, old, new)
+    was, now = old.members(), new.members()
+    if was is not None and now is not None and type(old.real) is type(new.real):
+        for key in [*was, *(key for key in now if key not in was)]:
+            is_item = isinstance(old.real, list) or "." in key or "/" in key
+            place = f"{path}[{key}]" if is_item else f"{path}.{key}" if path else key
+            yield from _member(was, now, key, noise, place)
+    elif old.real != new.real or _text(old.real) != _text(new.real):  # 1 equals True in Python, but not in JSON
+        yield Difference(path, old.shown, new.shown)
 
 
-def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
+def in_words(difference: Difference) -> tuple[str, str, str]:
     """Describe a difference as a sign (`+` added, `-` removed, `~` changed), its path, and its values.
 
-    Long values are cut to the part that differs. Values of Secrets are not shown.
+    Long values are cut to the part that differs.
     """
     path, old, new = difference
-    if obj.kind == "Secret":
-        old, new = _hidden(old, path), _hidden(new, path)
     if old is ABSENT:
         return "+", path, _cut(_shown(new))
     if new is ABSENT:
@@ -90,29 +109,17 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
     return "~", path, f"{_cut(was)} → {_cut(is_now)}"
 
 
-def _hidden(value: Any, path: str) -> Any:
-    """Return a value of a Secret without its secret data."""
-    if value is ABSENT:
-        return value
-    field = path.partition(".")[0].partition("[")[0]
-    if field in ("data", "stringData") or path == f"metadata.annotations[{_LAST_APPLIED}]":
-        return _HIDDEN
-    if isinstance(value, dict) and _LAST_APPLIED in value:  # all annotations were added or removed together
-        return {**value, _LAST_APPLIED: _HIDDEN}
-    return value
-
-
 def _member(
-    old: Mapping[str, Any], new: Mapping[str, Any], key: str, noise: Collection[str], place: str
+    old: Mapping[str, _Value], new: Mapping[str, _Value], key: str, noise: Collection[str], place: str
 ) -> Iterator[Difference]:
     if place in noise:
         return
     if key not in new:
-        yield Difference(place, old[key], ABSENT)
+        yield Difference(place, old[key].shown, ABSENT)
     elif key not in old:
-        yield Difference(place, ABSENT, new[key])
+        yield Difference(place, ABSENT, new[key].shown)
     else:
-        yield from differences(old[key], new[key], noise, place)
+        yield from _differences(old[key], new[key], noise, place)
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
@@ -144,7 +151,7 @@ _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
     """Describe an update with a line for each difference, or one line if it is nested too deeply to be compared."""
     try:
-        found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
+        found = [in_words(difference) for difference in object_differences(old, new, noise)]
     except (DecodeError, RecursionError):
         return [Text("    <unreadable>", "bright_black")]
     if not found:

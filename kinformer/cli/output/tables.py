@@ -18,6 +18,7 @@ from kinformer.cli.output.documents import object_name
 from kinformer.cli.output.text import clean
 from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
 
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
@@ -104,7 +105,7 @@ class Columns:
         name = object_name(self.resource, obj) if self._with_type else obj.name
         names = [*([obj.namespace] if self._with_namespace else []), name]
         try:
-            document = obj.to_dict()
+            document = showable(obj).to_dict()
         except DecodeError:
             return [clean(cell) for cell in (*names, *("<unreadable>" for _ in self._cells))]
         return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]

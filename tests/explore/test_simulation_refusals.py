@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import queue
 import re
+import select
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -75,6 +77,11 @@ def piped() -> Any:
         return loop().connect_read_pipe(asyncio.Protocol, file)
 
 
+async def at_a_path() -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        await loop().sock_connect(one, "/tmp/s")
+
+
 def busy() -> None:
     until = time.monotonic() + 1
     while time.monotonic() < until:
@@ -107,6 +114,8 @@ CALLS: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: anyio.connect_unix("/tmp/s"), "anyio._core._sockets.connect_unix", "use asyncio"),
     (lambda: loop().create_datagram_endpoint(asyncio.DatagramProtocol), "loop.create_datagram_endpoint", "aiohttp"),
     (piped, "loop.connect_read_pipe", "asyncio.Queue"),
+    (at_a_path, "loop.sock_connect to a Unix socket", "asyncio.open_connection"),
+    (lambda: select.select([], [], [], 1), "select.select", "await an asyncio primitive"),
     (connected, "socket.connect", "asyncio or aiohttp"),
     (sent, "socket.sendto", "asyncio or aiohttp"),
     (lambda: socket.create_connection(("localhost", 9)), "socket.create_connection (socket.getaddrinfo)", "aiohttp"),
@@ -243,3 +252,32 @@ def test_outside_an_exploration_everything_works_as_before() -> None:
     reading, writing = socket.socketpair()
     with reading, writing:
         asyncio.run(calling())
+
+
+IN_A_PROCESS = """
+import asyncio, sys
+from kinformer.testing.explore import explore
+assert "time_machine" not in sys.modules
+async def main(client):
+    import datetime, time
+    print(time.monotonic(), time.clock_gettime(time.CLOCK_REALTIME), datetime.datetime.now(datetime.UTC))
+    await asyncio.get_running_loop().create_future()
+@explore(schedules=1)
+async def test(world):
+    world.run(main)
+test()
+"""
+
+
+@pytest.mark.process
+def test_an_exploration_runs_without_pytest() -> None:
+    """time-machine is then loaded by the exploration, and must find the real functions of `time`."""
+    run = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
+    )
+    assert run.stdout.splitlines() == ["5000.0 1767225600.0 2026-01-01 00:00:00+00:00"] * 2

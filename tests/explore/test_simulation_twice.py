@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -104,6 +105,22 @@ def test_a_failure_under_a_fault_that_does_not_come_again_is_reported_as_such() 
     error = found(forgetful, schedules=20, faults={Refused})
     assert error.finding.rule == "determinism"
     assert "replica 1 ended with" in str(error)
+
+
+def test_a_failure_that_hypothesis_cannot_repeat_is_reported_as_such() -> None:
+    starts: list[None] = []
+
+    async def failing_once(client: Client) -> None:
+        starts.append(None)
+        with suppress(APIError):
+            await make(client, "a")
+        if len(starts) == 15:  # after all histories with single faults
+            raise ValueError("once")
+        await forever()
+
+    error = found(failing_once, schedules=20, faults={Refused}, seed=1)
+    assert error.finding.rule == "determinism"
+    assert "replica 1 ended with ValueError: once" in str(error)
 
 
 def test_a_program_that_does_the_same_is_explored_and_its_two_plays_count_as_one_history() -> None:

@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 import anyio.to_thread
 
+from kinformer.exceptions import ConfigError
 from kinformer.testing.simulation.holders import replaced_everywhere
 from kinformer.testing.simulation.loop import SimulatedLoop, running_simulated_loop
 from kinformer.testing.simulation.refusals import caller_in_program
@@ -36,6 +37,7 @@ _REFUSED = (
     ("_thread", ("start_new_thread", "start_new", "start_joinable_thread"), "starting a thread", _THREAD),
     ("os", ("fork", "forkpty", "system", "posix_spawn", "posix_spawnp", "execv", "execve"), "", _PROCESS),
     ("_posixsubprocess", ("fork_exec",), "starting a process", _PROCESS),
+    ("select", ("select",), "", _WAIT),
     ("socket", ("getaddrinfo", "getnameinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"), "", _NETWORK),
 )
 _REFUSED_METHODS = (
@@ -244,11 +246,15 @@ def calls_simulated() -> Iterator[None]:
     """Simulate or refuse, in the block, the calls that programs in simulated loops make. It may be nested.
 
     Searching for the functions takes a while, so enter it once for many simulations.
+
+    Raises:
+        ConfigError: time-machine, which simulates dates, is not installed.
     """
     global _active
     if _active:
         yield
         return
+    _travel_once()
     with ExitStack() as stack:
         stack.enter_context(replaced_everywhere(_FUNCTIONS))
         stack.enter_context(patch.object(random.Random, "seed", _seed_method))
@@ -260,6 +266,17 @@ def calls_simulated() -> Iterator[None]:
         stack.callback(_set_active, on=False)
         _set_active(on=True)
         yield
+
+
+def _travel_once() -> None:
+    # time-machine changes the functions of `time` in place. It reads them when it is imported, or travels for the first
+    # time, and would crash on a function in Python.
+    try:
+        import time_machine
+    except ImportError:
+        raise ConfigError("dates are simulated by time-machine: pip install 'kinformer[explore]'") from None
+    with time_machine.travel(0.0, tick=False):
+        pass
 
 
 def _set_active(*, on: bool) -> None:

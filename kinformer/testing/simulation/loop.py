@@ -153,7 +153,9 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         return
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         if threading.get_ident() != self._home:
             instead = "threads run in real time; use loop.run_in_executor or asyncio.to_thread, which are simulated"
             raise self.refuse("loop.call_soon_threadsafe from another thread", instead)
@@ -186,6 +188,8 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     # -- connections ----------------------------------------------------------------------------------------------
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
+        if not isinstance(address, tuple):
+            raise self.refuse("loop.sock_connect to a Unix socket", _CONNECT)
         self._networked().check(self._owner, address)
         self._connecting[sock.fileno()] = address
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
-from kinformer.exceptions import ConfigError
 from kinformer.testing.simulation.calls import calls_simulated, entropy_from
 
 __all__ = ["sealed"]
@@ -44,10 +43,8 @@ class _Dates:
 
     @contextmanager
     def moved(self, start: float) -> Iterator[None]:
-        try:
-            import time_machine
-        except ImportError:
-            raise ConfigError("dates are simulated by time-machine: pip install 'kinformer[explore]'") from None
+        import time_machine
+
         with time_machine.travel(start, tick=False) as self._traveller:
             yield
         self._traveller = None

@@ -228,6 +228,7 @@ class _Exploration:
     def _search(self, points: dict[Point, int], left: int, seed: int | None) -> None:
         import hypothesis
         from hypothesis import strategies as st
+        from hypothesis.errors import Flaky
 
         failed: list[tuple[Schedule, History]] = []
 
@@ -260,7 +261,7 @@ class _Exploration:
             search = hypothesis.seed(seed)(search)
         try:
             search()
-        except (_FoundError, hypothesis.errors.Flaky):
+        except (_FoundError, Flaky):
             if not failed:
                 raise
         else:

@@ -12,7 +12,7 @@ __all__ = ["Listener", "Network", "Pipe"]
 
 LATENCY = 0.0005  # seconds one way, as in a cluster's network
 Address = tuple[str, int]
-_LOCAL = dict.fromkeys(("", "localhost", "0.0.0.0", "::", "::1"), "127.0.0.1")
+_LOCAL: dict[Any, str] = dict.fromkeys(("", "localhost", "0.0.0.0", "::", "::1"), "127.0.0.1")
 
 
 class Timeline(Protocol):
@@ -48,7 +48,7 @@ class Network:
         Raises:
             socket.gaierror: The host is unknown.
         """
-        name = _LOCAL.get(host or "", host)
+        name: Any = _LOCAL.get(host or "", host)
         try:
             address = ipaddress.ip_address(name)
         except ValueError:
@@ -112,7 +112,8 @@ class Network:
         self._pipes.pop(pipe, None)
 
     def _place(self, owner: str, address: Any) -> tuple[str, str, int]:
-        host, port = _LOCAL.get(address[0] or "", address[0]), address[1]
+        host: Any = _LOCAL.get(address[0] or "", address[0])
+        port: int = address[1]
         return ("" if host in self._shared else owner, host, port)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import NamedTuple
 
 __all__ = ["Caller", "NotSimulatedError", "caller_in_program"]
 
-_HERE = str(Path(__file__).parent)
-_KINFORMER = str(Path(__file__).parents[2])
-_STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_HERE = str(Path(__file__).parent) + os.sep
+_KINFORMER = str(Path(__file__).parents[2]) + os.sep
+_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("/site-packages/", "/dist-packages/", "\\site-packages\\")
 _GENERATED = ("<frozen", "<string>", "<attrs")
 _DEBUGGERS = ("debugpy", "pydevd", "_pydev", "pudb", "IPython", "/pdb.py", "/bdb.py")

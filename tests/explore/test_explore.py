@@ -206,6 +206,17 @@ def test_an_error_that_ends_the_program_is_found() -> None:
     assert finding_of(broken).startswith("errors: replica 1 ended with NotFoundError")
 
 
+def test_an_error_of_a_task_that_is_never_awaited_is_found_and_told() -> None:
+    async def fail() -> None:
+        raise ValueError("of its own")
+
+    async def careless_of_tasks(client: Client) -> None:
+        asyncio.get_running_loop().create_task(fail())
+        await forever()
+
+    assert finding_of(careless_of_tasks).startswith("errors: replica 1: Task exception was never retrieved: ValueError")
+
+
 def test_a_program_that_writes_for_ever_is_found() -> None:
     async def restless(client: Client) -> None:
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -235,6 +236,14 @@ async def test_a_candidate_whose_writes_were_all_refused_asks_for_nothing_when_i
     task.cancel()
     await asyncio.wait({task})
     assert not server.requests
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio starts no task eagerly")
+async def test_an_eager_task_that_leaves_while_the_first_one_runs_takes_the_fence_from_it(client: Client) -> None:
+    leading = elector(client).leading()
+    await leading.__aenter__()
+    await asyncio.Task(leave(leading), loop=asyncio.get_running_loop(), eager_start=True)
+    check_fences()
 
 
 async def checked() -> None:

@@ -8,9 +8,13 @@ stopped in between (SIGSTOP, suspend, a blocked event loop) notices at its first
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Self
 
 __all__ = ["Fence", "check_fences", "unfenced"]
@@ -22,26 +26,57 @@ class Fence:
     """A permission, which is checked within `with fence:` in this task, and in the tasks that are started there.
 
     Those tasks keep the fence until they end. So a task that outlives the `with` loses the permission together with the
-    code that started it.
+    code that started it. The task that entered loses the fence when it is left, also if another task leaves it, as
+    fixtures do.
 
     Args:
         check: Raises, in the fenced code, if the permission has lapsed or was given back. It is called often, and must
             not block.
     """
 
-    __slots__ = ("check",)
+    __slots__ = ("_entered_in", "_left", "check")
 
     def __init__(self, check: Callable[[], None]) -> None:
         self.check = check
+        self._entered_in: weakref.ref[Context] | None = None
+        self._left = False
 
     def __enter__(self) -> Self:
+        context = _current_context()
+        self._entered_in = None if context is None else weakref.ref(context)
         _fences.set((*_fences.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Without a token, because a fixture may exit in another task, with another context, than it was entered in.
+        self._left = True
+        self._remove()
+        context = None if self._entered_in is None else self._entered_in()
+        if context is None or self not in context.get(_fences, ()):
+            return
+        try:
+            context.run(self._remove)
+        except RuntimeError:  # the task that entered runs now: this one was started eagerly
+            asyncio.get_running_loop().call_soon(self._remove, context=context)
+
+    def _remove(self) -> None:
+        # Without a token, which would be valid only in the context in which it was made.
         if self in (fences := _fences.get()):
             _fences.set(tuple(fence for fence in fences if fence is not self))
+
+    @property
+    def is_left_here(self) -> bool:
+        """True if it was left, and was entered in the current context. A task that was started inside keeps it."""
+        return self._left and self._entered_in is not None and self._entered_in() is _current_context()
+
+
+def _current_context() -> Context | None:
+    """Return the context of the current task, or None if no task is running."""
+    if asyncio._get_running_loop() is None or (task := asyncio.current_task()) is None:
+        return None
+    if sys.version_info >= (3, 12):
+        return task.get_context()
+    # Python 3.11 has no method for it. A task's own context comes before those of its callbacks.
+    return next((one for one in gc.get_referents(task) if isinstance(one, Context)), None)
 
 
 def check_fences() -> None:
@@ -66,4 +101,4 @@ def unfenced() -> Iterator[None]:
     try:
         yield
     finally:
-        _fences.set(before)
+        _fences.set(tuple(fence for fence in before if not fence.is_left_here))  # left by another task meanwhile

@@ -27,6 +27,7 @@ from kinformer.exceptions import (
     NotFoundError,
     describe,
 )
+from kinformer.leaderelection.claim import Claim, Written
 from kinformer.leaderelection.lease import (
     JITTER,
     Lease,
@@ -192,8 +193,9 @@ class LeaderElector:
 
         Losing the lead cancels the body once, as asyncio cancels a task. After the body has ended, through that
         cancellation or by itself, LeadershipLostError is raised. Any other exception of the body is raised unchanged.
-        On exit, the Lease is released within `renew_deadline` seconds, unless it is lost. It can be entered once at a
-        time, any number of times in succession.
+        On exit, the Lease is released within `renew_deadline` seconds, unless it is lost. The same holds if the wait is
+        cancelled after the Lease was written, even if its response has not arrived. It can be entered once at a time,
+        any number of times in succession.
 
         Raises:
             LeadershipLostError: The lead was lost before the body had ended.
@@ -249,17 +251,25 @@ class LeaderElector:
         finally:
             await term.stop_renewing()
             if lost is None and self._release_on_exit:
-                await self._release_lease(term.lease)
+                await self._release_lease(term.lease, self._clock.boot() + self._options.renew_deadline)
         if lost is not None and (error is None or cancelled_by_us):
             why = f"{lost} ({describe(cause)})" if cause is not None else lost
             raise LeadershipLostError(f"{self.identity} no longer leads {self.name}: {why}") from None
 
     # --- the Lease ----------------------------------------------------------------------------------------------
 
-    async def _acquire(self) -> tuple[float, Lease]:
+    async def _acquire(self) -> Written:
+        claim = Claim()
+        try:
+            return await self._compete(claim)
+        except (Exception, asyncio.CancelledError):
+            await self._withdraw(claim)
+            raise
+
+    async def _compete(self, claim: Claim) -> Written:
         while True:
             try:
-                taken = await self._try_acquire()
+                taken = await self._try_acquire(claim)
             except (ConflictError, AlreadyExistsError):
                 taken = None  # another candidate was faster, as the server decided
             except KinformerError as error:
@@ -271,7 +281,7 @@ class LeaderElector:
             remaining = self._observation.expires - self._clock.boot()
             await asyncio.sleep(min(pause, remaining + pause / 100) if remaining > 0 else pause)
 
-    async def _try_acquire(self) -> tuple[float, Lease] | None:
+    async def _try_acquire(self, claim: Claim) -> Written | None:
         options, asked = self._options, self._clock.boot()
         lease = await self._leases.get(self._lease_name, options.request_timeout)
         self._note_contact()
@@ -280,7 +290,16 @@ class LeaderElector:
         # A deleted Lease does not prove that its holder has ended, so wait as if it still existed.
         if asked < self._observation.expires and not (lease is not None and self._own_renewals.wrote(lease)):
             return None
-        return await self._write(lease, self._next_document(lease, take=True), options.request_timeout)
+        writing = self._write(lease, self._next_document(lease, take=True), options.request_timeout)
+        return await claim.write(writing, f"kinformer acquisition of {self.name}")
+
+    @shielded_from_scopes
+    async def _withdraw(self, claim: Claim) -> None:
+        """Release the Lease if a write of this candidate has taken it, or may have. Nobody would renew it."""
+        until = self._clock.boot() + self._options.renew_deadline
+        lease = await claim.close(self._options.request_timeout if self._release_on_exit else 0.0)
+        if claim.is_open and self._release_on_exit:
+            await self._release_lease(lease, until)
 
     def _next_document(self, lease: Lease | None, *, take: bool) -> LeaseDocument:
         """Return the document that takes or keeps the Lease, or a new one if there is no Lease."""
@@ -289,7 +308,7 @@ class LeaderElector:
             return new_lease(self._namespace, self._lease_name, self.identity, duration, wall)
         return (lease.taken if take else lease.renewed)(self.identity, duration, wall)
 
-    async def _write(self, before: Lease | None, document: LeaseDocument, timeout: float) -> tuple[float, Lease]:
+    async def _write(self, before: Lease | None, document: LeaseDocument, timeout: float) -> Written:
         """Create or update the Lease. Returns when the request was sent, on the boot clock, and the current Lease."""
         self._own_renewals.note(document)
         sent = self._clock.boot()
@@ -338,15 +357,18 @@ class LeaderElector:
         term.lease = lease
         return lease
 
-    async def _release_lease(self, lease: Lease | None) -> None:
-        """Release the Lease. A failure is logged and not raised, because others then wait until the Lease expires."""
-        until = self._clock.boot() + self._options.renew_deadline
+    async def _release_lease(self, lease: Lease | None, until: float) -> None:
+        """Release the Lease, within a time on the boot clock. None if it must be read first.
+
+        A failure is logged and not raised, because others then wait until the Lease expires.
+        """
 
         def timeout() -> float:
             return min(self._options.request_timeout, until - self._clock.boot())
 
         try:
             for _ in range(2):
+                lease = lease or await self._leases.get(self._lease_name, timeout())
                 if lease is None or not self._own_renewals.wrote(lease):
                     return
                 with contextlib.suppress(ConflictError):
@@ -354,7 +376,7 @@ class LeaderElector:
                     log.info("%s released %s", self.identity, self.name, key=self.name, reason="released")
                     return
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
-                lease = await self._leases.get(self._lease_name, timeout())
+                lease = None
         except KinformerError as error:
             message = "%s could not release %s; others wait until it expires: %s"
             log.warning(message, self.identity, self.name, error, key=self.name, reason=error)

@@ -15,7 +15,7 @@ import msgspec
 from kinformer.exceptions import ConfigError
 from kinformer.testing.explore.faults import ALL, Fault
 from kinformer.testing.explore.findings import Finding
-from kinformer.testing.explore.history import History
+from kinformer.testing.explore.history import NOT_SIMULATED, History
 from kinformer.testing.explore.schedule import (
     Point,
     Schedule,
@@ -26,7 +26,9 @@ from kinformer.testing.explore.schedule import (
 from kinformer.testing.explore.sites import places_noted
 from kinformer.testing.explore.steps import Step
 from kinformer.testing.explore.story import tell
+from kinformer.testing.explore.trace import Trace
 from kinformer.testing.explore.world import World
+from kinformer.testing.simulation.calls import calls_simulated
 
 __all__ = ["ExplorationError", "explore", "quietly", "reproduce"]
 
@@ -35,6 +37,11 @@ _REPRODUCED = "__kinformer_reproduced__"
 _RULES = frozenset({"errors", "rest", "lead", "finalizers", "leftovers", "fields"})
 _SHARE = 0.5  # share of schedules with a single fault, tried in order, before hypothesis combines faults
 _COLLECTED = 8  # histories between garbage collections. Each leaves a few megabytes
+_BEFORE = 8  # steps that the story shows before the first that differs between two plays
+_CAUSES = (
+    "Usual causes: state of a module that outlives a replica, the order of a set of objects, files,",
+    "a clock or a generator of random numbers in compiled code or in an object made before the exploration.",
+)
 _EXAMPLES = 10  # examples drawn from a script's strategy. The longest one is used for single faults
 
 
@@ -63,8 +70,9 @@ def explore(
 ) -> Callable[[Test], Callable[..., None]]:
     """Test an operator under many orders of events. ``async def test(world)`` declares, and this decorator explores.
 
-    The first history has no fault. Then come histories with one fault each, at every point that the first one reached,
-    and then combinations of faults, which hypothesis chooses and shrinks.
+    The first history has no fault. It is played twice, and a difference is a failure, because nothing that is found
+    could be reproduced. Then come histories with one fault each, at every point that the first one reached, and then
+    combinations of faults, which hypothesis chooses and shrinks.
 
     Args:
         schedules: The number of histories to try.
@@ -87,7 +95,7 @@ def explore(
         @functools.wraps(test)
         def explored(*args: Any, **fixtures: Any) -> None:
             exploration = _Exploration(functools.partial(test, *args, **fixtures), chosen, ignored)
-            with quietly(), _collecting_by_hand():
+            with quietly(), calls_simulated(), _collecting_by_hand():
                 schedule = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
                 if schedule is not None:
                     exploration.reproduce(decode_schedule(schedule))
@@ -127,7 +135,7 @@ class _Exploration:
 
     def explore(self, schedules: int, seed: int | None) -> None:
         plain = Schedule()
-        history = self._play(plain, self._example)
+        history = self._play_twice(plain)
         self._check(history, plain, "in the first history")
         points = history.points
         for schedule in single_strikes(self._faults, points, int((schedules - 1) * _SHARE)):
@@ -159,6 +167,27 @@ class _Exploration:
     def _play(self, schedule: Schedule, draw: Callable[[Any], Any]) -> History:
         return self._history(self._world(draw), schedule)
 
+    def _play_twice(self, schedule: Schedule) -> History:
+        """Play a history twice, and compare. It counts once."""
+        with places_noted():
+            history = self._play(schedule, self._example)
+            if history.finding is None or history.finding.rule != NOT_SIMULATED:
+                again = self._play(schedule, self._example)
+                self._tried -= 1
+                self._require_same(history.trace, again.trace, schedule)
+        return history
+
+    def _require_same(self, first: Trace, second: Trace, schedule: Schedule) -> None:
+        found = first.difference(second)
+        if found is None:
+            return
+        text = f"the program does not do the same twice: step {found.step + 1} of one history differs"
+        if found.field:
+            text = f"{text}, in {found.field}"
+        before = [entry.line() for entry in first.entries[max(0, found.step - _BEFORE) : found.step]]
+        story = "\n".join([text, "", *before, *found.lines(), "", *_CAUSES])
+        raise ExplorationError(story, Finding("determinism", text, found.objects), schedule, self._tried)
+
     def _history(self, world: World, schedule: Schedule) -> History:
         if self._tried % _COLLECTED == 0:
             gc.collect()  # earlier histories
@@ -171,16 +200,18 @@ class _Exploration:
         if history.finding is None:
             return
         steps = [msgspec.to_builtins(steps) for steps in self._examples] or None
-        self._fail(msgspec.structs.replace(schedule, steps=schedule.steps or steps), where)
+        self._fail(msgspec.structs.replace(schedule, steps=schedule.steps or steps), history, where)
 
-    def _fail(self, schedule: Schedule, where: str) -> None:
+    def _fail(self, schedule: Schedule, failed: History, where: str) -> None:
         drawn = iter(msgspec.convert(schedule.steps or [], list[list[Step]]))
-        tried = self._tried
-        with places_noted():
-            history = self._play(schedule, lambda _: next(drawn))
+        tried, history = self._tried, failed
+        if failed.finding is None or failed.finding.rule != NOT_SIMULATED:  # which may depend on real time
+            with places_noted():
+                history = self._play(schedule, lambda _: next(drawn))
         finding = history.finding
         if finding is None:
-            raise RuntimeError("the failed history does not fail when repeated: the program is not deterministic")
+            self._require_same(failed.trace, history.trace, schedule)
+            raise RuntimeError("the failed history does not fail when repeated, although it does the same")
         story = tell(finding, schedule, history.trace, f"found {where}, after {tried} histories")
         raise ExplorationError(story, finding, schedule, tried) from finding.error
 
@@ -197,8 +228,9 @@ class _Exploration:
     def _search(self, points: dict[Point, int], left: int, seed: int | None) -> None:
         import hypothesis
         from hypothesis import strategies as st
+        from hypothesis.errors import Flaky
 
-        failed: list[Schedule] = []
+        failed: list[tuple[Schedule, History]] = []
 
         @hypothesis.settings(
             max_examples=left,
@@ -220,19 +252,21 @@ class _Exploration:
             schedule = draw_schedule(data.draw, self._faults, points, len(world.plan.steps))
             if steps:
                 schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(steps))
-            if self._history(world, schedule).finding is not None:
-                failed.append(schedule)
+            history = self._history(world, schedule)
+            if history.finding is not None:
+                failed[:] = [(schedule, history)]
                 raise _FoundError
 
         if seed is not None:
             search = hypothesis.seed(seed)(search)
         try:
             search()
-        except _FoundError:
-            pass
+        except (_FoundError, Flaky):
+            if not failed:
+                raise
         else:
             return
-        self._fail(failed[-1], "by hypothesis, and shrunk")
+        self._fail(*failed[0], "by hypothesis, and shrunk")
 
 
 class _FoundError(Exception):

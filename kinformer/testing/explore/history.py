@@ -21,9 +21,13 @@ from kinformer.testing.explore.steps import PEOPLE, Step
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.simulation.processes import EPOCH, Simulation
+from kinformer.testing.simulation.refusals import NotSimulatedError
 from kinformer.testing.simulation.sealed import sealed
 
-__all__ = ["Goal", "History", "Plan", "TestedProgram"]
+__all__ = ["NOT_SIMULATED", "Goal", "History", "Plan", "TestedProgram"]
+
+NOT_SIMULATED = "simulation"
+"""The rule of a finding that a program calls what is not simulated."""
 
 _START = 2.0  # seconds until the script begins
 _SLICE = 2.0  # seconds between two checks for the end
@@ -115,12 +119,13 @@ class History:
         with sealed(self._schedule.seed, EPOCH) as move:
             simulation.before_each_turn = move
             simulation.after_each_turn = self._look
+            simulation.on_refusal = self._refused
             try:
                 self._prepare()
                 self._settle()
             finally:
                 simulation.closing = True
-                simulation.close()
+                simulation.close(check=self.finding is None)
         return self.finding
 
     # -- the cluster ----------------------------------------------------------------------------------------------
@@ -207,8 +212,8 @@ class History:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def _trace(self, actor: str, kind: str, text: str, objects: tuple[str, ...] = ()) -> None:
-        self.trace.add(self._simulation.now, actor, kind, text, objects)
+    def _trace(self, actor: str, kind: str, text: str, objects: tuple[str, ...] = (), content: Any = None) -> None:
+        self.trace.add(self._simulation.now, actor, kind, text, objects, content=content)
 
     def _disturbed(self, until: float) -> None:
         self._disturbed_until = max(self._disturbed_until, until)
@@ -225,7 +230,7 @@ class History:
         did = "creates" if old is None else "deletes" if new is None else "changes"
         version = metadata.get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
         where = f"{resource.name} {key}"
-        self._trace(actor, "write", f"{did} {where} ({version})", (where,))
+        self._trace(actor, "write", f"{did} {where} ({version})", (where,), new)
         for finding in self._rules.note(resource, old, new, actor, self._simulation.now, ARRIVED.get()):
             self._found(finding)
         if self.finding is None:
@@ -252,6 +257,10 @@ class History:
             self._found(
                 Finding("errors", f"{replica.name} ended with {type(error).__name__}: {error}\n{where}", error=error)
             )
+
+    def _refused(self, error: NotSimulatedError) -> None:
+        if not self._simulation.closing:
+            self._found(Finding(NOT_SIMULATED, str(error), error=error))
 
     def _found(self, finding: Finding) -> None:
         if self.finding is None:

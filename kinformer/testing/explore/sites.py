@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import aiohttp
 
 from kinformer.testing.explore.director import PLACE_HEADER
+from kinformer.testing.simulation.refusals import caller_in_program
 
 __all__ = ["places_noted"]
-
-_KINFORMER = str(Path(__file__).parents[2])
-_SIMULATION = str(Path(__file__).parent)
-_LIBRARIES = ("/site-packages/", "/asyncio/", "<frozen", "<string>", "/contextlib.py")
-
-
-def _place() -> str:
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(_SIMULATION):
-            break
-        if not file.startswith(_KINFORMER) and not any(part in file for part in _LIBRARIES):
-            return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}"
-        frame = frame.f_back
-    return ""
 
 
 @contextmanager
@@ -39,8 +22,9 @@ def places_noted() -> Iterator[None]:
 
     async def noted(self: Any, *args: Any, **options: Any) -> Any:
         headers = dict(options.pop("headers", None) or {})
-        if place := _place():
-            headers[PLACE_HEADER] = place
+        caller = caller_in_program()
+        if caller is not None and caller.place:
+            headers[PLACE_HEADER] = caller.place
         return await request(self, *args, headers=headers, **options)
 
     with patch.object(aiohttp.ClientSession, "_request", noted):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +12,7 @@ __all__ = ["Listener", "Network", "Pipe"]
 
 LATENCY = 0.0005  # seconds one way, as in a cluster's network
 Address = tuple[str, int]
+_LOCAL: dict[Any, str] = dict.fromkeys(("", "localhost", "0.0.0.0", "::", "::1"), "127.0.0.1")
 
 
 class Timeline(Protocol):
@@ -38,6 +41,22 @@ class Network:
         self._listeners: dict[tuple[str, str, int], Listener] = {}
         self._pipes: dict[Pipe, None] = {}
         self._port = 40000
+
+    def resolve(self, host: Any, port: Any, kind: int, protocol: int) -> list[tuple[Any, ...]]:
+        """Return the address of a host, as getaddrinfo does. Names other than localhost are unknown.
+
+        Raises:
+            socket.gaierror: The host is unknown.
+        """
+        name: Any = _LOCAL.get(host or "", host)
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            raise socket.gaierror(socket.EAI_NONAME, f"the simulated network has no host {name!r}") from None
+        place = (str(address), int(port or 0))
+        if address.version == 4:
+            return [(socket.AF_INET, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", place)]
+        return [(socket.AF_INET6, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", (*place, 0, 0))]
 
     def check(self, owner: str, address: Any) -> Listener:
         """Return the listener at an address.
@@ -93,7 +112,8 @@ class Network:
         self._pipes.pop(pipe, None)
 
     def _place(self, owner: str, address: Any) -> tuple[str, str, int]:
-        host, port = address[0] or "127.0.0.1", address[1]
+        host: Any = _LOCAL.get(address[0] or "", address[0])
+        port: int = address[1]
         return ("" if host in self._shared else owner, host, port)
 
 

@@ -1,26 +1,23 @@
-"""Removes the nondeterminism around a simulation: clocks, random numbers and threads."""
+"""Removes the nondeterminism around a simulation: clocks, random numbers, names and threads."""
 
 from __future__ import annotations
 
-import os
 import random
 import ssl
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
 
-import anyio.to_thread
+from kinformer.testing.simulation.calls import calls_simulated, entropy_from
 
 __all__ = ["sealed"]
 
-
-async def _at_once(func: Callable[..., Any], *args: Any, **_: Any) -> Any:
-    return func(*args)
-
+_NODE = 0x0242AC110002  # the hardware address in a version 1 UUID
+_LAST = ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7")  # of a UUID, so that the next one is later
 
 _create_default_context = ssl.create_default_context
 
@@ -38,7 +35,7 @@ def _context(*args: Any, **options: Any) -> ssl.SSLContext:
 
 
 class _Dates:
-    """The dates of `time` and `datetime`, which `time-machine` moves if it is installed."""
+    """The dates of `time` and `datetime`, which `time-machine` moves, also under names that were bound before."""
 
     def __init__(self) -> None:
         self._traveller: Any = None
@@ -46,9 +43,6 @@ class _Dates:
 
     @contextmanager
     def moved(self, start: float) -> Iterator[None]:
-        if find_spec("time_machine") is None:
-            yield
-            return
         import time_machine
 
         with time_machine.travel(start, tick=False) as self._traveller:
@@ -66,19 +60,27 @@ class _Dates:
 def sealed(seed: int, start: float) -> Iterator[Callable[[float], None]]:
     """Fix random numbers, names and dates in the block. Yields a function that moves the date.
 
-    `random`, `uuid` and `os.urandom` give the same numbers for the same seed. `datetime.now` and `time.time` are moved
-    if `time-machine` is installed. Calls in threads run immediately.
+    `random`, `secrets`, `uuid`, `tempfile` and `os.urandom` give the same results for the same seed. The other calls
+    to the machine are as in `calls_simulated`.
     """
     state = random.getstate()
     random.seed(seed)
-    names = random.Random(seed + 1)
     dates = _Dates()
     with ExitStack() as stack:
         stack.callback(random.setstate, state)
-        stack.enter_context(patch.object(os, "urandom", names.randbytes))
-        stack.enter_context(patch.object(random, "_urandom", names.randbytes, create=True))
+        stack.enter_context(calls_simulated())
+        stack.enter_context(entropy_from(random.Random(seed + 1)))
         stack.enter_context(patch.object(uuid, "_generate_time_safe", None, create=True))
-        stack.enter_context(patch.object(anyio.to_thread, "run_sync", _at_once))
+        stack.enter_context(patch.object(uuid, "_node", _NODE))
+        for name in _LAST:
+            stack.enter_context(patch.object(uuid, name, None, create=True))
+        stack.enter_context(patch.object(tempfile, "_name_sequence", _names_of_files()))
         stack.enter_context(patch.object(ssl, "create_default_context", _context))
         stack.enter_context(dates.moved(start))
         yield dates.move
+
+
+def _names_of_files() -> Iterator[str]:
+    """Return the names that `tempfile` tries, from a generator that is seeded when the first one is needed."""
+    names: Iterator[str] = tempfile._RandomNameSequence()  # type: ignore[attr-defined]
+    return names

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-__all__ = ["Fence", "check_fences", "unfenced"]
+__all__ = ["Fence", "check_fences", "fence_names", "unfenced"]
 
 _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=())
 
@@ -27,12 +27,14 @@ class Fence:
     Args:
         check: Raises, in the fenced code, if the permission has lapsed or was given back. It is called often, and must
             not block.
+        name: The name of what gives the permission, such as the "namespace/name" of a Lease.
     """
 
-    __slots__ = ("check",)
+    __slots__ = ("check", "name")
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(self, check: Callable[[], None], name: str = "") -> None:
         self.check = check
+        self.name = name
 
     def __enter__(self) -> Self:
         _fences.set((*_fences.get(), self))
@@ -56,6 +58,11 @@ def check_fences() -> None:
     """
     for fence in _fences.get():
         fence.check()
+
+
+def fence_names() -> tuple[str, ...]:
+    """Return the names of the permissions that this task has, or had."""
+    return tuple(fence.name for fence in _fences.get() if fence.name)
 
 
 @contextmanager

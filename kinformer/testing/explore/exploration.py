@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import logging
+import zlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,18 +15,14 @@ import msgspec
 
 from kinformer.exceptions import ConfigError
 from kinformer.testing.explore.faults import ALL, Fault
-from kinformer.testing.explore.findings import Finding
 from kinformer.testing.explore.history import History
-from kinformer.testing.explore.schedule import (
-    Point,
-    Schedule,
-    decode_schedule,
-    draw_schedule,
-    single_strikes,
-)
-from kinformer.testing.explore.sites import places_noted
+from kinformer.testing.explore.patches.places import places_noted
+from kinformer.testing.explore.rules.finding import Finding
+from kinformer.testing.explore.schedule import Schedule, decode_schedule, single_strikes
+from kinformer.testing.explore.search import Script, Search, examples_of, shrunk
 from kinformer.testing.explore.steps import Step
 from kinformer.testing.explore.story import tell
+from kinformer.testing.explore.summary import Summary
 from kinformer.testing.explore.world import World
 
 __all__ = ["ExplorationError", "explore", "quietly", "reproduce"]
@@ -33,9 +30,8 @@ __all__ = ["ExplorationError", "explore", "quietly", "reproduce"]
 Test = Callable[..., Coroutine[Any, Any, None]]
 _REPRODUCED = "__kinformer_reproduced__"
 _RULES = frozenset({"errors", "rest", "lead", "finalizers", "leftovers", "fields"})
-_SHARE = 0.5  # share of schedules with a single fault, tried in order, before hypothesis combines faults
+_SHARE = 0.5  # share of schedules with a single fault, tried in order, before faults are combined
 _COLLECTED = 8  # histories between garbage collections. Each leaves a few megabytes
-_EXAMPLES = 10  # examples drawn from a script's strategy. The longest one is used for single faults
 
 
 class ExplorationError(AssertionError):
@@ -64,13 +60,14 @@ def explore(
     """Test an operator under many orders of events. ``async def test(world)`` declares, and this decorator explores.
 
     The first history has no fault. Then come histories with one fault each, at every point that the first one reached,
-    and then combinations of faults, which hypothesis chooses and shrinks.
+    and then combinations of faults, chosen at random. One that fails is shrunk. An exploration that finds nothing
+    prints what it has tried, and what it has not. pytest shows that with `-rP`.
 
     Args:
         schedules: The number of histories to try.
         faults: The faults to choose from.
         ignore: Rules to skip: "errors", "rest", "lead", "finalizers", "leftovers", "fields".
-        seed: The seed for hypothesis, or None for a random one in each run.
+        seed: The seed of the combinations. None takes one from the test's name, so that each run tries the same ones.
 
     Raises:
         ConfigError: A rule does not exist, or `schedules` is below 1.
@@ -87,12 +84,14 @@ def explore(
         @functools.wraps(test)
         def explored(*args: Any, **fixtures: Any) -> None:
             exploration = _Exploration(functools.partial(test, *args, **fixtures), chosen, ignored)
+            name = getattr(test, "__name__", repr(test))
             with quietly(), _collecting_by_hand():
                 schedule = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
                 if schedule is not None:
                     exploration.reproduce(decode_schedule(schedule))
-                else:
-                    exploration.explore(schedules, seed)
+                    return
+                exploration.explore(schedules, zlib.crc32(name.encode()) if seed is None else seed)
+            print(exploration.summary.text(name))
 
         signature = inspect.signature(test)
         if "world" not in signature.parameters:
@@ -121,136 +120,124 @@ class _Exploration:
         self._test = test
         self._faults = faults
         self._ignored = ignored
-        self._tried = 0
-        self._strategies: list[Any] = []
-        self._examples: list[list[Step]] = []
+        self._examples: dict[str, list[list[Step]]] = {}  # of the strategies in scripts
+        self.summary = Summary(faults)
 
-    def explore(self, schedules: int, seed: int | None) -> None:
-        plain = Schedule()
-        history = self._play(plain, self._example)
-        self._check(history, plain, "in the first history")
-        points = history.points
-        for schedule in single_strikes(self._faults, points, int((schedules - 1) * _SHARE)):
-            self._check(self._play(schedule, self._example), schedule, "with single faults")
-        left = schedules - self._tried
-        if left > 0:
-            self._search(points, left, seed)
+    def explore(self, schedules: int, seed: int) -> None:
+        """Play this many histories. Raises ExplorationError for the first one that fails."""
+        search = Search(self._faults, seed)
+        first = self._try(Schedule(), self._longest, "in the first history")
+        search.learn(first.points)
+        for schedule in single_strikes(self._faults, first.points, int((schedules - 1) * _SHARE)):
+            search.learn(self._try(self._with_free(schedule, first), self._longest, "with single faults").points)
+        while self.summary.histories < schedules:
+            world, script = self._world(lambda strategy: search.choose(self._pool(strategy)))
+            schedule = self._with_free(search.schedule(len(world.plan.steps)), first)
+            history = self._play(world, schedule)
+            search.learn(history.points)
+            if history.finding is not None:
+                self._shrink(schedule, script, history.finding.rule)
 
     def reproduce(self, schedule: Schedule) -> None:
-        steps = None if schedule.steps is None else msgspec.convert(schedule.steps, list[list[Step]])
-        drawn = iter(steps or [])
-        self._check(self._play(schedule, lambda _: next(drawn)), schedule, "reproduced")
+        """Play one history. Raises ExplorationError if it fails."""
+        script = msgspec.convert(schedule.steps or [], Script)
+        world, _ = self._world(_given(script))
+        if self._play(world, schedule).finding is not None:
+            self._fail(schedule, script, "reproduced", 1)
+
+    def _shrink(self, schedule: Schedule, script: Script, rule: str) -> None:
+        tried = self.summary.histories
+
+        def fails(simpler: Schedule, steps: Script) -> bool:
+            world, _ = self._world(_given(steps))
+            finding = self._play(world, simpler).finding
+            return finding is not None and finding.rule == rule
+
+        schedule, script = shrunk(schedule, script, self._pools(), fails)
+        self._fail(schedule, script, f"found with several faults, and shrunk, after {_histories(tried)}", tried)
+
+    @staticmethod
+    def _with_free(schedule: Schedule, first: History) -> Schedule:
+        return msgspec.structs.replace(schedule, free=first.free) if first.free else schedule
 
     # -- one history ----------------------------------------------------------------------------------------------
 
-    def _world(self, draw: Callable[[Any], Any]) -> World:
-        world = World(draw)
+    def _world(self, draw: Callable[[Any], list[Step]]) -> tuple[World, Script]:
+        """Return the declared world, and the steps that were drawn for its scripts."""
+        script: Script = []
+
+        def noted(strategy: Any) -> list[Step]:
+            script.append(draw(strategy))
+            return script[-1]
+
+        world = World(noted)
         declaring = self._test(world=world)
         try:
             declaring.send(None)
         except StopIteration:
-            return world
+            return world, script
         except RuntimeError as error:
             if "no running event loop" not in str(error):
                 raise
         declaring.close()
         raise ConfigError("a test of `explore` only declares and must not await: move awaiting code into programs")
 
-    def _play(self, schedule: Schedule, draw: Callable[[Any], Any]) -> History:
-        return self._history(self._world(draw), schedule)
-
-    def _history(self, world: World, schedule: Schedule) -> History:
-        if self._tried % _COLLECTED == 0:
+    def _play(self, world: World, schedule: Schedule) -> History:
+        if self.summary.histories % _COLLECTED == 0:
             gc.collect()  # earlier histories
-        self._tried += 1
         history = History(world.plan, schedule, self._ignored)
         history.play()
+        self.summary.note(history)
         return history
 
-    def _check(self, history: History, schedule: Schedule, where: str) -> None:
-        if history.finding is None:
-            return
-        steps = [msgspec.to_builtins(steps) for steps in self._examples] or None
-        self._fail(msgspec.structs.replace(schedule, steps=schedule.steps or steps), where)
+    def _try(self, schedule: Schedule, draw: Callable[[Any], list[Step]], where: str) -> History:
+        world, script = self._world(draw)
+        history = self._play(world, schedule)
+        if history.finding is not None:
+            tried = self.summary.histories
+            self._fail(schedule, script, f"found {where}, after {_histories(tried)}", tried)
+        return history
 
-    def _fail(self, schedule: Schedule, where: str) -> None:
-        drawn = iter(msgspec.convert(schedule.steps or [], list[list[Step]]))
-        tried = self._tried
+    def _fail(self, schedule: Schedule, script: Script, how: str, tried: int) -> None:
+        world, _ = self._world(_given(script))
         with places_noted():
-            history = self._play(schedule, lambda _: next(drawn))
+            history = self._play(world, schedule)
         finding = history.finding
         if finding is None:
             raise RuntimeError("the failed history does not fail when repeated: the program is not deterministic")
-        story = tell(finding, schedule, history.trace, f"found {where}, after {tried} histories")
-        raise ExplorationError(story, finding, schedule, tried) from finding.error
+        schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(script) or None)
+        raise ExplorationError(tell(finding, schedule, history.trace, how), finding, schedule, tried) from finding.error
 
-    def _example(self, strategy: Any) -> list[Step]:
-        for known, steps in zip(self._strategies, self._examples, strict=True):
-            if repr(known) == repr(strategy):
-                return steps
-        self._strategies.append(strategy)
-        self._examples.append(_longest(strategy))
-        return self._examples[-1]
+    # -- scripts --------------------------------------------------------------------------------------------------
 
-    # -- many -----------------------------------------------------------------------------------------------------
+    def _pool(self, strategy: Any) -> list[list[Step]]:
+        name = repr(strategy)
+        if name not in self._examples:
+            self._examples[name] = examples_of(strategy)
+        return self._examples[name]
 
-    def _search(self, points: dict[Point, int], left: int, seed: int | None) -> None:
-        import hypothesis
-        from hypothesis import strategies as st
+    def _longest(self, strategy: Any) -> list[Step]:
+        return max(self._pool(strategy), key=len)
 
-        failed: list[Schedule] = []
+    def _pools(self) -> list[list[list[Step]]]:
+        """Return the examples for each script of the test, in its order."""
+        pools: list[list[list[Step]]] = []
 
-        @hypothesis.settings(
-            max_examples=left,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(hypothesis.HealthCheck),  # pyright: ignore[reportArgumentType]
-            report_multiple_bugs=False,
-            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
-        )
-        @hypothesis.given(st.data())
-        def search(data: Any) -> None:
-            steps: list[list[Step]] = []
+        def noted(strategy: Any) -> list[Step]:
+            pools.append(self._pool(strategy))
+            return pools[-1][0]
 
-            def draw(strategy: Any) -> list[Step]:
-                steps.append(data.draw(strategy))
-                return steps[-1]
-
-            world = self._world(draw)
-            schedule = draw_schedule(data.draw, self._faults, points, len(world.plan.steps))
-            if steps:
-                schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(steps))
-            if self._history(world, schedule).finding is not None:
-                failed.append(schedule)
-                raise _FoundError
-
-        if seed is not None:
-            search = hypothesis.seed(seed)(search)
-        try:
-            search()
-        except _FoundError:
-            pass
-        else:
-            return
-        self._fail(failed[-1], "by hypothesis, and shrunk")
+        self._world(noted)
+        return pools
 
 
-class _FoundError(Exception):
-    """A history went wrong."""
+def _given(script: Script) -> Callable[[Any], list[Step]]:
+    drawn = iter(script)
+    return lambda _: next(drawn)
 
 
-def _longest(strategy: Any) -> list[Step]:
-    import hypothesis
-
-    examples: list[list[Step]] = []
-
-    @hypothesis.settings(max_examples=_EXAMPLES, derandomize=True, database=None, deadline=None)
-    @hypothesis.given(strategy)
-    def collect(steps: list[Step]) -> None:
-        examples.append(list(steps))
-
-    collect()
-    return max(examples, key=len)
+def _histories(number: int) -> str:
+    return "1 history" if number == 1 else f"{number} histories"
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from kinformer.testing.explore.director import PLACE_HEADER
 
 __all__ = ["places_noted"]
 
-_KINFORMER = str(Path(__file__).parents[2])
-_SIMULATION = str(Path(__file__).parent)
+_KINFORMER = str(Path(__file__).parents[3])
+_REPLICA = str(Path(__file__).parents[1] / "replica.py")  # which calls the program
 _LIBRARIES = ("/site-packages/", "/asyncio/", "<frozen", "<string>", "/contextlib.py")
 
 
@@ -24,7 +24,7 @@ def _place() -> str:
     frame: Any = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(_SIMULATION):
+        if file == _REPLICA:
             break
         if not file.startswith(_KINFORMER) and not any(part in file for part in _LIBRARIES):
             return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -84,6 +84,7 @@ class Director:
         self.replicas: dict[str, Replica] = {}  # by name
         self.server: ExploredServer | None = None
         self.struck: Counter[Point] = Counter()
+        self.jumped = 0.0  # seconds by which clocks have jumped
 
     def _come_to(self, replica: Replica, verb: str, resource: str) -> list[Strike]:
         number = replica.counts[verb, resource]
@@ -104,7 +105,11 @@ class Director:
         self._trace.add(
             self._now(), replica.name, "fault", f"** {fault.name}{variant} at {where}: {fault.text}{lasting}"
         )
-        self._disturbed(self._now() + strike.seconds)
+        if strike.fault == "ClockJump":  # over at once, but a program that goes by that clock may be late by so much
+            self.jumped += strike.seconds
+            self._disturbed(self._now())
+        else:
+            self._disturbed(self._now() + strike.seconds)
 
     # -- requests -------------------------------------------------------------------------------------------------
 

@@ -317,7 +317,7 @@ class History:
                 continue
             unmet = self._unmet()
             resting = simulation.now - max(since, self._last_write) >= _REST
-            late = simulation.now - since > within
+            late = simulation.now - since > within + self._director.jumped
             if not unmet and resting and (late or not any(self._rules.at_rest())):
                 self._finish()
                 return

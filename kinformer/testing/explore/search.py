@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kinformer.testing.explore.faults import BY_NAME, Fault
 from kinformer.testing.explore.schedule import PACES, Point, Schedule, Strike, chosen_faults
 from kinformer.testing.explore.steps import Step
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 __all__ = ["Script", "Search", "examples_of", "shrunk"]
 
@@ -71,7 +75,7 @@ class Search:
         return Strike(fault.name, choose.choice(fault.variants), at, choose.choice(fault.seconds))
 
 
-def examples_of(strategy: object) -> list[list[Step]]:
+def examples_of(strategy: SearchStrategy[list[Step]]) -> list[list[Step]]:
     """Return examples of a hypothesis strategy for lists of steps. They are the same each time."""
     import hypothesis
 
@@ -85,7 +89,7 @@ def examples_of(strategy: object) -> list[list[Step]]:
         suppress_health_check=list(hypothesis.HealthCheck),  # pyright: ignore[reportArgumentType]
         phases=[hypothesis.Phase.generate],
     )
-    @hypothesis.given(strategy)  # type: ignore[arg-type]
+    @hypothesis.given(strategy)
     def collect(steps: list[Step]) -> None:
         examples.append(list(steps))
 

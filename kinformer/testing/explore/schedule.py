@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from kinformer.exceptions import ConfigError
-from kinformer.testing.explore.faults import ALL, Fault
+from kinformer.testing.explore.faults import ALL, LEASES, Fault
 
 __all__ = [
     "PACES",
@@ -96,11 +96,16 @@ def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator
                 yield fault, variant, point, points[point]
 
 
+def _pace(point: Point) -> int:
+    """Return how much later each further request of a kind is tried. The renewals of a Lease are much alike."""
+    return 3 if point.resource.startswith(LEASES) else 1
+
+
 def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int) -> Iterator[Schedule]:
     """Yield at most `most` schedules with one fault each. For each fault, the points of writes come first."""
     found = [
         (
-            fault.rank(point.verb) + number + 2 * later,
+            fault.rank(point.verb) + number * _pace(point) + 2 * later,
             order,
             Schedule(order, (Strike(fault.name, variant, at, seconds),)),
         )

@@ -31,7 +31,9 @@ def size_of(site: KubeObject) -> str:
     return str(site.path("spec.size"))
 
 
-async def reconciling(client: Client, make: Callable[[SharedInformer, SharedInformer], Reconcile]) -> None:
+async def reconciling(
+    client: Client, make: Callable[[SharedInformer, SharedInformer], Reconcile], workers: int = 1
+) -> None:
     """Reconcile the Sites that are there. `make(sites, pages)` returns the function that does it."""
     async with SharedInformerFactory(client) as factory:
         sites, pages = factory.for_resource(SITES), factory.for_resource(PAGES)
@@ -41,7 +43,7 @@ async def reconciling(client: Client, make: Callable[[SharedInformer, SharedInfo
             site = sites.by_key.get(request.key)
             return None if site is None else await reconcile(site)
 
-        await Controller(called).for_(sites).owns(pages, "Site").run()
+        await Controller(called, workers=workers).for_(sites).owns(pages, "Site").run()
 
 
 def site(name: str, **spec: Any) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer.testing.explore.faults import LEASES
+
 __all__ = ["LEASES", "Finding", "Object", "ObjectKey", "is_bookkeeping", "key_of"]
 
 Object = dict[str, Any]
 ObjectKey = tuple[str, str]  # resource, "namespace/name" or "name"
-LEASES = "coordination.k8s.io/v1/leases"
 _BOOKKEEPING = (LEASES, "v1/events", "events.k8s.io/v1/events")
 
 

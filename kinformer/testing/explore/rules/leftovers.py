@@ -44,9 +44,10 @@ class Leftovers:
             obj = objects.get(key)
             if obj is None or obj["metadata"].get("deletionTimestamp"):
                 continue
-            found = [other for other, one in gone.items() if other[0] != key[0] and _named_after(obj, one)]
-            if found:
-                suspected[key] = max(found, key=lambda other: _named_after(obj, gone[other]))
+            found = [(_named_after(obj, one), other) for other, one in gone.items() if other[0] != key[0]]
+            likeness, other = max(found, default=(0, key))
+            if likeness:
+                suspected[key] = other
         for key in self._left(suspected, objects):
             resource, name = suspected[key]
             message = (

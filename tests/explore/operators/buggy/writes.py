@@ -59,7 +59,7 @@ async def port_given_twice(world: World) -> None:
 
             return reconcile
 
-        await reconciling(client, make)
+        await reconciling(client, make, workers=2)
 
     def each_port_is_given_once(state: ClusterState) -> None:
         ports = [one["status"]["port"] for one in state.list(SITES) if "status" in one]

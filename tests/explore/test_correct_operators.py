@@ -13,7 +13,7 @@ from tests.explore.operators.correct import finalizers, leaders, loops, pages, s
 
 pytest.importorskip("time_machine")
 
-SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "8"))  # 1,000 for a proof
+SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "4"))  # 1,000 for a proof
 CORRECT = [*pages.CORRECT, *statuses.CORRECT, *finalizers.CORRECT, *leaders.CORRECT, *loops.CORRECT]
 Test = Callable[[World], Coroutine[Any, Any, None]]
 

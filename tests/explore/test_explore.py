@@ -256,6 +256,18 @@ def test_a_rule_may_be_left_out() -> None:
         explore(ignore={"error"})
 
 
+def test_a_check_that_fails_with_another_error_is_a_finding() -> None:
+    def broken(state: ClusterState) -> bool:
+        return state.list(WEBSITES)[0]["status"]["ready"]
+
+    async def test(world: World) -> None:
+        declare(world, careful)
+        world.always(broken)
+
+    with pytest.raises(ExplorationError, match="broken raised KeyError: 'status'"):
+        explore(schedules=1)(test)()
+
+
 # --- the same each time --------------------------------------------------------------------------------------
 
 

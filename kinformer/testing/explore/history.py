@@ -268,6 +268,8 @@ class History:
                 holds = self._holds(check)
             except AssertionError as error:
                 self._found(Finding("always", f"{_name(check)} does not hold: {_words(error)}", error=error))
+            except Exception as error:  # noqa: BLE001 - the server would send it to the program, as a 500
+                self._found(Finding("always", f"{_name(check)} raised {type(error).__name__}: {error}", error=error))
             else:
                 if not holds:
                     self._found(Finding("always", f"{_name(check)} does not hold"))

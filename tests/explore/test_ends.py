@@ -152,6 +152,7 @@ def test_an_error_of_a_task_that_nobody_awaits_is_found_and_may_be_ignored() -> 
     assert error.finding.rule == "errors"
     assert "lost" in str(error)
     assert error_of(main, ignore={"errors"}) is None
+    assert error_of(main, may_raise=ValueError) is None
 
 
 async def leading(client: Client, lost: Callable[[LeadershipLostError], Any]) -> None:

@@ -402,7 +402,10 @@ class History:
         for replica in self._director.replicas.values():
             for context in replica.process.loop.errors if replica.process is not None else ():
                 error = context.get("exception")
-                self._found(Finding("errors", f"{replica.name}: {context.get('message')}: {error!r}", error=error))
+                if error is None or not replica.may_raise(error):
+                    text = f"{replica.name}: {context.get('message')}: {error!r}"
+                    remedy = self._remedy(replica, error) if error is not None else ""
+                    self._found(Finding("errors", text, error=error, remedy=remedy))
 
 
 def _name(check: Callable[..., object]) -> str:

@@ -188,14 +188,15 @@ class Replica:
             text, failed = f"ended with {_described(error)}", True
         else:
             text, failed = "is cancelled" if cancelled else "returns", cancelled
-        if error is not None and not isinstance(error, SystemExit) and not self._is_permitted(error):
+        if error is not None and not isinstance(error, SystemExit) and not self.may_raise(error):
             self._fail(self, error)
         if life.stopping:
             self.kill(_AGAIN, why="has stopped" if error is None else text)
         else:
             self.kill(why=text, failed=failed)
 
-    def _is_permitted(self, error: BaseException) -> bool:
+    def may_raise(self, error: BaseException) -> bool:
+        """Return True if the program may end with this error."""
         return all(isinstance(one, (*self._may_raise, asyncio.CancelledError)) for one in leaves_of(error))
 
     def kill(self, away: float | None = None, *, why: str = "is killed", failed: bool = True) -> None:

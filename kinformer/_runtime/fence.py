@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import Self
 
-__all__ = ["Fence", "check_fences", "unfenced"]
+__all__ = ["Fence", "check_fences", "fence_names", "unfenced"]
 
 _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=())
 
@@ -32,12 +32,14 @@ class Fence:
     Args:
         check: Raises, in the fenced code, if the permission has lapsed or was given back. It is called often, and must
             not block.
+        name: The name of what gives the permission, such as the "namespace/name" of a Lease.
     """
 
-    __slots__ = ("_entered_in", "_left", "check")
+    __slots__ = ("_entered_in", "_left", "check", "name")
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(self, check: Callable[[], None], name: str = "") -> None:
         self.check = check
+        self.name = name
         self._entered_in: weakref.ref[Context] | None = None
         self._left = False
 
@@ -91,6 +93,11 @@ def check_fences() -> None:
     """
     for fence in _fences.get():
         fence.check()
+
+
+def fence_names() -> tuple[str, ...]:
+    """Return the names of the permissions that this task has, or had."""
+    return tuple(fence.name for fence in _fences.get() if fence.name)
 
 
 @contextmanager

@@ -212,7 +212,7 @@ class LeaderElector:
             term.start_renewing(self._keep_renewing(term), f"kinformer renewal of {self.name}")
             log.info("%s leads %s", self.identity, self.name, key=self.name, reason="leading")
             try:
-                with Fence(lambda: self._check_lead(term)):
+                with Fence(lambda: self._check_lead(term), self.name):
                     yield self
             except BaseException as error:
                 await self._leave(term, error)

@@ -6,9 +6,11 @@ Internals: single histories, since an exploration chooses its schedules itself; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from kinformer import Client, ConfigError
+from kinformer import AlreadyExistsError, Client, ConfigError
 from kinformer._runtime.clock import SYSTEM
 from kinformer.testing.explore import (
     ALL,
@@ -107,31 +109,34 @@ def test_only_the_faults_that_are_named_strike() -> None:
     assert found(careless, schedules=60, faults={Refused, LostAnswer}).finding.rule == "always"
 
 
-def test_hypothesis_combines_faults_and_shrinks_to_those_that_matter() -> None:
-    def made_it_through_two_refusals(state: Any) -> None:
-        assert not any(one["metadata"]["name"] == "third" for one in state.list(CONFIG_MAPS))
+async def stubborn(client: Client) -> None:
+    """Make a ConfigMap, whose name says how many requests were refused before."""
+    await asyncio.sleep(3)
+    for name in ("first", "second", "third"):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        try:
+            await client.request("POST", "/api/v1/namespaces/default/configmaps", body=body, retries=0)
+        except Exception:
+            continue
+        break
+    await forever()
 
-    async def stubborn(client: Client) -> None:
-        await asyncio.sleep(3)
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}}
-        for name in ("first", "second", "third"):
-            body["metadata"] = {"name": name}
-            try:
-                await client.request("POST", "/api/v1/namespaces/default/configmaps", body=body, retries=0)
-            except Exception:
-                continue
-            break
-        await asyncio.get_running_loop().create_future()
 
-    async def test(world: World) -> None:
-        world.run(stubborn)
-        world.always(made_it_through_two_refusals)
+def made_it_through_two_refusals(state: ClusterState) -> None:
+    assert not any(one["metadata"]["name"] == "third" for one in state.list(CONFIG_MAPS))
 
+
+async def explored_stubborn(world: World) -> None:
+    world.run(stubborn)
+    world.always(made_it_through_two_refusals)
+
+
+def test_faults_are_combined_and_shrunk_to_those_that_matter() -> None:
     with pytest.raises(ExplorationError) as caught:
-        explore(schedules=200, faults={Refused}, seed=1)(test)()
+        explore(schedules=200, faults={Refused, Slow, LostAnswer}, seed=1)(explored_stubborn)()
     strikes = caught.value.schedule.strikes
     assert sorted(strike.at.number for strike in strikes) == [0, 1]
-    assert {strike.fault for strike in strikes} == {"Refused"}
+    assert {strike.fault for strike in strikes} <= {"Refused", "LostAnswer"}
 
 
 def test_a_program_that_lists_from_a_cache_which_is_behind_is_found_only_by_stale_reads() -> None:
@@ -263,7 +268,54 @@ def test_a_rule_may_be_left_out() -> None:
         explore(ignore={"error"})
 
 
+def test_a_check_that_fails_with_another_error_is_a_finding() -> None:
+    def broken(state: ClusterState) -> bool:
+        return state.list(WEBSITES)[0]["status"]["ready"]
+
+    async def test(world: World) -> None:
+        declare(world, careful)
+        world.always(broken)
+
+    with pytest.raises(ExplorationError, match="broken raised KeyError: 'status'"):
+        explore(schedules=1)(test)()
+
+
 # --- the same each time --------------------------------------------------------------------------------------
+
+
+def test_a_run_without_a_seed_tries_the_same_as_the_one_before() -> None:
+    errors = []
+    for _ in range(2):
+        random.seed()
+        with pytest.raises(ExplorationError) as caught:
+            explore(schedules=200, faults={Refused, Slow, LostAnswer})(explored_stubborn)()
+        errors.append(caught.value)
+    assert errors[0].tried == errors[1].tried > 1
+    assert errors[0].schedule == errors[1].schedule
+
+
+def test_a_success_prints_what_was_tried_and_what_was_not(capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_two_replicas(world: World) -> None:
+        async def main(client: Client) -> None:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+            with contextlib.suppress(AlreadyExistsError):
+                await client.request("POST", "/api/v1/namespaces/default/configmaps", body=body)
+                await client.request("DELETE", "/api/v1/namespaces/default/configmaps/a")
+            await forever()
+
+        world.run(main, replicas=2)
+
+    explore(schedules=1, faults={Slow})(test_two_replicas)()
+    first, spared, missed = capsys.readouterr().out.splitlines()
+    assert (
+        first == "explored test_two_replicas: 1 history (0 with one fault, 0 with several), 0 faults at 0 of 3 points"
+    )
+    assert spared.startswith("  no fault struck at: replica 1 create v1/configmaps (1 of 1), replica 1 delete v1/c")
+    assert missed == "  never reached: replica 2 delete v1/configmaps"
+
+    explore(schedules=12, faults={Slow})(test_two_replicas)()
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert re.match(r"explored .*: 12 histories \(\d+ with one fault, \d+ with several\), \d+ faults at \d+ of ", first)
 
 
 @pytest.mark.slow

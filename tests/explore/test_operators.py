@@ -1,11 +1,12 @@
-"""Each classic bug is found, and told; the operator without it survives."""
+"""Each classic bug is found, and told; the operator without it survives. So are ten further bugs."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,11 @@ from tests.explore.operators import (
     two_kinds,
     two_leaders,
 )
+from tests.explore.operators.buggy import processes, writes
 
 # CI tries a few; both are raised for a proof: 20 seeds, 5,000 schedules.
 SEEDS = int(os.environ.get("KINFORMER_SEEDS", "2"))
+FURTHER_SEEDS = int(os.environ.get("KINFORMER_SEEDS", "1"))
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "40"))
 
 OPERATORS = [
@@ -71,3 +74,16 @@ def test_the_bug_is_found_within_500_schedules_and_its_story_names_the_decisive_
 @each_operator
 def test_without_the_bug_the_operator_survives(operator: ModuleType) -> None:
     explore(schedules=SCHEDULES, seed=SCHEDULES)(declared(operator, mended=True))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operator", "finding"), [*writes.BUGS, *processes.BUGS], ids=lambda one: getattr(one, "__name__", "")
+)
+@pytest.mark.parametrize("seed", range(FURTHER_SEEDS))
+def test_a_further_bug_is_found_within_500_schedules(
+    operator: Callable[[World], Coroutine[Any, Any, None]], finding: str, seed: int
+) -> None:
+    with pytest.raises(ExplorationError) as caught:
+        explore(schedules=500, seed=seed)(operator)()
+    assert re.search(finding, str(caught.value).splitlines()[0]), caught.value

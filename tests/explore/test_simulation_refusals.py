@@ -280,4 +280,5 @@ def test_an_exploration_runs_without_pytest() -> None:
         timeout=110,
         check=True,
     )
-    assert run.stdout.splitlines() == ["5000.0 1767225600.0 2026-01-01 00:00:00+00:00"] * 2
+    *printed, _ = run.stdout.splitlines()  # the last line is the summary
+    assert printed == ["5000.0 1767225600.0 2026-01-01 00:00:00+00:00"] * 2

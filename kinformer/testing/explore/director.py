@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ import msgspec
 
 from kinformer.exceptions import APIError
 from kinformer.testing.explore.faults import BY_NAME
+from kinformer.testing.explore.patches.marks import CHECKED, ELECTION, FENCES
 from kinformer.testing.explore.replica import Replica
+from kinformer.testing.explore.rules.sent import SENT, Reads, SentRequest
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
-from kinformer.testing.explore.server import ACTOR, ARRIVED, ExploredServer
+from kinformer.testing.explore.server import ACTOR, ExploredServer
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.status import conflict, failure
@@ -80,7 +83,8 @@ class Director:
             self._strikes.setdefault(strike.at, []).append(strike)
         self.replicas: dict[str, Replica] = {}  # by name
         self.server: ExploredServer | None = None
-        self.struck = 0
+        self.struck: Counter[Point] = Counter()
+        self.jumped = 0.0  # seconds by which clocks have jumped
 
     def _come_to(self, replica: Replica, verb: str, resource: str) -> list[Strike]:
         number = replica.counts[verb, resource]
@@ -94,14 +98,18 @@ class Director:
         return zlib.crc32(f"{self._seed} {replica.name} {verb} {resource} {number}".encode()) / 2**32 * _SPREAD
 
     def _strike(self, strike: Strike, replica: Replica, where: str) -> None:
-        self.struck += 1
+        self.struck[strike.at] += 1
         fault = BY_NAME[strike.fault]
         variant = f" ({strike.variant})" if strike.variant else ""
         lasting = f", {strike.seconds:g} s" if strike.seconds else ""
         self._trace.add(
             self._now(), replica.name, "fault", f"** {fault.name}{variant} at {where}: {fault.text}{lasting}"
         )
-        self._disturbed(self._now() + strike.seconds)
+        if strike.fault == "ClockJump":  # over at once, but a program that goes by that clock may be late by so much
+            self.jumped += strike.seconds
+            self._disturbed(self._now())
+        else:
+            self._disturbed(self._now() + strike.seconds)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -114,7 +122,8 @@ class Director:
             await handle()
             return
         ACTOR.set(replica.name)
-        ARRIVED.set(self._now())
+        sent = self._sent(replica, owner, call)
+        SENT.set(sent)
         info = call.info
         await asyncio.sleep(self._jitter(replica, info.verb, info.resource))
         strikes = self._come_to(replica, info.verb, info.resource)
@@ -125,10 +134,45 @@ class Director:
         if replica.behind:
             self._fall_behind(replica, call, replica.behind, 5.0)
         if info.verb == "watch":
-            call.response.before_data = self._watch_lines(replica, call)
+            call.response.before_data = self._watch_lines(replica, sent, call)
         for strike in strikes:
             await self._strike_request(strike, replica, call, where)
+        call.response.before_head = self._note_read(sent, call)
         await handle()
+
+    def _sent(self, replica: Replica, owner: str, call: Call) -> SentRequest:
+        headers = call.request.headers
+        return SentRequest(
+            replica.name,
+            owner,
+            call.info,
+            self._now(),
+            replica.reads if owner == replica.owner else Reads(),
+            is_checked=CHECKED in headers,
+            is_apply=call.content_type.startswith("application/apply-patch"),
+            fences=tuple(name for name in headers.get(FENCES, "").split(",") if name),
+            is_election=ELECTION in headers,
+        )
+
+    def _note_read(self, sent: SentRequest, call: Call) -> Callable[[int], Awaitable[None]]:
+        """Note what a response tells the program, unless it is lost."""
+        before, info = call.response.before_head, call.info
+        assert self.server is not None, "there is a server when requests come"
+        storage = self.server.storage
+
+        async def note(status: int) -> None:
+            revision = storage.revision
+            if before is not None:
+                await before(status)
+            if status >= 300 or info.verb == "watch":
+                return
+            if info.verb == "list":
+                sent.reads.note_kind(info.resource, revision - call.behind)
+            elif info.name:
+                key = (_base(call), _key(call))
+                (sent.reads.note_object if info.verb == "get" else sent.reads.note_answer)(key, revision)
+
+        return note
 
     def _note_status(self, replica: Replica, call: Call, where: str) -> Callable[[int], Awaitable[None]]:
         async def note(status: int) -> None:
@@ -243,7 +287,7 @@ class Director:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def _watch_lines(self, replica: Replica, call: Call) -> Callable[[bytes], Awaitable[bytes]]:
+    def _watch_lines(self, replica: Replica, sent: SentRequest, call: Call) -> Callable[[bytes], Awaitable[bytes]]:
         resource = call.info.resource
         stream = call.response
 
@@ -273,7 +317,7 @@ class Director:
                 elif call.behind:
                     call.behind = 0  # the initial state has been sent, and later events are delayed
                 if version.isdigit():
-                    replica.seen[resource] = int(version)
+                    sent.reads.note_kind(resource, int(version))
                 ready.append(line)
             return b"".join(ready)
 
@@ -327,5 +371,9 @@ def _objects(call: Call) -> tuple[str, ...]:
     info = call.info
     if not info.name:
         return (info.resource,)
-    key = f"{info.namespace}/{info.name}" if info.namespace and info.plural != "namespaces" else info.name
-    return (f"{_base(call)} {key}",)
+    return (f"{_base(call)} {_key(call)}",)
+
+
+def _key(call: Call) -> str:
+    info = call.info
+    return f"{info.namespace}/{info.name}" if info.namespace and info.plural != "namespaces" else info.name

@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import logging
+import zlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,18 +15,14 @@ import msgspec
 
 from kinformer.exceptions import ConfigError
 from kinformer.testing.explore.faults import ALL, Fault
-from kinformer.testing.explore.findings import Finding
 from kinformer.testing.explore.history import NOT_SIMULATED, History
-from kinformer.testing.explore.schedule import (
-    Point,
-    Schedule,
-    decode_schedule,
-    draw_schedule,
-    single_strikes,
-)
-from kinformer.testing.explore.sites import places_noted
+from kinformer.testing.explore.patches.places import places_noted
+from kinformer.testing.explore.rules.finding import Finding
+from kinformer.testing.explore.schedule import Schedule, decode_schedule, single_strikes
+from kinformer.testing.explore.search import Script, Search, examples_of, shrunk
 from kinformer.testing.explore.steps import Step
 from kinformer.testing.explore.story import tell
+from kinformer.testing.explore.summary import Summary
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.explore.world import World
 from kinformer.testing.simulation.calls import calls_simulated
@@ -35,14 +32,13 @@ __all__ = ["ExplorationError", "explore", "quietly", "reproduce"]
 Test = Callable[..., Coroutine[Any, Any, None]]
 _REPRODUCED = "__kinformer_reproduced__"
 _RULES = frozenset({"errors", "rest", "lead", "finalizers", "leftovers", "fields"})
-_SHARE = 0.5  # share of schedules with a single fault, tried in order, before hypothesis combines faults
+_SHARE = 0.5  # share of schedules with a single fault, tried in order, before faults are combined
 _COLLECTED = 8  # histories between garbage collections. Each leaves a few megabytes
 _BEFORE = 8  # steps that the story shows before the first that differs between two plays
 _CAUSES = (
     "Usual causes: state of a module that outlives a replica, the order of a set of objects, files,",
     "a clock or a generator of random numbers in compiled code or in an object made before the exploration.",
 )
-_EXAMPLES = 10  # examples drawn from a script's strategy. The longest one is used for single faults
 
 
 class ExplorationError(AssertionError):
@@ -72,13 +68,14 @@ def explore(
 
     The first history has no fault. It is played twice, and a difference is a failure, because nothing that is found
     could be reproduced. Then come histories with one fault each, at every point that the first one reached, and then
-    combinations of faults, which hypothesis chooses and shrinks.
+    combinations of faults, chosen at random. One that fails is shrunk. An exploration that finds nothing prints what it
+    has tried, and what it has not. pytest shows that with `-rP`.
 
     Args:
         schedules: The number of histories to try.
         faults: The faults to choose from.
         ignore: Rules to skip: "errors", "rest", "lead", "finalizers", "leftovers", "fields".
-        seed: The seed for hypothesis, or None for a random one in each run.
+        seed: The seed of the combinations. None takes one from the test's name, so that each run tries the same ones.
 
     Raises:
         ConfigError: A rule does not exist, or `schedules` is below 1.
@@ -95,12 +92,14 @@ def explore(
         @functools.wraps(test)
         def explored(*args: Any, **fixtures: Any) -> None:
             exploration = _Exploration(functools.partial(test, *args, **fixtures), chosen, ignored)
+            name = getattr(test, "__name__", repr(test))
             with quietly(), calls_simulated(), _collecting_by_hand():
                 schedule = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
                 if schedule is not None:
                     exploration.reproduce(decode_schedule(schedule))
-                else:
-                    exploration.explore(schedules, seed)
+                    return
+                exploration.explore(schedules, zlib.crc32(name.encode()) if seed is None else seed)
+            print(exploration.summary.text(name))
 
         signature = inspect.signature(test)
         if "world" not in signature.parameters:
@@ -129,55 +128,120 @@ class _Exploration:
         self._test = test
         self._faults = faults
         self._ignored = ignored
-        self._tried = 0
-        self._strategies: list[Any] = []
-        self._examples: list[list[Step]] = []
+        self._examples: dict[str, list[list[Step]]] = {}  # of the strategies in scripts
+        self.summary = Summary(faults)
 
-    def explore(self, schedules: int, seed: int | None) -> None:
-        plain = Schedule()
-        history = self._play_twice(plain)
-        self._check(history, plain, "in the first history")
-        points = history.points
-        for schedule in single_strikes(self._faults, points, int((schedules - 1) * _SHARE)):
-            self._check(self._play(schedule, self._example), schedule, "with single faults")
-        left = schedules - self._tried
-        if left > 0:
-            self._search(points, left, seed)
+    def explore(self, schedules: int, seed: int) -> None:
+        """Play this many histories. Raises ExplorationError for the first one that fails."""
+        search = Search(self._faults, seed)
+        first = self._play_first()
+        search.learn(first.points)
+        for schedule in single_strikes(self._faults, first.points, int((schedules - 1) * _SHARE)):
+            search.learn(self._try(self._with_free(schedule, first), self._longest, "with single faults").points)
+        while self.summary.histories < schedules:
+            world, script = self._world(lambda strategy: search.choose(self._pool(strategy)))
+            schedule = self._with_free(search.schedule(len(world.plan.steps)), first)
+            history = self._play(world, schedule)
+            search.learn(history.points)
+            if history.finding is not None:
+                self._shrink(history, schedule, script)
 
     def reproduce(self, schedule: Schedule) -> None:
-        steps = None if schedule.steps is None else msgspec.convert(schedule.steps, list[list[Step]])
-        drawn = iter(steps or [])
-        self._check(self._play(schedule, lambda _: next(drawn)), schedule, "reproduced")
+        """Play one history. Raises ExplorationError if it fails."""
+        script = msgspec.convert(schedule.steps or [], Script)
+        world, _ = self._world(_given(script))
+        history = self._play(world, schedule)
+        if history.finding is not None:
+            self._fail(history, schedule, script, "reproduced", 1)
+
+    def _shrink(self, failed: History, schedule: Schedule, script: Script) -> None:
+        tried = self.summary.histories
+        assert failed.finding is not None
+        rule, simplest = failed.finding.rule, failed
+
+        def fails(simpler: Schedule, steps: Script) -> bool:
+            nonlocal simplest
+            world, _ = self._world(_given(steps))
+            history = self._play(world, simpler)
+            if history.finding is None or history.finding.rule != rule:
+                return False
+            simplest = history
+            return True
+
+        schedule, script = shrunk(schedule, script, self._pools(), fails)
+        how = f"found with several faults, and shrunk, after {_histories(tried)}"
+        self._fail(simplest, schedule, script, how, tried)
+
+    @staticmethod
+    def _with_free(schedule: Schedule, first: History) -> Schedule:
+        return msgspec.structs.replace(schedule, free=first.free) if first.free else schedule
 
     # -- one history ----------------------------------------------------------------------------------------------
 
-    def _world(self, draw: Callable[[Any], Any]) -> World:
-        world = World(draw)
+    def _world(self, draw: Callable[[Any], list[Step]]) -> tuple[World, Script]:
+        """Return the declared world, and the steps that were drawn for its scripts."""
+        script: Script = []
+
+        def noted(strategy: Any) -> list[Step]:
+            script.append(draw(strategy))
+            return script[-1]
+
+        world = World(noted)
         declaring = self._test(world=world)
         try:
             declaring.send(None)
         except StopIteration:
-            return world
+            return world, script
         except RuntimeError as error:
             if "no running event loop" not in str(error):
                 raise
         declaring.close()
         raise ConfigError("a test of `explore` only declares and must not await: move awaiting code into programs")
 
-    def _play(self, schedule: Schedule, draw: Callable[[Any], Any]) -> History:
-        return self._history(self._world(draw), schedule)
-
-    def _play_twice(self, schedule: Schedule) -> History:
-        """Play a history twice, and compare. It counts once."""
-        with places_noted():
-            history = self._play(schedule, self._example)
-            if history.finding is None or history.finding.rule != NOT_SIMULATED:
-                again = self._play(schedule, self._example)
-                self._tried -= 1
-                self._require_same(history.trace, again.trace, schedule)
+    def _play(self, world: World, schedule: Schedule) -> History:
+        if self.summary.histories % _COLLECTED == 0:
+            gc.collect()  # earlier histories
+        history = History(world.plan, schedule, self._ignored)
+        history.play()
+        self.summary.note(history)
         return history
 
-    def _require_same(self, first: Trace, second: Trace, schedule: Schedule) -> None:
+    def _play_first(self) -> History:
+        """Play the history without faults twice, and compare. It counts once."""
+        plain = Schedule()
+        with places_noted():
+            world, script = self._world(self._longest)
+            first = self._play(world, plain)
+            if not _is_refused(first):
+                again = History(self._world(self._longest)[0].plan, plain, self._ignored)
+                again.play()
+                self._require_same(first.trace, again.trace, plain, 1)
+        if first.finding is not None:
+            self._fail(first, plain, script, "found in the first history, after 1 history", 1)
+        return first
+
+    def _try(self, schedule: Schedule, draw: Callable[[Any], list[Step]], where: str) -> History:
+        world, script = self._world(draw)
+        history = self._play(world, schedule)
+        if history.finding is not None:
+            tried = self.summary.histories
+            self._fail(history, schedule, script, f"found {where}, after {_histories(tried)}", tried)
+        return history
+
+    def _fail(self, failed: History, schedule: Schedule, script: Script, how: str, tried: int) -> None:
+        history = failed
+        if not _is_refused(failed):  # which may depend on real time
+            world, _ = self._world(_given(script))
+            with places_noted():
+                history = self._play(world, schedule)
+        finding = history.finding
+        if finding is None:
+            self._require_same(failed.trace, history.trace, schedule, tried)
+            raise RuntimeError("the failed history does not fail when repeated, although it does the same")
+        schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(script) or None)
+        raise ExplorationError(tell(finding, schedule, history.trace, how), finding, schedule, tried) from finding.error
+
+    def _require_same(self, first: Trace, second: Trace, schedule: Schedule, tried: int) -> None:
         found = first.difference(second)
         if found is None:
             return
@@ -186,105 +250,42 @@ class _Exploration:
             text = f"{text}, in {found.field}"
         before = [entry.line() for entry in first.entries[max(0, found.step - _BEFORE) : found.step]]
         story = "\n".join([text, "", *before, *found.lines(), "", *_CAUSES])
-        raise ExplorationError(story, Finding("determinism", text, found.objects), schedule, self._tried)
+        raise ExplorationError(story, Finding("determinism", text, found.objects), schedule, tried)
 
-    def _history(self, world: World, schedule: Schedule) -> History:
-        if self._tried % _COLLECTED == 0:
-            gc.collect()  # earlier histories
-        self._tried += 1
-        history = History(world.plan, schedule, self._ignored)
-        history.play()
-        return history
+    # -- scripts --------------------------------------------------------------------------------------------------
 
-    def _check(self, history: History, schedule: Schedule, where: str) -> None:
-        if history.finding is None:
-            return
-        steps = [msgspec.to_builtins(steps) for steps in self._examples] or None
-        self._fail(msgspec.structs.replace(schedule, steps=schedule.steps or steps), history, where)
+    def _pool(self, strategy: Any) -> list[list[Step]]:
+        name = repr(strategy)
+        if name not in self._examples:
+            self._examples[name] = examples_of(strategy)
+        return self._examples[name]
 
-    def _fail(self, schedule: Schedule, failed: History, where: str) -> None:
-        drawn = iter(msgspec.convert(schedule.steps or [], list[list[Step]]))
-        tried, history = self._tried, failed
-        if failed.finding is None or failed.finding.rule != NOT_SIMULATED:  # which may depend on real time
-            with places_noted():
-                history = self._play(schedule, lambda _: next(drawn))
-        finding = history.finding
-        if finding is None:
-            self._require_same(failed.trace, history.trace, schedule)
-            raise RuntimeError("the failed history does not fail when repeated, although it does the same")
-        story = tell(finding, schedule, history.trace, f"found {where}, after {tried} histories")
-        raise ExplorationError(story, finding, schedule, tried) from finding.error
+    def _longest(self, strategy: Any) -> list[Step]:
+        return max(self._pool(strategy), key=len)
 
-    def _example(self, strategy: Any) -> list[Step]:
-        for known, steps in zip(self._strategies, self._examples, strict=True):
-            if repr(known) == repr(strategy):
-                return steps
-        self._strategies.append(strategy)
-        self._examples.append(_longest(strategy))
-        return self._examples[-1]
+    def _pools(self) -> list[list[list[Step]]]:
+        """Return the examples for each script of the test, in its order."""
+        pools: list[list[list[Step]]] = []
 
-    # -- many -----------------------------------------------------------------------------------------------------
+        def noted(strategy: Any) -> list[Step]:
+            pools.append(self._pool(strategy))
+            return pools[-1][0]
 
-    def _search(self, points: dict[Point, int], left: int, seed: int | None) -> None:
-        import hypothesis
-        from hypothesis import strategies as st
-        from hypothesis.errors import Flaky
-
-        failed: list[tuple[Schedule, History]] = []
-
-        @hypothesis.settings(
-            max_examples=left,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(hypothesis.HealthCheck),  # pyright: ignore[reportArgumentType]
-            report_multiple_bugs=False,
-            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
-        )
-        @hypothesis.given(st.data())
-        def search(data: Any) -> None:
-            steps: list[list[Step]] = []
-
-            def draw(strategy: Any) -> list[Step]:
-                steps.append(data.draw(strategy))
-                return steps[-1]
-
-            world = self._world(draw)
-            schedule = draw_schedule(data.draw, self._faults, points, len(world.plan.steps))
-            if steps:
-                schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(steps))
-            history = self._history(world, schedule)
-            if history.finding is not None:
-                failed[:] = [(schedule, history)]
-                raise _FoundError
-
-        if seed is not None:
-            search = hypothesis.seed(seed)(search)
-        try:
-            search()
-        except (_FoundError, Flaky):
-            if not failed:
-                raise
-        else:
-            return
-        self._fail(*failed[0], "by hypothesis, and shrunk")
+        self._world(noted)
+        return pools
 
 
-class _FoundError(Exception):
-    """A history went wrong."""
+def _is_refused(history: History) -> bool:
+    return history.finding is not None and history.finding.rule == NOT_SIMULATED
 
 
-def _longest(strategy: Any) -> list[Step]:
-    import hypothesis
+def _given(script: Script) -> Callable[[Any], list[Step]]:
+    drawn = iter(script)
+    return lambda _: next(drawn)
 
-    examples: list[list[Step]] = []
 
-    @hypothesis.settings(max_examples=_EXAMPLES, derandomize=True, database=None, deadline=None)
-    @hypothesis.given(strategy)
-    def collect(steps: list[Step]) -> None:
-        examples.append(list(steps))
-
-    collect()
-    return max(examples, key=len)
+def _histories(number: int) -> str:
+    return "1 history" if number == 1 else f"{number} histories"
 
 
 @contextmanager

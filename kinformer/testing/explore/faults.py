@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 __all__ = [
     "ALL",
+    "BY_NAME",
+    "LEASES",
     "ClockJump",
     "Conflict",
     "CutWatch",
@@ -30,7 +32,7 @@ _READS = frozenset({"get", "list", "watch"})
 _CHANGES = frozenset({"update", "patch", "delete"})
 _CACHED = frozenset({"cached"})
 _EVENT = frozenset({"event"})
-_LEASES = "coordination.k8s.io/v1/leases"
+LEASES = "coordination.k8s.io/v1/leases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Fault:
 
     def strikes_at(self, verb: str, resource: str) -> bool:
         """Return True if the fault may strike this request."""
-        if self.name in ("NamespaceDeleted", "ForeignChange") and resource.startswith(_LEASES):
+        if self.name in ("NamespaceDeleted", "ForeignChange") and resource.startswith(LEASES):
             return False
         return verb in self.verbs
 

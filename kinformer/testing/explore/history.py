@@ -6,16 +6,22 @@ import asyncio
 import gc
 import itertools
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.exceptions import APIError
+from kinformer.exceptions import APIError, LeadershipLostError
 from kinformer.testing.explore.director import Director
-from kinformer.testing.explore.findings import Finding, Rules, is_bookkeeping
-from kinformer.testing.explore.replica import Main, Replica
+from kinformer.testing.explore.patches.exits import exits_caught
+from kinformer.testing.explore.patches.marks import requests_marked
+from kinformer.testing.explore.replica import Main, Replica, leaves_of
+from kinformer.testing.explore.rules.fields import UndoneChange
+from kinformer.testing.explore.rules.finding import Finding, is_bookkeeping, key_of
+from kinformer.testing.explore.rules.rules import Rules
+from kinformer.testing.explore.rules.sent import SENT
 from kinformer.testing.explore.schedule import PACES, Point, Schedule
-from kinformer.testing.explore.server import ACTOR, ARRIVED, ExploredServer
+from kinformer.testing.explore.server import ACTOR, CLUSTER, ExploredServer
 from kinformer.testing.explore.state import ClusterState
 from kinformer.testing.explore.steps import PEOPLE, Step
 from kinformer.testing.explore.trace import Trace
@@ -32,6 +38,9 @@ NOT_SIMULATED = "simulation"
 _START = 2.0  # seconds until the script begins
 _SLICE = 2.0  # seconds between two checks for the end
 _REST = 12.0  # seconds without a write after which a history is over, longer than most retries
+_LOOK = 120.0  # seconds in which a program may put back a change that is made again
+_ENDS = 6  # ends since the last disturbance after which a program fails each time, and not once
+_DONE = 3  # ends after which a program that returns has nothing left to do
 _AGAIN = 1.0  # seconds between two checks whether a deleted namespace or definition is gone
 _NAMESPACES = "v1/namespaces"
 _DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -99,8 +108,9 @@ class History:
         self._server = ExploredServer(self._process.clock, self._director.serve, simulation.later)
         self._director.server = self._server
         self._state = ClusterState(self._server)
-        self._rules = Rules(self._server, self._director.replicas, frozenset(ignored))
+        self._rules = Rules(self._server, frozenset(ignored), frozenset(schedule.free))
         self._ignored = frozenset(ignored)
+        self._is_over = False
         self._numbers = itertools.count(1)
 
     @property
@@ -113,10 +123,23 @@ class History:
             for (verb, resource), count in replica.counts.items()
         }
 
+    @property
+    def free(self) -> tuple[tuple[str, str, str], ...]:
+        """Writes that need no lead: program, verb and resource."""
+        return tuple(sorted(self._rules.free))
+
+    def names(self) -> dict[int, str]:
+        """Return the names of the replicas that faults may strike."""
+        return {one.index: one.name for one in self._director.replicas.values() if one.faulty}
+
+    def struck(self) -> Counter[Point]:
+        """Return the points at which faults struck, with their number."""
+        return self._director.struck
+
     def play(self) -> Finding | None:
         """Play the history, and return the failure, if any."""
         simulation = self._simulation
-        with sealed(self._schedule.seed, EPOCH) as move:
+        with sealed(self._schedule.seed, EPOCH) as move, requests_marked(), exits_caught(self._replica_on):
             simulation.before_each_turn = move
             simulation.after_each_turn = self._look
             simulation.on_refusal = self._refused
@@ -125,8 +148,14 @@ class History:
                 self._settle()
             finally:
                 simulation.closing = True
+                for replica in self._director.replicas.values():
+                    replica.abandon()
                 simulation.close(check=self.finding is None)
         return self.finding
+
+    def _replica_on(self, loop: asyncio.AbstractEventLoop) -> Replica | None:
+        replicas = self._director.replicas.values()
+        return next((one for one in replicas if one.process is not None and one.process.loop is loop), None)
 
     # -- the cluster ----------------------------------------------------------------------------------------------
 
@@ -220,20 +249,22 @@ class History:
         self._rules.writes = 0
 
     def _note_write(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
-        actor = ACTOR.get()
+        actor, sent = ACTOR.get(), SENT.get()
         obj = new or old
         assert obj is not None, "a write has an object"
-        metadata = obj["metadata"]
-        key = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        if sent is not None and sent.replica != actor:
+            sent = None
+        elif sent is not None and not sent.is_for(resource.name, obj):
+            actor, sent = CLUSTER, None  # a consequence, such as an emptied namespace
         if not is_bookkeeping(resource.name):
             self._last_write = self._simulation.now
         did = "creates" if old is None else "deletes" if new is None else "changes"
-        version = metadata.get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
-        where = f"{resource.name} {key}"
+        version = obj["metadata"].get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
+        where = f"{resource.name} {key_of(obj)}"
         self._trace(actor, "write", f"{did} {where} ({version})", (where,), new)
-        for finding in self._rules.note(resource, old, new, actor, self._simulation.now, ARRIVED.get()):
+        for finding in self._rules.note(resource, old, new, sent, actor, self._simulation.now):
             self._found(finding)
-        if self.finding is None:
+        if self.finding is None and not self._is_over:
             self._check_always()
 
     def _check_always(self) -> None:
@@ -242,6 +273,8 @@ class History:
                 holds = self._holds(check)
             except AssertionError as error:
                 self._found(Finding("always", f"{_name(check)} does not hold: {_words(error)}", error=error))
+            except Exception as error:  # noqa: BLE001 - the server would send it to the program, as a 500
+                self._found(Finding("always", f"{_name(check)} raised {type(error).__name__}: {error}", error=error))
             else:
                 if not holds:
                     self._found(Finding("always", f"{_name(check)} does not hold"))
@@ -254,16 +287,24 @@ class History:
     def _crashed(self, replica: Replica, error: BaseException) -> None:
         if "errors" not in self._ignored:
             where = "".join(traceback.format_exception(error)[-3:]).strip()
-            self._found(
-                Finding("errors", f"{replica.name} ended with {type(error).__name__}: {error}\n{where}", error=error)
-            )
+            text = f"{replica.name} ended with {type(error).__name__}: {error}\n{where}"
+            self._found(Finding("errors", text, error=error, remedy=self._remedy(replica, error)))
+
+    def _remedy(self, replica: Replica, error: BaseException) -> str:
+        if not any(isinstance(one, LeadershipLostError) for one in leaves_of(error)):
+            return ""
+        program = replica.name.rpartition(" ")[0]
+        [declared] = [one for one in self._plan.programs if one.name == program][:1]
+        replicas = f", replicas={declared.replicas}" if declared.replicas > 1 else ""
+        call = f"world.run({getattr(declared.main, '__name__', 'main')}{replicas}, may_raise=LeadershipLostError)"
+        return f"If a lost lead may end the program: {call}"
 
     def _refused(self, error: NotSimulatedError) -> None:
         if not self._simulation.closing:
             self._found(Finding(NOT_SIMULATED, str(error), error=error))
 
     def _found(self, finding: Finding) -> None:
-        if self.finding is None:
+        if self.finding is None and not (self._is_over and finding.rule != "fields"):
             self.finding = finding
             self._trace("check", "fault", f"!! {finding.text.splitlines()[0]}", finding.objects)
             self._simulation.stop()
@@ -282,23 +323,37 @@ class History:
             simulation.run(simulation.now + _SLICE)
             if self.finding is not None or self._steps_left:
                 continue
-            since = max(self._disturbed_until, self._start_of_rest())
-            if simulation.now < self._disturbed_until or not self._all_run():
+            since = max(self._disturbed_until, _START)
+            if simulation.now < self._disturbed_until or self._fails_each_time(since) or not self._all_run(since):
                 continue
             unmet = self._unmet()
             resting = simulation.now - max(since, self._last_write) >= _REST
-            late = simulation.now - since > within
+            late = simulation.now - since > within + self._director.jumped
             if not unmet and resting and (late or not any(self._rules.at_rest())):
                 self._finish()
                 return
             if late:
                 self._give_up(unmet, within)
 
-    def _start_of_rest(self) -> float:
-        return _START
+    def _all_run(self, since: float) -> bool:
+        """True unless a process is away, and not because its program has returned each time."""
+        return all(one.is_running or self._has_ended(one, since) for one in self._director.replicas.values())
 
-    def _all_run(self) -> bool:
-        return all(one.is_running for one in self._director.replicas.values())
+    def _has_ended(self, replica: Replica, since: float) -> bool:
+        failures = replica.ends.count(since, failed=True)
+        if failures and "errors" not in self._ignored:
+            return False
+        return failures + replica.ends.count(since, failed=False) >= _DONE
+
+    def _fails_each_time(self, since: float) -> bool:
+        """Report a program that fails again and again although nothing disturbs it."""
+        if "errors" not in self._ignored:
+            for one in self._director.replicas.values():
+                count = one.ends.count(since, failed=True)
+                if count >= _ENDS:
+                    text = f"{one.name} ends again and again: {count} times since the last change by others"
+                    self._found(Finding("errors", f"{text}. At last it {one.ends.last}"))
+        return self.finding is not None
 
     def _unmet(self) -> list[tuple[Goal, str]]:
         unmet = []
@@ -326,6 +381,28 @@ class History:
                 self._found(finding)
         if self.finding is None and "errors" not in self._ignored:
             self._look_for_lost_errors()
+        self._is_over = True
+        for undone in self._rules.undone:
+            if self.finding is None:
+                self._make_again(undone)
+
+    def _make_again(self, undone: UndoneChange) -> None:
+        """Make a change again that a write has undone. If the program now lets it stay, it undid it by mistake."""
+        simulation = self._simulation
+        token = ACTOR.set("another client")
+        try:
+            if not undone.make_again(self._server):
+                return
+        except APIError:
+            return  # it is no longer allowed
+        finally:
+            ACTOR.reset(token)
+        self._last_write = start = simulation.now
+        while simulation.now - self._last_write < _REST and simulation.now - start < _LOOK:
+            simulation.run(simulation.now + _SLICE)
+            if not undone.stays(self._server):
+                return  # it is meant
+        self._found(undone.finding)
 
     def _look_for_lost_errors(self) -> None:
         processes = [one.process for one in self._director.replicas.values() if one.process is not None]
@@ -334,7 +411,10 @@ class History:
         for replica in self._director.replicas.values():
             for context in replica.process.loop.errors if replica.process is not None else ():
                 error = context.get("exception")
-                self._found(Finding("errors", f"{replica.name}: {context.get('message')}: {error!r}", error=error))
+                if error is None or not replica.may_raise(error):
+                    text = f"{replica.name}: {context.get('message')}: {error!r}"
+                    remedy = self._remedy(replica, error) if error is not None else ""
+                    self._found(Finding("errors", text, error=error, remedy=remedy))
 
 
 def _name(check: Callable[..., object]) -> str:

@@ -1,25 +1,99 @@
-"""A replica of a program: its successive processes, and the events that it has received."""
+"""A replica of a program: its successive processes, how they end, and what they have read."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kinformer.client.client import Client
+from kinformer.testing.explore.rules.sent import Reads
 from kinformer.testing.explore.server import URL
 from kinformer.testing.simulation.processes import Process, Simulation
 
 if TYPE_CHECKING:
     from kinformer.testing.explore.trace import Trace
 
-__all__ = ["Main", "Replica"]
+__all__ = ["Ends", "Main", "ProgramProcess", "Replica", "leaves_of"]
 
 Main = Callable[[Client], Awaitable[object]]
 _STOPPING = 30.0  # grace period in seconds, as the kubelet gives a pod
-_AGAIN = 1.0  # seconds until a program that ended with a permitted error is restarted
+_AGAIN = 1.0  # seconds until a program that has ended is started again. Each time twice as long, as the kubelet does
+_LONGEST = 64.0
+_STEADY = 60.0  # seconds after which a program that ends is not taken to fail at its start
+_CLEANUPS = 100  # calls of `sys.exit` while an abandoned process is cleaned up
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors in an exception group, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves_of(inner)
+    else:
+        yield error
+
+
+@dataclass
+class Ends:
+    """The ends of a replica's processes that no fault has caused.
+
+    Attributes:
+        last: How the last one ended.
+    """
+
+    last: str = ""
+    _times: list[tuple[float, bool]] = field(default_factory=list)  # and True after a failure
+    _pause: float = _AGAIN
+
+    def note(self, now: float, started: float, last: str, *, failed: bool) -> float:
+        """Note an end, and return the seconds until the next start."""
+        self._times.append((now, failed))
+        self.last = last
+        pause = _AGAIN if now - started > _STEADY else self._pause
+        self._pause = min(2 * pause, _LONGEST)
+        return pause
+
+    def count(self, since: float, *, failed: bool) -> int:
+        """Return the number of ends since a moment, with a failure or without one."""
+        return sum(1 for at, failure in self._times if at > since and failure == failed)
+
+
+class ProgramProcess(Process):
+    """A process that `SystemExit` ends, in whichever of its tasks.
+
+    Args:
+        exited: Called with the exit.
+    """
+
+    def __init__(self, simulation: Simulation, name: str, exited: Callable[[ProgramProcess, SystemExit], None]) -> None:
+        super().__init__(simulation, name)
+        simulation.processes.append(self)
+        self._exited = exited
+
+    def turn(self) -> None:
+        """Run what is ready."""
+        try:
+            super().turn()
+        except SystemExit as error:
+            self._exited(self, error)
+
+    def cancel_all(self) -> None:
+        """Cancel all tasks, as `asyncio.run` does when one of them exits."""
+        with self.loop.as_running():
+            for task in self._left():
+                task.cancel()
+
+    def close(self) -> None:
+        """Discard all state."""
+        for _ in range(_CLEANUPS):
+            try:
+                super().close()
+            except SystemExit:
+                continue
+            return
 
 
 class Replica:
@@ -30,7 +104,7 @@ class Replica:
         name: Its name in stories.
         main: The program.
         faulty: True if faults may strike it.
-        may_raise: Errors with which the program may end. It is then restarted, as by a Deployment.
+        may_raise: Errors with which the program may end.
         fail: Called with any other error that ends the program.
     """
 
@@ -50,23 +124,22 @@ class Replica:
         self.name = name
         self.faulty = faulty
         self.counts: Counter[tuple[str, str]] = Counter()  # requests and events so far, by verb and resource
-        self.seen: dict[str, int] = {}  # the newest revision that it has seen, by resource
+        self.reads = Reads()
         self.late_until: dict[str, float] = {}  # resource -> time until which its events are delayed
         self.behind = 0  # revisions by which the cache lags when its next process lists
-        self.process: Process | None = None
+        self.process: ProgramProcess | None = None
+        self.ends = Ends()
         self._simulation = simulation
         self._trace = trace
         self._main = main
         self._may_raise = may_raise
         self._fail = fail
-        self._incarnation = 0
-        self._task: asyncio.Task[Any] | None = None
-        self._stopping = False
+        self._life = _Life()
 
     @property
     def owner(self) -> str:
         """The name of its process in the network."""
-        return f"{self.name}#{self._incarnation}"
+        return f"{self.name}#{self._life.number}"
 
     @property
     def is_running(self) -> bool:
@@ -75,51 +148,93 @@ class Replica:
         return process is not None and not process.dead and process.stopped_until <= self._simulation.now
 
     def start(self) -> None:
-        """Start a process."""
-        self._incarnation += 1
-        self._stopping = False
-        self.process = self._simulation.process(self.owner)
-        self._note("starts" if self._incarnation == 1 else "starts again")
-        self._task = self.process.start(self._run())
-        self._task.add_done_callback(self._ended)
+        """Start a process, as its Deployment does whenever the one before has ended."""
+        self._life = life = _Life(self._life.number + 1, self._simulation.now)
+        self.reads = Reads()
+        self.process = ProgramProcess(self._simulation, self.owner, self._exited)
+        self._note("starts" if life.number == 1 else "starts again")
+        life.task = self.process.start(self._run())
+        life.task.add_done_callback(self._ended)
 
     async def _run(self) -> None:
         async with Client.from_url(URL) as client:
             await self._main(client)
 
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    def _exited(self, process: ProgramProcess, error: SystemExit) -> None:
+        """Let the other tasks clean up after an exit, for as long as a pod has."""
+        if process is not self.process or process.dead:
+            return
+        life = self._life
+        if life.exit is None:
+            life.exit = error
+            self._simulation.later(_STOPPING, lambda: self._end(error) if self._life is life else None)
+        process.cancel_all()
+
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if self.process is None or self.process.dead or self._simulation.closing:
             return
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, self._may_raise):
-            self._fail(self, error)
-        elif error is not None or self._stopping:
-            self._note(f"ended with {type(error).__name__}" if error else "has stopped")
-            self.kill(_AGAIN, told=False)
+        self._end(self._life.exit or error, cancelled=task.cancelled())
 
-    def kill(self, away: float, *, told: bool = True) -> None:
-        """End its process immediately, as SIGKILL does, and start another one after `away` seconds."""
+    def _end(self, error: BaseException | None, *, cancelled: bool = False) -> None:
+        process, life = self.process, self._life
+        if process is None or process.dead:
+            return
+        if isinstance(error, SystemExit):
+            text, failed = f"exits with {error.code or 0}", bool(error.code)
+        elif error is not None:
+            text, failed = f"ended with {_described(error)}", True
+        else:
+            text, failed = "is cancelled" if cancelled else "returns", cancelled
+        if error is not None and not isinstance(error, SystemExit) and not self.may_raise(error):
+            self._fail(self, error)
+        if life.stopping:
+            self.kill(_AGAIN, why="has stopped" if error is None else text)
+        else:
+            self.kill(why=text, failed=failed)
+
+    def may_raise(self, error: BaseException) -> bool:
+        """Return True if the program may end with this error."""
+        return all(isinstance(one, (*self._may_raise, asyncio.CancelledError)) for one in leaves_of(error))
+
+    def kill(self, away: float | None = None, *, why: str = "is killed", failed: bool = True) -> None:
+        """End its process immediately, as SIGKILL does, and start another one later.
+
+        Args:
+            away: Seconds until then. None, if the program has ended by itself: longer each time.
+            why: How it ends, for stories.
+            failed: True if it has ended by itself with a failure.
+        """
         process = self.process
         if process is None or process.dead:
             return
-        if told:
-            self._note("is killed")
+        if away is None:
+            away = self.ends.note(self._simulation.now, self._life.since, why, failed=failed)
+        self._note(why)
         process.kill()
         self.process = None
         self._simulation.network.cut(self.owner)
         self._simulation.later(away, self.start)
 
+    def abandon(self) -> None:
+        """End its process at the end of the history."""
+        if self.process is not None:
+            self.process.kill()
+
     def stop(self, away: float) -> None:
         """Ask its process to end, with SIGTERM, and start another one afterwards."""
-        process = self.process
-        if process is None or process.dead or self._stopping:
+        process, life = self.process, self._life
+        if process is None or process.dead or life.stopping:
             return
         self._note("is asked to stop (SIGTERM)")
-        self._stopping = True
-        if not process.loop.send_signal(signal.SIGTERM) and self._task is not None:
-            process.loop.call_soon(self._task.cancel)
-        owner = self.owner
-        self._simulation.later(_STOPPING + away, lambda: self.kill(away) if self.owner == owner else None)
+        life.stopping = True
+        if not process.loop.send_signal(signal.SIGTERM) and life.task is not None:
+            process.loop.call_soon(life.task.cancel)
+        self._simulation.later(_STOPPING + away, lambda: self.kill(away) if self._life is life else None)
+
+    # -- faults ---------------------------------------------------------------------------------------------------
 
     def pause(self, seconds: float) -> None:
         """Execute nothing for this long, while time goes on."""
@@ -135,3 +250,19 @@ class Replica:
 
     def _note(self, text: str) -> None:
         self._trace.add(self._simulation.now, self.name, "life", text)
+
+
+@dataclass
+class _Life:
+    """The life of one process: its number, its start, and how it is ending."""
+
+    number: int = 0
+    since: float = 0.0
+    task: asyncio.Task[Any] | None = None
+    stopping: bool = False
+    exit: SystemExit | None = None
+
+
+def _described(error: BaseException) -> str:
+    names = dict.fromkeys(type(one).__name__ for one in leaves_of(error))
+    return ", ".join(names)

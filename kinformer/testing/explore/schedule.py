@@ -6,21 +6,25 @@ import base64
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from kinformer.exceptions import ConfigError
-from kinformer.testing.explore.faults import ALL, Fault
+from kinformer.testing.explore.faults import ALL, LEASES, Fault
 
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn
-
-__all__ = ["Point", "Schedule", "Strike", "decode_schedule", "draw_schedule", "encode_schedule", "single_strikes"]
+__all__ = [
+    "PACES",
+    "Point",
+    "Schedule",
+    "Strike",
+    "chosen_faults",
+    "decode_schedule",
+    "encode_schedule",
+    "single_strikes",
+]
 
 PACES = (5.0, 0.0, 0.05, 0.7, 30.0)  # seconds before a step of the script. The first is the simplest
-_MOST_STRIKES = 5
-_BEYOND = 2  # more points than in the first history, because a fault may cause further requests
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
@@ -49,12 +53,14 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
         strikes: The faults.
         paces: Seconds before each step of the script. Steps beyond its end get 5.
         steps: The steps, if a strategy generated them.
+        free: Writes that need no lead, as earlier histories have shown: program, verb and resource.
     """
 
     seed: int = 0
     strikes: tuple[Strike, ...] = ()
     paces: tuple[float, ...] = ()
     steps: Any = None
+    free: tuple[tuple[str, str, str], ...] = ()
 
 
 def encode_schedule(schedule: Schedule) -> str:
@@ -74,7 +80,8 @@ def decode_schedule(text: str) -> Schedule:
         raise ConfigError(f"reproduce: {text!r} is not an encoded schedule: {error}") from None
 
 
-def _chosen(faults: Iterable[Fault]) -> list[Fault]:
+def chosen_faults(faults: Iterable[Fault]) -> list[Fault]:
+    """Return the faults in the order of `ALL`."""
     wanted = set(faults)
     return [fault for fault in ALL if fault in wanted]
 
@@ -82,18 +89,23 @@ def _chosen(faults: Iterable[Fault]) -> list[Fault]:
 def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator[tuple[Fault, str, Point, int]]:
     """Yield each possible fault and point, with the number of such points. Likely faults and writes come first."""
     cached = {point.replica for point in points if point.verb == "cached"}
-    for fault in _chosen(faults):
+    for fault in chosen_faults(faults):
         for point, variant in product(points, fault.variants):
             useless = variant == "stale" and point.replica not in cached
             if fault.strikes_at(point.verb, point.resource) and not useless:
                 yield fault, variant, point, points[point]
 
 
+def _pace(point: Point) -> int:
+    """Return how much later each further request of a kind is tried. The renewals of a Lease are much alike."""
+    return 3 if point.resource.startswith(LEASES) else 1
+
+
 def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int) -> Iterator[Schedule]:
     """Yield at most `most` schedules with one fault each. For each fault, the points of writes come first."""
     found = [
         (
-            fault.rank(point.verb) + number + 2 * later,
+            fault.rank(point.verb) + number * _pace(point) + 2 * later,
             order,
             Schedule(order, (Strike(fault.name, variant, at, seconds),)),
         )
@@ -105,18 +117,3 @@ def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int)
     found.sort(key=lambda one: one[:2])
     for _, _, schedule in found[:most]:
         yield schedule
-
-
-def draw_schedule(draw: DrawFn, faults: Iterable[Fault], points: dict[Point, int], steps: int) -> Schedule:
-    """Draw a schedule with hypothesis."""
-    from hypothesis import strategies as st
-
-    combinations = list(_combinations(faults, points))
-    strikes: list[Strike] = []
-    if combinations:
-        strike = st.tuples(st.sampled_from(combinations), st.integers(0, 30), st.integers(0, 4))
-        for (fault, variant, point, count), number, length in draw(st.lists(strike, max_size=_MOST_STRIKES)):
-            at = msgspec.structs.replace(point, number=number % (count + _BEYOND))
-            strikes.append(Strike(fault.name, variant, at, fault.seconds[length % len(fault.seconds)]))
-    paces = draw(st.lists(st.sampled_from(PACES), max_size=steps))
-    return Schedule(draw(st.integers(0, 1000)), tuple(strikes), tuple(paces))

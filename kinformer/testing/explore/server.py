@@ -15,15 +15,14 @@ from kinformer.testing.server import APIServer
 from kinformer.testing.simulation.processes import API_SERVER
 from kinformer.testing.store.storage import Storage
 
-__all__ = ["ACTOR", "ARRIVED", "COLLECTOR", "PORT", "URL", "ExploredServer"]
+__all__ = ["ACTOR", "CLUSTER", "COLLECTOR", "PORT", "URL", "ExploredServer"]
 
 PORT = 443
 URL = f"http://{API_SERVER}:{PORT}"
 COLLECTOR = "garbage collector"
-ACTOR: ContextVar[str] = ContextVar("ACTOR", default="cluster")
+CLUSTER = "cluster"
+ACTOR: ContextVar[str] = ContextVar("ACTOR", default=CLUSTER)
 """The actor of the current write."""
-ARRIVED: ContextVar[float] = ContextVar("ARRIVED", default=0.0)
-"""The time at which the current write's request arrived."""
 
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 Object = dict[str, Any]
@@ -63,6 +62,10 @@ class ExploredServer(APIServer):
     def find(self, resource: Any) -> ResourceType:
         """Return the type of a resource."""
         return self._registry.find(resource)
+
+    def serves(self, resource: str) -> bool:
+        """Return True if the resource is served. It still is while its definition is being deleted."""
+        return any(one.name == resource for one in self._registry)
 
     def revision_of(self, resource: ResourceType) -> int:
         """Return the revision of the last change of a resource."""

@@ -20,7 +20,7 @@ class ClusterState:
 
     def list(self, resource: str, namespace: str | None = None) -> list[Object]:
         """Return all objects of a resource, such as ``"apps/v1/deployments"``, in the order of their keys."""
-        if resource in self._server.lost:
+        if self._is_lost(resource):
             return []
         revision = self._server.revision_of(self._server.find(resource))
         known = self._lists.get((resource, namespace))
@@ -30,7 +30,11 @@ class ClusterState:
 
     def get(self, resource: str, key: str) -> Object | None:
         """Return the object with a key, ``"namespace/name"`` or ``"name"``, or None."""
-        if resource in self._server.lost:
+        if self._is_lost(resource):
             return None
         namespace, _, name = key.rpartition("/")
         return self._server.get(resource, namespace, name)
+
+    def _is_lost(self, resource: str) -> bool:
+        """True if a fault has deleted the definition, and no object with a finalizer keeps it."""
+        return resource in self._server.lost and not self._server.serves(resource)

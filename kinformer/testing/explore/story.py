@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinformer.testing.explore.findings import Finding
+from kinformer.testing.explore.rules.finding import Finding
 from kinformer.testing.explore.schedule import Schedule, encode_schedule
 from kinformer.testing.explore.trace import Entry, Trace
 
@@ -25,7 +25,7 @@ def tell(finding: Finding, schedule: Schedule, trace: Trace, after: str) -> str:
     faults = len(schedule.strikes)
     how = f"{after}; {faults} fault{'' if faults == 1 else 's'}" if faults else f"{after}, without any fault"
     parts = [finding.text, f"({how})", "", *lines, "", f'To see it again: @reproduce("{encode_schedule(schedule)}")']
-    return "\n".join(parts)
+    return "\n".join([*parts, finding.remedy] if finding.remedy else parts)
 
 
 def _written_last(trace: Trace) -> set[str]:

@@ -60,12 +60,13 @@ class World:
         """Run a program, ``async def main(client)``, in `replicas` processes, each with its own client.
 
         Args:
-            main: The program. It runs until it is cancelled or gets a SIGTERM, as it would in a pod.
+            main: The program. It runs until it is cancelled or gets a SIGTERM, as it would in a pod. When it ends, it
+                is started again, as by a Deployment.
             replicas: The number of processes.
             name: Its name in stories. By default "replica", and for further programs the name of `main`.
             faults: False for a reliable part of the cluster, such as a program that makes Deployments ready.
-            may_raise: Errors with which it may end, such as `LeadershipLostError`. It is then restarted. Any other
-                error is a failure.
+            may_raise: Errors with which it may end, such as `LeadershipLostError`, also in an ExceptionGroup. Any other
+                error, except `SystemExit`, is a failure.
         """
         if replicas < 1:
             raise ConfigError(f"world.run: invalid replicas={replicas!r}: expected 1 or more")

@@ -1,0 +1,1 @@
+"""Correct operators, which no exploration may blame: each is a function that declares a world."""

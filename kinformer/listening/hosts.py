@@ -1,8 +1,8 @@
 """The check of a request's host name, which keeps web pages of other sites away from a server.
 
-Any page on the web can make a browser send requests to an address inside a network. The browser shows it the responses
-only if the page's own host name resolves to that address (DNS rebinding). The `Host` header then still has the name of
-the page. So a server is safe if it answers only its own names. An IP address cannot be rebound, and neither can
+A web page can make a browser send requests to an address inside a network. The browser shows it the responses only if
+the page's own host name resolves to that address (DNS rebinding). The `Host` header then still has the name of the
+page. So a server is safe if it answers only its own names. An IP address cannot be rebound, and neither can
 `localhost`.
 """
 

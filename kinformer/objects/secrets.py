@@ -84,7 +84,7 @@ def _without_values(document: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _hidden(value: Any) -> Any:
+def _hidden(value: object) -> dict[str, object] | str | None:
     """Hide a value, except for the names of its keys."""
     if isinstance(value, dict):
         return dict.fromkeys(value, HIDDEN)

@@ -16,6 +16,7 @@ __all__ = ["HIDDEN", "showable"]
 HIDDEN = "(hidden)"
 
 _OPEN = frozenset({"apiVersion", "kind", "type", "immutable"})  # the fields of a Secret that are shown
+_VALUES = frozenset({"data", "stringData"})
 # A copy of a Secret is in the annotations of kubectl, kapp, Rancher, kustomize and others, so only those are shown
 # that are known to be names and settings.
 _HARMLESS = frozenset(
@@ -48,8 +49,8 @@ def showable(obj: KubeObject | dict[str, Any]) -> KubeObject | dict[str, Any]:
 
     A Secret keeps its metadata, its type and the names of its keys. The values of `data` and `stringData` are
     `"(hidden)"`. So are those of its annotations, except for a few harmless ones, because many tools keep a copy of the
-    whole object in one. The entries of managedFields lose their fields. The same applies to objects that may be
-    Secrets: plain metadata, and objects without a kind.
+    whole object in one. The entries of managedFields lose their fields. Plain metadata and objects without a kind may
+    be Secrets, so the same parts of them are hidden.
 
     Args:
         obj: An object, or a dict. Neither is changed.
@@ -75,8 +76,9 @@ def _may_be_secret(kind: str) -> bool:
 
 
 def _without_values(document: Mapping[str, Any]) -> dict[str, Any]:
+    closed = document.keys() - _OPEN if document.get("kind") == "Secret" else _VALUES
     shown = {
-        name: value if name in _OPEN and isinstance(value, str | bool) else _hidden(value)
+        name: _hidden(value) if name in closed or (name in _OPEN and not isinstance(value, str | bool)) else value
         for name, value in document.items()
     }
     if isinstance(document.get("metadata"), dict):

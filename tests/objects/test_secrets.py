@@ -84,6 +84,13 @@ def test_the_kind_decides(api_version: str, kind: str, hidden: bool) -> None:
     assert (CANARY not in repr(showable(document))) is hidden
 
 
+def test_of_an_object_without_a_kind_only_what_a_secret_may_hold_is_hidden() -> None:
+    metadata = {"name": "a", "annotations": {"copy": CANARY}}
+    shown = showable(KubeObject.from_dict({"metadata": metadata, "data": {"a": CANARY}, "reason": "Boot"}))
+    assert (shown["reason"], shown["data"]) == ("Boot", {"a": "(hidden)"})
+    assert CANARY.encode() not in shown.raw
+
+
 def test_neither_an_object_nor_a_dict_is_changed() -> None:
     document = secret(data={"a": CANARY}, metadata={"annotations": {"a": CANARY}})
     before = copy.deepcopy(document)

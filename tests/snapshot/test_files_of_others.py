@@ -5,6 +5,7 @@ Internals: the writer, of which one process has no two with the same name, and w
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
@@ -211,6 +212,7 @@ def in_a_container(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As the first process of a container, all of which have the number 1."""
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: 1)
+        patched.setattr(snapshot_file, "_numbers", itertools.repeat(1), raising=False)
         yield
 
 
@@ -232,7 +234,6 @@ async def test_the_files_of_two_containers_have_different_names(path: Path, monk
     seen = set()
     for _ in range(2):
         with in_a_container(monkeypatch):
-            monkeypatch.setattr(snapshot_file, "_numbers", iter([1]), raising=False)
             async with SnapshotWriter(path):
                 seen.add(tuple(names(path.parent)))
     assert len(seen) == 2

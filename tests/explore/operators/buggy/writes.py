@@ -16,6 +16,7 @@ from tests.explore.operators.sites import (
     SITES_PATH,
     Reconcile,
     declare,
+    each_site_has_its_page,
     page_of,
     reconciling,
     site,
@@ -109,7 +110,10 @@ async def swallows_a_failure(world: World) -> None:
 
         await reconciling(client, make)
 
-    declare(world, main)
+    world.apply(definition("Site"))
+    world.run(main)
+    world.script(*steps(world)[:2])
+    world.eventually(each_site_has_its_page)
 
 
 async def finalizer_after_the_bucket(world: World) -> None:

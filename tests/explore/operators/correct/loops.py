@@ -54,14 +54,10 @@ async def follows_a_watch(world: World) -> None:
 
     async def main(client: Client) -> NoReturn:
         while True:
-            sites: dict[str, KubeObject] = {}
             try:
                 async with watch(ListWatch(client, SITES)) as events:
                     async for event in events:
-                        if event.type == "DELETED":
-                            sites.pop(event.object.key, None)
-                        elif isinstance(event.object, KubeObject):
-                            sites[event.object.key] = event.object
+                        if event.type != "DELETED" and isinstance(event.object, KubeObject):
                             await apply_page(client, event.object)
             except KinformerError:
                 await asyncio.sleep(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -195,7 +196,7 @@ def test_a_lost_lease_takes_nothing_from_another_one_that_is_held() -> None:
 
 def test_a_write_of_a_program_with_a_lease_of_its_own_needs_it_unless_replicas_without_it_write_so_too() -> None:
     async def hand_made(client: Client, *, everywhere: bool) -> None:
-        lease = two_leaders.Lease(client, identity=str(id(client)))
+        lease = two_leaders.Lease(client, identity=uuid.uuid4().hex)
         async with asyncio.TaskGroup() as group:
             group.create_task(lease.keep())
             if not everywhere:

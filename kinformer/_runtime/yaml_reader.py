@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from kinformer.exceptions import ConfigError
 
@@ -92,10 +92,20 @@ def _loader_class() -> Any:
     return Loader
 
 
+class _Place(Protocol):
+    """A place in a document. The two parsers of PyYAML have a type of their own for it."""
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def column(self) -> int: ...
+
+
 class _LimitError(Exception):
     """A limit that a document exceeds, or a value that cannot be built."""
 
-    def __init__(self, message: str, mark: yaml.Mark | None) -> None:
+    def __init__(self, message: str, mark: _Place | None) -> None:
         super().__init__(message)
         self.mark = mark
 
@@ -166,7 +176,7 @@ def _constructed(loader: Any, node: yaml.Node) -> Any:
         raise _LimitError(f"a value is not of its type ({type(error).__name__})", mark) from None
 
 
-def _failing(loader: Any, node: yaml.Node) -> yaml.Mark:
+def _failing(loader: Any, node: yaml.Node) -> _Place:
     """Return the place of the first scalar that cannot be built."""
     import yaml
 
@@ -187,7 +197,7 @@ def _failing(loader: Any, node: yaml.Node) -> yaml.Mark:
     return node.start_mark
 
 
-def _line(mark: yaml.Mark | None) -> str:
+def _line(mark: _Place | None) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
 
 

@@ -63,7 +63,7 @@ class Engine(ComputedCore):
         self._mirrors: dict[int, MirrorCore] = {}  # of the program's own collections, by their id
         self._ending: set[asyncio.Task[None]] = set()  # tasks that end the mirrors of collections no longer read
         self._propagation: Propagation | None = None
-        self._sources = tuple(map(self.source_of, collections))
+        self._sources: tuple[Source, ...] = tuple(map(self.source_of, collections))
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -99,7 +99,9 @@ def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         given = shown["annotations"]
         shown["annotations"] = _hidden(given)
         if isinstance(given, dict):
-            shown["annotations"] |= {name: value for name, value in given.items() if _is_harmless(name, value)}
+            shown["annotations"] = {
+                name: value if _is_harmless(name, value) else HIDDEN for name, value in given.items()
+            }
     if isinstance(shown.get("managedFields"), list):
         entries = [one for one in shown["managedFields"] if isinstance(one, dict)]
         shown["managedFields"] = [{k: v for k, v in one.items() if k != "fieldsV1"} for one in entries]

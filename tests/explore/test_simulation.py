@@ -1,4 +1,4 @@
-"""What a program gets from its machine in an exploration: clocks, random numbers, names, executors, connections.
+"""The machine of a program in an exploration: clocks, random numbers, names, executors, connections.
 
 Internals: single histories, since an exploration chooses its schedules itself.
 """

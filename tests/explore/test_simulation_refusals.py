@@ -1,4 +1,4 @@
-"""What is not simulated: each call is refused, and the finding names the call, its line, and what to use instead."""
+"""Calls that are not simulated are refused, and the finding names the call, its line, and what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be shown of an object: all of it, unless it is or may be a Secret.
+"""The part of an object that may be shown: all of it, unless it is or may be a Secret.
 
 Internals: excerpts of bytes in errors, which every reader of bytes uses.
 """

@@ -1,4 +1,4 @@
-"""What many operators are for: each Site gets a page, which is a ConfigMap with the Site's size."""
+"""The work of many operators: each Site gets a page, which is a ConfigMap with the Site's size."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any, NoReturn
 
 from kinformer import (
@@ -104,12 +105,12 @@ async def works_off_a_queue(world: World) -> None:
 
 
 async def remembers_for_half_a_minute(world: World) -> None:
-    """What a cloud says is kept for thirty seconds by a monotonic clock, and compared each ten."""
+    """The answer of a cloud is kept for thirty seconds by a monotonic clock, and compared each ten."""
     cloud = Cloud()
 
     async def main(client: Client) -> NoReturn:
         known: dict[str, tuple[float, str]] = {}
-        clock = asyncio.get_running_loop().time
+        clock = time.monotonic
 
         async def lookup(site: KubeObject) -> str:
             at, size = known.get(site.uid, (-100.0, ""))

@@ -188,6 +188,20 @@ def test_a_module_that_is_first_imported_by_a_program_gets_the_real_clock_back(
     assert module.now.__defaults__ == (time.monotonic,)
 
 
+@pytest.mark.parametrize("entry", [object(), None], ids=["object", "None"])
+def test_an_entry_among_the_modules_that_is_none_is_passed_over(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cffi's libraries are such entries, and None forbids an import."""
+    monkeypatch.setitem(sys.modules, "no_module", entry)
+    times: list[float] = []
+
+    async def main(client: Client) -> None:
+        times.append(time.monotonic())
+        await forever()
+
+    explored(main)
+    assert times == [5000.0, 5000.0]
+
+
 # --- random numbers and names --------------------------------------------------------------------------------
 
 made_before = random.Random(0)

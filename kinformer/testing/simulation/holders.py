@@ -45,11 +45,13 @@ class _Search:
 
     def replace(self, modules: Mapping[str, Any]) -> None:
         for module in list(modules.values()):
-            if module is not None:
+            try:
                 # A lazy module would load if it were asked for its attributes.
-                names = object.__getattribute__(module, "__dict__") if hasattr(type(module), "__dict__") else None
-                if isinstance(names, dict):
-                    self._in_names(names)
+                names = object.__getattribute__(module, "__dict__")
+            except AttributeError:
+                continue  # a library may put any object among the modules
+            if isinstance(names, dict):
+                self._in_names(names)
 
     def undo(self) -> None:
         while self._undo:

@@ -75,9 +75,10 @@ async def test_relations_are_owners_owned_node_and_pods(server: APIServer, web: 
         async def relations(resource: str, key: str) -> dict[str, list[tuple[str, str, int]]]:
             return references(await ask(client, "relations", resource=resource, key=key))
 
+        await until(lambda: ask(client, "report"), holds=lambda report: all(one["live"] for one in report["resources"]))
         owned = [(*replica_sets, 0), ("v1/pods", "default/a", 1), ("v1/pods", "default/b", 1)]
         deployment = ("apps/v1/deployments", "default/web")
-        await until(lambda: relations(*deployment), holds=lambda found: found == {"Owned": owned})
+        assert await relations(*deployment) == {"Owned": owned}
         assert await relations("v1/pods", "default/a") == {
             "Owners": [(*replica_sets, 0), (*deployment, 1)],
             "Node": [("v1/nodes", "node-a", 0)],

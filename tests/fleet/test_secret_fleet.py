@@ -83,6 +83,7 @@ async def test_a_broken_secret_is_named_counted_and_hides_no_other(
             maps = fleet.union(CONFIG_MAPS)
             await fleet.wait_synced(10)
             assert "east/default/east" in maps.by_key
+            await until(lambda: "broken" in fleet.health())  # it is read in a thread
             health = fleet.health()["broken"]
             assert (health.state, health.live) == ("failed", False)
             assert str(health.last_error).startswith("Secret default/broken: ")

@@ -40,6 +40,7 @@ _REQUEST: tuple[Callable[[random.Random], faults.Fault], ...] = (
     lambda choice: faults.delay(choice.uniform(0.1, 1)),
 )
 _AWAY = 2.5  # seconds: a server is not restored from a backup in less
+_NOTICED = 6.0  # seconds until all have asked it again: a delay of the backoff, and up to 2 s after the first answer
 
 
 async def whole(act: Awaitable[Any]) -> None:
@@ -147,7 +148,7 @@ class EmbeddedChaos:
             for kind in self._writers.truths:
                 await self._writers.contents(kind)
             # A server that grows past the last known version before it is asked looks as if it was never restored.
-            await asyncio.sleep(_AWAY)
+            await asyncio.sleep(_NOTICED)
 
 
 class RealChaos:

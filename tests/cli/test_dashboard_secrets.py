@@ -140,6 +140,7 @@ async def test_no_value_of_a_secret_is_on_the_page_in_the_log_or_in_the_figures(
         assert VISIBLE in open_texts[1]
 
 
+@pytest.mark.slow
 async def test_no_value_of_a_secret_is_on_the_command_line(
     server: APIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -170,7 +170,7 @@ async def test_the_pods_of_serve_have_addresses_and_owners(server: APIServer) ->
 
 async def churned(population: Population, seconds: float) -> None:
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(population.churn(500), seconds)
+        await asyncio.wait_for(population.churn(200), seconds)
 
 
 @pytest.mark.virtual_time

@@ -16,6 +16,8 @@ from kinformer.testing.explore import ALL, ClusterState, ExplorationError, Pause
 
 pytest.importorskip("time_machine")
 
+pytestmark = pytest.mark.slow  # explorations, one or more a test
+
 MAPS = "v1/configmaps"
 PATH = "/api/v1/namespaces/default/configmaps"
 Main = Callable[[Client], Awaitable[None]]

@@ -29,6 +29,8 @@ from kinformer.testing.explore import ExplorationError, World, explore
 
 pytest.importorskip("time_machine")
 
+pytestmark = pytest.mark.slow  # explorations, one or more a test
+
 Main = Callable[[Client], Awaitable[object]]
 
 

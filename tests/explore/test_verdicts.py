@@ -27,6 +27,8 @@ from tests.explore.operators.custom import custom, definition
 
 pytest.importorskip("time_machine")
 
+pytestmark = pytest.mark.slow  # explorations, one or more a test
+
 MAPS, SITES = "v1/configmaps", "example.com/v1/sites"
 PATH = "/api/v1/namespaces/default/configmaps"
 SITES_PATH = "/apis/example.com/v1/namespaces/default/sites"

@@ -10,7 +10,8 @@ from typing import Any
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
-from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.accessors import string_at, tables_at, value_at
+from kinformer.objects.meta import GroupVersionResource, version_path
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
@@ -35,6 +36,7 @@ _AGGREGATED = ",".join(
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
 _UNREADABLE_TTL = 60.0  # seconds before asking again a server that hides kube-system
 _REMEMBERED = 10.0  # seconds for which a result is reused for hints
+_UNANSWERED = (APIError, ConnectError, DecodeError)
 
 _Document = Mapping[str, object]
 
@@ -150,7 +152,7 @@ async def lacking_resource(client: Client, resource: GroupVersionResource) -> st
     """
     try:
         resources = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
-    except (APIError, ConnectError, DecodeError) as error:
+    except _UNANSWERED as error:
         log.debug("could not look for resources similar to %s: %s", resource, error, resource=resource, reason=error)
         return None
     if any(str(known) == str(resource) for known in resources):
@@ -165,18 +167,17 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
     version that responds with 404 is absent only if the list of all groups (or core versions) can be read and lacks it
     too. An entry without a readable name could be the resource, so the response is then unknown.
     """
-    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
         try:
-            document = _dict(await client.request("GET", path, retries=0))
+            document = _dict(await client.request("GET", version_path(resource), retries=0))
         except NotFoundError:
             return await _version_presence(client, resource)
-    except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+    except _UNANSWERED as error:
+        _note_failure(resource, error)
         return None
     if document.get("kind") != "APIResourceList" or document.get("groupVersion") != resource.api_version:
         return None
-    if any(_text(entry, "name") == resource.resource for entry in _dicts(document, "resources")):
+    if _entry_of(resource, document):
         return True
     return None if _all_texts(document.get("resources"), "name") is None else False
 
@@ -186,30 +187,36 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
 
     A result of the last 10 s is reused.
     """
-    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    path = version_path(resource)
     try:
         response = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
-    except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+    except _UNANSWERED as error:
+        _note_failure(resource, error)
         return None
-    entries = _dicts(_dict(response), "resources")
-    scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
-    scope = next(scopes, None)
+    scope = _entry_of(resource, _dict(response)).get("namespaced")
     return scope if isinstance(scope, bool) else None
 
 
 async def served_kind(client: Client, resource: GroupVersionResource) -> str:
     """Return the kind of a resource according to discovery, or "" if this is unknown."""
-    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
-        document = _dict(await client.request("GET", path, retries=0))
-    except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+        document = _dict(await client.request("GET", version_path(resource), retries=0))
+    except _UNANSWERED as error:
+        _note_failure(resource, error)
         return ""
     if document.get("groupVersion") != resource.api_version:
         return ""
-    entries = _dicts(document, "resources")
-    return next((_text(entry, "kind") for entry in entries if _text(entry, "name") == resource.resource), "")
+    return string_at(_entry_of(resource, document), "kind")
+
+
+def _note_failure(resource: GroupVersionResource, error: Exception) -> None:
+    log.debug("discovery of %s failed: %s", resource, error, resource=resource, reason=error)
+
+
+def _entry_of(resource: GroupVersionResource, document: _Document) -> _Document:
+    """Return the entry of a resource in the list of its group version, or an empty mapping."""
+    entries = tables_at(document, "resources")
+    return next((entry for entry in entries if string_at(entry, "name") == resource.resource), {})
 
 
 class KubeSystemProbe:
@@ -247,7 +254,7 @@ def _core_versions(document: _Document) -> list[str] | None:
     versions = document.get("versions")
     if document.get("kind") != "APIVersions" or not isinstance(versions, list):
         return None
-    return _all_texts([{"name": version} for version in versions], "name")
+    return versions if all(isinstance(version, str) and version for version in versions) else None
 
 
 def _group_versions(document: _Document) -> list[str] | None:
@@ -256,7 +263,7 @@ def _group_versions(document: _Document) -> list[str] | None:
         return None
     found: list[str] = []
     for group in groups:
-        names = _all_texts(group.get("versions") if isinstance(group, dict) else None, "groupVersion")
+        names = _all_texts(value_at(group, "versions"), "groupVersion")
         if names is None:
             return None
         found += names
@@ -267,33 +274,33 @@ def _all_texts(entries: object, name: str) -> list[str] | None:
     """Return a field of each entry, or None if one of them cannot be read."""
     if not isinstance(entries, list):
         return None
-    found = [_text(entry, name) for entry in entries]
+    found = [string_at(entry, name) for entry in entries]
     return found if all(found) else None
 
 
 def _aggregated(document: _Document, path: str) -> Iterator[APIResource]:
-    for group in _dicts(document, "items"):
-        name = _text(group.get("metadata"), "name")
+    for group in tables_at(document, "items"):
+        name = string_at(group, "metadata", "name")
         if bool(name) != (path == "/apis"):  # without its name, it would be taken for the core group
             _ignore(f"{path}: a group", f"its name is {name!r}")
             continue
-        for version in _dicts(group, "versions"):
-            if _text(version, "freshness") == "Stale":
+        for version in tables_at(group, "versions"):
+            if string_at(version, "freshness") == "Stale":
                 log.warning(
                     "the server of %s/%s does not respond; its resources may be out of date",
                     name,
-                    _text(version, "version"),
+                    string_at(version, "version"),
                     reason="stale_group",
                 )
-            for entry in _dicts(version, "resources"):
+            for entry in tables_at(version, "resources"):
                 yield from _readable(
                     group=name,
-                    version=_text(version, "version"),
-                    name=_text(entry, "resource"),
-                    kind=_text(entry.get("responseKind"), "kind"),
-                    singular=_text(entry, "singularResource"),
+                    version=string_at(version, "version"),
+                    name=string_at(entry, "resource"),
+                    kind=string_at(entry, "responseKind", "kind"),
+                    singular=string_at(entry, "singularResource"),
                     short_names=_texts(entry, "shortNames"),
-                    namespaced=_text(entry, "scope") != "Cluster",
+                    namespaced=string_at(entry, "scope") != "Cluster",
                     verbs=_texts(entry, "verbs"),
                     categories=_texts(entry, "categories"),
                 )
@@ -303,7 +310,7 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
     if path == "/api":
         listed = list(_texts(document, "versions"))
     else:
-        listed = [name for group in _dicts(document, "groups") for name in _preferred_first(group)]
+        listed = [name for group in tables_at(document, "groups") for name in _preferred_first(group)]
     names = [name for name in listed if _is_version(name, path)]
     slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -313,7 +320,7 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
                 response = _dict(await client.request("GET", f"{path}/{name}"))
                 if response.get("groupVersion", name) != name:
                     raise DecodeError(f"the response is about {response.get('groupVersion')!r}")
-            except (APIError, ConnectError, DecodeError) as error:
+            except _UNANSWERED as error:
                 log.warning("discovery ignores %s: %s", name, error, reason=error)
                 return []
         return list(_listed(name, response))
@@ -324,23 +331,23 @@ async def _one_by_one(client: Client, path: str, document: _Document) -> list[AP
 
 
 def _preferred_first(group: _Document) -> list[str]:
-    preferred = _text(group.get("preferredVersion"), "groupVersion")
-    names = [_text(version, "groupVersion") for version in _dicts(group, "versions")]
+    preferred = string_at(group, "preferredVersion", "groupVersion")
+    names = [string_at(version, "groupVersion") for version in tables_at(group, "versions")]
     return sorted(names, key=lambda name: name != preferred)  # stable, so the others keep the server's order
 
 
 def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
     group, _, version = group_version.rpartition("/")
-    for entry in _dicts(document, "resources"):
-        name = _text(entry, "name")
+    for entry in tables_at(document, "resources"):
+        name = string_at(entry, "name")
         if "/" in name:
             continue
         yield from _readable(
             group=group,
             version=version,
             name=name,
-            kind=_text(entry, "kind"),
-            singular=_text(entry, "singularName"),
+            kind=string_at(entry, "kind"),
+            singular=string_at(entry, "singularName"),
             short_names=_texts(entry, "shortNames"),
             namespaced=entry.get("namespaced") is True,
             verbs=_texts(entry, "verbs"),
@@ -414,16 +421,6 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
 
 def _dict(answer: KubeObject | dict[str, JSON]) -> dict[str, JSON]:
     return answer.to_dict() if isinstance(answer, KubeObject) else answer
-
-
-def _dicts(document: _Document, name: str) -> Iterator[dict[str, JSON]]:
-    values = document.get(name)
-    return (value for value in (values if isinstance(values, list) else []) if isinstance(value, dict))
-
-
-def _text(document: object, name: str) -> str:
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 def _texts(document: _Document, name: str) -> tuple[str, ...]:

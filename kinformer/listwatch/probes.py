@@ -10,7 +10,7 @@ from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, ReadBack
-from kinformer.objects.accessors import string_at
+from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
@@ -42,7 +42,7 @@ async def read_back(client: Client, path: str, options: ListOptions, name: str) 
     params = options.replace(field_selector=selector).params()
     answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
     # A server that does not know the field selector sends the others too.
-    found = next((item for item in _items_of(answer) if string_at(item, "metadata", "name") == name), None)
+    found = next((item for item in tables_at(answer, "items") if string_at(item, "metadata", "name") == name), None)
     return ReadBack(None if found is None else KubeObject.from_dict(found), _version_of(answer, path))
 
 
@@ -69,11 +69,6 @@ async def kind_now(client: Client, resource: GroupVersionResource) -> str:
             return await served_kind(client, resource)
     except TimeoutError:
         return ""
-
-
-def _items_of(answer: Mapping[str, Any]) -> list[Any]:
-    items = answer.get("items")
-    return items if isinstance(items, list) else []
 
 
 def _version_of(answer: Mapping[str, Any], path: str) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "meta_namespace_key",
     "split_meta_namespace_key",
     "version_number",
+    "version_path",
 ]
 
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -96,7 +97,7 @@ class GroupVersionResource:
             ConfigError: A name would become another path: it is empty, `.` or `..`, or contains `/` or `%`. Upstream:
                 client-go, rest/request.go, IsValidPathSegmentName. The parts of a subresource are checked alike.
         """
-        parts = [f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"]
+        parts = [version_path(self)]
         if namespace:
             parts += ["namespaces", _segment(namespace, "namespace", self)]
         parts.append(self.resource)
@@ -110,6 +111,11 @@ class GroupVersionResource:
 
     def __str__(self) -> str:
         return f"{self.api_version}/{self.resource}"
+
+
+def version_path(resource: GroupVersionResource) -> str:
+    """Return the path of a resource's group version: `"/api/v1"`, `"/apis/apps/v1"`."""
+    return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
 
 
 def _segment(name: str, role: str, resource: GroupVersionResource) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self, TypedDict, TypeGuard
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError
+from kinformer.objects.accessors import string_at, table_at
 
 __all__ = [
     "JITTER",
@@ -93,11 +94,11 @@ class LeaseDocument(NamedTuple):
 
     def annotated(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> LeaseDocument:
         """Return a copy with some labels and annotations added."""
-        metadata = _mapping(self.body.get("metadata"))
+        metadata = table_at(self.body, "metadata")
         changed = {
             **metadata,
-            "labels": {**_mapping(metadata.get("labels")), **labels},
-            "annotations": {**_mapping(metadata.get("annotations")), **annotations},
+            "labels": {**table_at(metadata, "labels"), **labels},
+            "annotations": {**table_at(metadata, "annotations"), **annotations},
         }
         return self._replace(body={**self.body, "metadata": changed})
 
@@ -124,16 +125,16 @@ class Lease:
     @classmethod
     def from_json(cls, document: Mapping[str, object]) -> Self:
         """Parse a Lease's JSON. A field that is missing or has the wrong type counts as not set."""
-        metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
+        metadata, spec = table_at(document, "metadata"), table_at(document, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
             document=document,
-            name=_text(metadata.get("name")),
-            resource_version=_text(metadata.get("resourceVersion")),
-            holder=_text(spec.get("holderIdentity")),
+            name=string_at(metadata, "name"),
+            resource_version=string_at(metadata, "resourceVersion"),
+            holder=string_at(spec, "holderIdentity"),
             duration=float(duration) if _is_number(duration) and duration > 0 else None,
-            acquire_time=_text(spec.get("acquireTime")),
-            renew_time=_text(spec.get("renewTime")),
+            acquire_time=string_at(spec, "acquireTime"),
+            renew_time=string_at(spec, "renewTime"),
             transitions=transitions if _is_number(transitions) else 0,
         )
 
@@ -155,7 +156,7 @@ class Lease:
     @property
     def annotations(self) -> Mapping[str, object]:
         """`metadata.annotations`. Empty if there are none."""
-        return _mapping(_mapping(self.document.get("metadata")).get("annotations"))
+        return table_at(self.document, "metadata", "annotations")
 
     def taken(self, holder: str, duration: float, wall: float) -> LeaseDocument:
         """Return the document that gives the Lease to a new holder from now on."""
@@ -184,7 +185,7 @@ class Lease:
         self, holder: str, duration: float, *, acquire_time: str, renew_time: str, transitions: int
     ) -> LeaseDocument:
         spec = {
-            **_mapping(self.document.get("spec")),
+            **table_at(self.document, "spec"),
             "holderIdentity": holder,
             "leaseDurationSeconds": whole_seconds(duration),
             "acquireTime": acquire_time,
@@ -226,16 +227,8 @@ def whole_seconds(duration: float) -> int:
     return math.ceil(duration)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _is_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 class OwnRenewals:

@@ -96,16 +96,17 @@ def _hidden(value: object) -> dict[str, object] | str | None:
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(metadata)
     if "annotations" in shown:
-        given = shown["annotations"]
-        shown["annotations"] = _hidden(given)
-        if isinstance(given, dict):
-            shown["annotations"] = {
-                name: value if _is_harmless(name, value) else HIDDEN for name, value in given.items()
-            }
+        shown["annotations"] = _annotations(shown["annotations"])
     if isinstance(shown.get("managedFields"), list):
         entries = [one for one in shown["managedFields"] if isinstance(one, dict)]
         shown["managedFields"] = [{k: v for k, v in one.items() if k != "fieldsV1"} for one in entries]
     return shown
+
+
+def _annotations(given: object) -> object:
+    if not isinstance(given, dict):
+        return _hidden(given)
+    return {name: value if _is_harmless(name, value) else HIDDEN for name, value in given.items()}
 
 
 def _is_harmless(name: str, value: object) -> bool:

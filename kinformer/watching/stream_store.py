@@ -14,7 +14,7 @@ from kinformer.objects.accessors import is_gone, key_of, resource_version_of, ui
 from kinformer.objects.object import UndecodableObject, view
 from kinformer.reflector.relist import reaches
 from kinformer.watching.differences import Listed, StreamEvent, difference, event_of
-from kinformer.watching.version_index import VersionIndex
+from kinformer.watching.version_index import Record, VersionIndex
 
 __all__ = ["PAUSE", "StreamStore"]
 
@@ -149,11 +149,15 @@ class StreamStore:
             return (StreamEvent(_TYPES[kind], key, uid_of(obj), None if gone else view(obj)),)
         if kind != "DELETED":
             return event_of(self.told, obj)
+        before = self._forget(key, uid_of(obj), version)
+        return () if before is None else (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
+
+    def _forget(self, key: str, uid: str, version: str) -> Record | None:
+        """Remove and return what was told of a deleted object, or None if that is unknown or an earlier object's."""
         before = self.told.get(key)
-        if before is None or not is_gone(before.uid, before.version, uid_of(obj), version):
-            return ()  # unknown, or about an earlier object of this name
-        self.told.pop(key)
-        return (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
+        if before is None or not is_gone(before.uid, before.version, uid, version):
+            return None
+        return self.told.pop(key)
 
     def _is_catching_up(self, version: str) -> bool:
         if not self.catch_up or not reaches(version, self.catch_up, unknown=True):
@@ -198,11 +202,8 @@ class StreamStore:
             self.told.unmark(key)
             sink.changed.versions.pop(key)
             return
-        before = self.told.get(key)
-        if before is None or not is_gone(before.uid, before.version, uid_of(obj), resource_version_of(obj)):
-            return
-        self.told.pop(key)
-        if self._tells:
+        before = self._forget(key, uid_of(obj), resource_version_of(obj))
+        if before is not None and self._tells:
             self._queue.append((StreamEvent("DELETED", key, before.uid, view(obj)), ""))
             self._readers.wake()
 

@@ -74,8 +74,7 @@ class ExpectedType:
         A server that has sent whole objects may now send only their metadata.
         """
         if self._metadata_only:
-            self.kind = self.api_version = ""
-            self._chosen = None
+            self._forget()
         return self._metadata_only
 
     def adopt(self, kind: str) -> None:
@@ -83,8 +82,12 @@ class ExpectedType:
         if self.may_change and kind != self._own[0]:
             self._own = (intern(kind), self._own[1])
             self._list_kind = ""
-            self.kind = self.api_version = ""
-            self._chosen = None
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the objects so far, so that the next one is checked."""
+        self.kind = self.api_version = ""
+        self._chosen = None
 
     def own_namespace(self, namespace: str) -> str:
         """Return the namespace of an object, interned.

@@ -17,10 +17,10 @@ from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, Sh
 from kinformer.cli.dashboard.board import Board, board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
-from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
 
 __all__ = ["cluster_app", "cluster_router"]
 
@@ -169,13 +169,13 @@ def objects(informer: Informer, namespace: str = "", selector: str = "", node: s
         found = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
     except SelectorError as error:
         raise HTTPException(400, str(error)) from error
-    return list_response([_visible(obj) for obj in found])
+    return list_response([showable(obj) for obj in found])
 
 
 @cluster_router.get("/object", response_class=Response)
 def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
     """Return one object by its key. In YAML form, objects over 64 KB are sent as indented JSON, which is valid YAML."""
-    shown = _visible(_found(informer, key))
+    shown = showable(_found(informer, key))
     if format == "json":
         return object_response(shown)
     return Response(_as_yaml(shown), media_type="text/plain; charset=utf-8")
@@ -237,10 +237,6 @@ def _as_yaml(obj: KubeObject) -> bytes | str:
         return str(yaml.dump(obj.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
     except (DecodeError, RecursionError):  # nested too deeply to convert
         return raw
-
-
-def _visible(obj: KubeObject) -> KubeObject:
-    return KubeObject.from_dict(hide(obj.to_dict())) if is_secret(obj) else obj
 
 
 # --- the page -----------------------------------------------------------------------------------------------------

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer import KubeObject
 from kinformer.objects import showable
 
-__all__ = ["hide", "is_secret"]
-
-
-def is_secret(obj: KubeObject) -> bool:
-    """Return True if it is or may be a Secret, of which not everything may be shown."""
-    return showable(obj) is not obj
+__all__ = ["hide"]
 
 
 def hide(document: dict[str, Any]) -> dict[str, Any]:

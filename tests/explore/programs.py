@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from kinformer import AlreadyExistsError, Client, Controller, KubeObject, Request, SharedInformerFactory
-from kinformer.testing.explore import ClusterState, World
+from kinformer.testing.explore import ClusterState, ExplorationError, World, explore
 
 WEBSITES, CONFIG_MAPS = "example.com/v1/websites", "v1/configmaps"
 Main = Callable[[Client], Awaitable[None]]
@@ -42,6 +45,26 @@ def config_map(site: KubeObject, **metadata: Any) -> Object:
     owner = {"apiVersion": "example.com/v1", "kind": "Website", "name": site.name, "uid": site.uid, "controller": True}
     metadata |= {"namespace": site.namespace, "labels": {"site": site.name}, "ownerReferences": [owner]}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def exploring(main: Callable[[Client], Awaitable[object]], **options: Any) -> Callable[[], None]:
+    """The exploration of a program in an empty cluster, for one history unless `options` say otherwise."""
+
+    async def test(world: World) -> None:
+        world.run(main)
+
+    return explore(**{"schedules": 1, **options})(test)
+
+
+def found(main: Callable[[Client], Awaitable[object]], **options: Any) -> ExplorationError:
+    """What the exploration of a program in an empty cluster finds."""
+    with pytest.raises(ExplorationError) as caught:
+        exploring(main, **options)()
+    return caught.value
 
 
 async def careless(client: Client) -> None:

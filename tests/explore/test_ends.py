@@ -13,6 +13,7 @@ import pytest
 from kinformer import Client, LeaderElector
 from kinformer.exceptions import LeadershipLostError
 from kinformer.testing.explore import ALL, ClusterState, ExplorationError, Pause, Restart, World, explore
+from tests.explore.programs import forever
 
 pytest.importorskip("time_machine")
 
@@ -38,10 +39,6 @@ def error_of(main: Main, *, schedules: int = 1, faults: Any = ALL, ignore: Any =
     except ExplorationError as error:
         return error
     return None
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
 
 
 async def count(client: Client) -> int:

@@ -41,7 +41,7 @@ from kinformer.testing.explore.exploration import quietly
 from kinformer.testing.explore.history import History
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
 from kinformer.testing.simulation.calls import calls_simulated
-from tests.explore.programs import CONFIG_MAPS, CRD, WEBSITES, Main, careful, careless, declare, website
+from tests.explore.programs import CONFIG_MAPS, CRD, WEBSITES, Main, careful, careless, declare, forever, website
 
 pytest.importorskip("time_machine")
 
@@ -198,10 +198,6 @@ def create_a(world: World) -> Any:
 
 def delete_a(world: World) -> Any:
     return world.delete(WEBSITES, "default/a")
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
 
 
 def test_an_error_that_ends_the_program_is_found() -> None:

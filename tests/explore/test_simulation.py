@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,24 +29,12 @@ import pytest
 from anyio.to_thread import run_sync
 
 from kinformer import Client
-from kinformer.testing.explore import World, explore
+from kinformer.testing.explore import World
 from kinformer.testing.explore.history import History
 from kinformer.testing.explore.schedule import Schedule
+from tests.explore.programs import exploring, forever
 
 pytest.importorskip("time_machine")
-
-Main = Callable[[Client], Awaitable[object]]
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
-
-
-def explored(main: Main) -> None:
-    async def test(world: World) -> None:
-        world.run(main)
-
-    explore(schedules=1)(test)()
 
 
 def seen_in(look: Callable[[], Any], seed: int) -> Any:
@@ -133,7 +121,7 @@ def test_every_clock_is_that_of_the_simulation_however_its_name_was_bound() -> N
         passed.update({name: read() - before[name] for name, (read, _) in CLOCKS.items()})
         await forever()
 
-    explored(reading)
+    exploring(reading)()
     assert {name: round(seconds, 5) for name, seconds in passed.items()} == {
         name: seconds for name, (_, seconds) in CLOCKS.items()
     }
@@ -163,7 +151,7 @@ def test_real_clocks_are_back_afterwards_under_every_name_and_go_on_in_other_thr
 
         asked = pool.submit(elsewhere)
         asked.exception()
-        explored(asking)
+        exploring(asking)()
     now = (time.monotonic, monotonic, Limiter.clock, with_default.__defaults__, Random.seed, time.sleep, run_sync)
     assert [one is other for one, other in zip(before, now, strict=True)] == [True] * len(now)
 
@@ -181,7 +169,7 @@ def test_a_module_that_is_first_imported_by_a_program_gets_the_real_clock_back(
         times.append(imported_late.now())
         await forever()
 
-    explored(importing)
+    exploring(importing)()
     module = sys.modules.pop("imported_late")
     assert times == [5000.0, 5000.0]
     assert module.monotonic is time.monotonic
@@ -198,7 +186,7 @@ def test_an_entry_among_the_modules_that_is_none_is_passed_over(entry: Any, monk
         times.append(time.monotonic())
         await forever()
 
-    explored(main)
+    exploring(main)()
     assert times == [5000.0, 5000.0]
 
 
@@ -256,7 +244,7 @@ def test_calls_in_executors_run_at_once_in_the_thread_of_the_program() -> None:
         names.append(await called_back)
         await forever()
 
-    explored(calling)
+    exploring(calling)()
     assert names == [1, 2, 3, 4] * 2
 
 
@@ -279,5 +267,5 @@ def test_a_server_in_the_program_is_reached_by_its_usual_names_and_others_are_un
             await asyncio.get_running_loop().getaddrinfo("example.com", 443)
         await forever()
 
-    explored(talking)
+    exploring(talking)()
     assert got == [b"hello\n", b"hello\n", (socket.AF_INET, ("127.0.0.1", 8080))] * 2

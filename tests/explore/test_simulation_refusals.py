@@ -25,26 +25,12 @@ import anyio
 import pytest
 
 from kinformer import Client
-from kinformer.testing.explore import ExplorationError, World, explore
+from kinformer.testing.explore import World, explore
+from tests.explore.programs import forever, found
 
 pytest.importorskip("time_machine")
 
 pytestmark = pytest.mark.slow  # explorations, one or more a test
-
-Main = Callable[[Client], Awaitable[object]]
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
-
-
-def found(main: Main) -> ExplorationError:
-    async def test(world: World) -> None:
-        world.run(main)
-
-    with pytest.raises(ExplorationError) as caught:
-        explore(schedules=1)(test)()
-    return caught.value
 
 
 def loop() -> asyncio.AbstractEventLoop:

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from kinformer import APIError, Client
-from kinformer.testing.explore import ExplorationError, Refused, World, explore
+from kinformer.testing.explore import Refused
+from tests.explore.programs import exploring, forever, found
 
 pytest.importorskip("time_machine")
 
-Main = Callable[[Client], Awaitable[object]]
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def exploring(main: Main, **options: Any) -> Callable[[], None]:
-    async def test(world: World) -> None:
-        world.run(main)
-
-    return explore(**{"schedules": 1, **options})(test)
-
-
-def found(main: Main, **options: Any) -> ExplorationError:
-    with pytest.raises(ExplorationError) as caught:
-        exploring(main, **options)()
-    return caught.value
 
 
 async def make(client: Client, name: str, **fields: Any) -> None:
     await client.request("POST", CONFIG_MAPS, body={"metadata": {"name": name}, **fields}, retries=0)
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
 
 
 def test_state_that_outlives_a_program_is_found_at_the_first_step_that_differs() -> None:
@@ -107,7 +88,7 @@ def test_a_failure_under_a_fault_that_does_not_come_again_is_reported_as_such() 
     assert "replica 1 ended with" in str(error)
 
 
-def test_a_failure_that_hypothesis_cannot_repeat_is_reported_as_such() -> None:
+def test_a_failure_with_several_faults_that_does_not_come_again_is_reported_as_such() -> None:
     starts: list[None] = []
 
     async def failing_once(client: Client) -> None:

@@ -24,6 +24,7 @@ from kinformer.testing.explore import (
 )
 from tests.explore.operators import two_leaders
 from tests.explore.operators.custom import custom, definition
+from tests.explore.programs import forever
 
 pytest.importorskip("time_machine")
 
@@ -38,10 +39,6 @@ Main = Callable[[Client], Awaitable[None]]
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
-
-
-async def forever() -> None:
-    await asyncio.get_running_loop().create_future()
 
 
 def explored(

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import Any
 
-from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
+from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource, group_version
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["AGGREGATED", "Discovery"]
@@ -77,7 +77,7 @@ class Discovery:
         return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
     def _resources(self, group: str, version: str) -> Object | None:
-        api_version = f"{group}/{version}" if group else version
+        api_version = group_version(group, version)
         listed: list[Object] = []
         for resource in self._registry:
             if resource.api_version == api_version:
@@ -140,7 +140,7 @@ class Discovery:
         return body + b"\n", f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
     def _aggregated_version(self, group: str, version: str) -> Object:
-        api_version = f"{group}/{version}" if group else version
+        api_version = group_version(group, version)
         resources = [self._aggregated_resource(one) for one in self._registry if one.api_version == api_version]
         return {"version": version, "resources": resources, "freshness": "Current"}
 

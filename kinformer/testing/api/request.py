@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kinformer.testing.kinds.resources import group_version
+
 __all__ = ["RequestInfo", "read_request"]
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -34,7 +36,7 @@ class RequestInfo:
     @property
     def api_version(self) -> str:
         """`v1`, `apps/v1`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+        return group_version(self.group, self.version)
 
     @property
     def resource(self) -> str:

@@ -38,20 +38,15 @@ def _selector(resource: ResourceType, obj: Object) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _paths(resource: ResourceType) -> tuple[str, str]:
-    scale = resource.scale or {}
-    return scale.get("specReplicasPath", ".spec.replicas"), scale.get("statusReplicasPath", ".status.replicas")
-
-
 def scale_of(resource: ResourceType, obj: Object) -> Object:
     """Return the `autoscaling/v1` Scale of an object."""
-    spec_path, status_path = _paths(resource)
+    status_path = (resource.scale or {}).get("statusReplicasPath", ".status.replicas")
     status: Object = {"replicas": _value_at(obj, status_path) or 0}
     selector = _selector(resource, obj)
     if selector:
         status["selector"] = selector
     metadata = obj["metadata"]
-    replicas = _value_at(obj, spec_path)
+    replicas = _value_at(obj, resource.replicas_path)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -76,7 +71,7 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
     if replicas < 0 and resource.builtin:
         causes = [invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")]
         raise invalid("autoscaling", "Scale", name, causes)
-    *parents, last = _paths(resource)[0].strip(".").split(".")
+    *parents, last = resource.replicas_path.split(".")
     node = obj
     for part in parents:
         node = node.setdefault(part, {})

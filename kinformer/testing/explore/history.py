@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer.exceptions import APIError, LeadershipLostError
+from kinformer.objects.meta import meta_namespace_key
 from kinformer.testing.explore.director import Director
 from kinformer.testing.explore.patches.exits import exits_caught
 from kinformer.testing.explore.patches.marks import requests_marked
 from kinformer.testing.explore.replica import Main, Replica, leaves_of
 from kinformer.testing.explore.rules.fields import UndoneChange
-from kinformer.testing.explore.rules.finding import Finding, is_bookkeeping, key_of
+from kinformer.testing.explore.rules.finding import Finding, is_bookkeeping
 from kinformer.testing.explore.rules.rules import Rules
 from kinformer.testing.explore.rules.sent import SENT
 from kinformer.testing.explore.schedule import PACES, Point, Schedule
@@ -260,7 +261,7 @@ class History:
             self._last_write = self._simulation.now
         did = "creates" if old is None else "deletes" if new is None else "changes"
         version = obj["metadata"].get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
-        where = f"{resource.name} {key_of(obj)}"
+        where = f"{resource.name} {meta_namespace_key(obj)}"
         self._trace(actor, "write", f"{did} {where} ({version})", (where,), new)
         for finding in self._rules.note(resource, old, new, sent, actor, self._simulation.now):
             self._found(finding)

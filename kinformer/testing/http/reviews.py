@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.testing.http.auth import AccessControl, User
-from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.resources import ResourceType, group_version
 from kinformer.testing.kinds.status import bad_request, cause, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text
 from kinformer.testing.store.ownership import FieldManager, track_update
@@ -63,8 +63,7 @@ def _access(access: AccessControl, user: User, resource: ResourceType, spec: Obj
     if attributes is None:
         return {"allowed": True}
     group, version = attributes.get("group", ""), attributes.get("version") or "v1"
-    name = f"{group}/{version}" if group else version
-    name += f"/{attributes.get('resource', '')}"
+    name = f"{group_version(group, version)}/{attributes.get('resource', '')}"
     if attributes.get("subresource"):
         name += f"/{attributes['subresource']}"
     return {"allowed": access.is_allowed(user, attributes.get("verb", ""), name)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded, type_of
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
-from kinformer.testing.kinds.resources import FieldPaths, ResourceType, Subresource
+from kinformer.testing.kinds.resources import FieldPaths, ResourceType, Subresource, group_version
 
 __all__ = ["SENT_KINDS", "builtin_types", "sent_type"]
 
@@ -194,7 +194,7 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
 def sent_type(kind: str) -> ResourceType:
     """Return the type of an object that is sent to a subresource, and not stored. Raises KeyError if there is none."""
     group, version, plural = SENT_KINDS[kind]
-    name = type_of(f"{group}/{version}" if group else version, kind)
+    name = type_of(group_version(group, version), kind)
     return ResourceType(group=group, version=version, plural=plural, kind=kind, node=builtin_node(name))
 
 

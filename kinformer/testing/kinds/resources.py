@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.testing.kinds.schema import ANY, Node
 from kinformer.testing.kinds.status import StatusError, missing_resource, not_found, page_not_found
 
-__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name", "selected_name"]
+__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "resource_name", "selected_name"]
 
 # In the order of discovery (endpoints/installer.go sorts, but CRDs keep the order of their own handler).
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -80,7 +80,7 @@ class ResourceType:
     @property
     def api_version(self) -> str:
         """The apiVersion: `v1`, `apps/v1`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+        return group_version(self.group, self.version)
 
     @property
     def name(self) -> str:
@@ -101,6 +101,12 @@ class ResourceType:
         """True if `/status` is a subresource."""
         return self.subresource("status") is not None
 
+    @property
+    def replicas_path(self) -> str:
+        """The path of the number that a Scale writes."""
+        path: str = (self.scale or {}).get("specReplicasPath", ".spec.replicas")
+        return path.strip(".")
+
     def key(self, namespace: str, name: str) -> str:
         """Return the key in the collection: `namespace/name`, or the name."""
         return f"{namespace}/{name}" if self.namespaced else name
@@ -108,6 +114,11 @@ class ResourceType:
     def not_found(self, name: str) -> StatusError:
         """Return a 404 for one object of this kind."""
         return not_found(self.group, self.plural, name)
+
+
+def group_version(group: str, version: str) -> str:
+    """Return the apiVersion of a group and a version: `v1`, `apps/v1`."""
+    return f"{group}/{version}" if group else version
 
 
 def resource_name(resource: Any) -> str:
@@ -168,8 +179,7 @@ class Registry:
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:
         """Return the resource at a request path. Raises the server's 404 if there is none."""
-        api_version = f"{group}/{version}" if group else version
-        found = self.get(api_version, plural)
+        found = self.get(group_version(group, version), plural)
         if found is not None:
             return found
         raise self.not_served(group)

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS
-from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.resources import ResourceType, group_version
 from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
 from kinformer.testing.rules.builtin.kind_rules import kind_causes
@@ -111,7 +111,7 @@ def known_kinds() -> frozenset[tuple[str, str]]:
     """Return (apiVersion, kind) of all built-in kinds, including those that are only sent to a subresource."""
     served = [(row["group"], row["version"], row["kind"]) for row in recorded()["resources"]]
     sent = [(group, version, kind) for kind, (group, version, _) in SENT_KINDS.items()]
-    return frozenset((f"{group}/{version}" if group else version, kind) for group, version, kind in (*served, *sent))
+    return frozenset((group_version(group, version), kind) for group, version, kind in (*served, *sent))
 
 
 def unrecognized(kind: str, error: str, body: str) -> StatusError:

@@ -24,17 +24,16 @@ import anyio.to_thread
 from kinformer.exceptions import ConfigError
 from kinformer.testing.simulation.holders import replaced_everywhere
 from kinformer.testing.simulation.loop import SimulatedLoop, running_simulated_loop
-from kinformer.testing.simulation.refusals import caller_in_program
+from kinformer.testing.simulation.refusals import IN_REAL_TIME, caller_in_program
 
 __all__ = ["calls_simulated", "entropy_from"]
 
-_THREAD = "threads run in real time; use asyncio.to_thread or loop.run_in_executor, which are simulated"
 _PROCESS = "another process runs in real time; replace it by a double in the test, or run its coroutine by world.run"
 _NETWORK = "the network is simulated for asyncio only; use asyncio or aiohttp, or a double in the test"
 _WAIT = "nothing can end this wait, which blocks the event loop; await an asyncio primitive instead"
 
 _REFUSED = (
-    ("_thread", ("start_new_thread", "start_new", "start_joinable_thread"), "starting a thread", _THREAD),
+    ("_thread", ("start_new_thread", "start_new", "start_joinable_thread"), "starting a thread", IN_REAL_TIME),
     ("os", ("fork", "forkpty", "system", "posix_spawn", "posix_spawnp", "execv", "execve"), "", _PROCESS),
     ("_posixsubprocess", ("fork_exec",), "starting a process", _PROCESS),
     ("select", ("select",), "", _WAIT),

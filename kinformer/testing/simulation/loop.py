@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from kinformer._runtime.clock import Clock, ClockedLoop
 from kinformer.testing.simulation.network import Network
-from kinformer.testing.simulation.refusals import Caller, NotSimulatedError, caller_in_program
+from kinformer.testing.simulation.refusals import IN_REAL_TIME, Caller, NotSimulatedError, caller_in_program
 
 __all__ = ["SimulatedLoop", "running_simulated_loop"]
 
@@ -157,8 +157,7 @@ class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.Handle:
         if threading.get_ident() != self._home:
-            instead = "threads run in real time; use loop.run_in_executor or asyncio.to_thread, which are simulated"
-            raise self.refuse("loop.call_soon_threadsafe from another thread", instead)
+            raise self.refuse("loop.call_soon_threadsafe from another thread", IN_REAL_TIME)
         return self.call_soon(callback, *args, context=context)
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]

@@ -98,9 +98,10 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
 
 def track_update(resource: ResourceType, old: Object | None, new: Object, manager: FieldManager, now: str) -> None:
     """Write managedFields of `new`. The manager becomes the only owner of the fields that differ from `old`."""
+    reset = reset_fields(resource, manager.subresource)
     if old is None:
         fields = new_fields(resource.node, new)
-        for first, *rest in reset_fields(resource, manager.subresource):
+        for first, *rest in reset:
             if not rest:
                 fields.pop(first, None)
         if fields:
@@ -112,8 +113,8 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         new["metadata"].pop("managedFields", None)
         return
     found = compare(resource.node, ownable_part(old), ownable_part(new))
-    changed = _without_reset(found.written - _NEVER_OWNED, reset_fields(resource, manager.subresource))
-    removed = _without_reset(found.removed, reset_fields(resource, manager.subresource))
+    changed = _without_reset(found.written - _NEVER_OWNED, reset)
+    removed = _without_reset(found.removed, reset)
     lost = removed | changed
     entries: list[Object] = []
     mine: Object | None = None
@@ -140,7 +141,7 @@ def track_scale(resource: ResourceType, old: Object, new: Object, manager: Field
     Nobody owns a Scale's field that is 0 and so left out, and an object without owners is not tracked
     (managedfields/scalehandler.go).
     """
-    place = (resource.scale or {}).get("specReplicasPath", ".spec.replicas").strip(".").split(".")
+    place = resource.replicas_path.split(".")
     path = tuple(f"f:{name}" for name in place)
     entries = old["metadata"].get("managedFields") or []
     if not any(owns(entry.get("fieldsV1") or {}, path) for entry in entries):

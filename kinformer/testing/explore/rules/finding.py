@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.explore.faults import LEASES
 
-__all__ = ["LEASES", "Finding", "Object", "ObjectKey", "is_bookkeeping", "key_of"]
+__all__ = ["LEASES", "Finding", "Object", "ObjectKey", "is_bookkeeping"]
 
 Object = dict[str, Any]
 ObjectKey = tuple[str, str]  # resource, "namespace/name" or "name"
@@ -36,10 +36,3 @@ class Finding:
 def is_bookkeeping(resource: str) -> bool:
     """Return True for Leases and Events, which are written continually."""
     return resource in _BOOKKEEPING
-
-
-def key_of(obj: Object) -> str:
-    """Return "namespace/name", or "name" for an object without a namespace."""
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace")
-    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kinformer.objects.meta import meta_namespace_key
 from kinformer.testing.explore.rules.fields import Fields, UndoneChange
-from kinformer.testing.explore.rules.finding import LEASES, Finding, Object, ObjectKey, is_bookkeeping, key_of
+from kinformer.testing.explore.rules.finding import LEASES, Finding, Object, ObjectKey, is_bookkeeping
 from kinformer.testing.explore.rules.lead import Lead
 from kinformer.testing.explore.rules.leftovers import Leftovers
 from kinformer.testing.explore.rules.sent import SentRequest
@@ -59,7 +60,7 @@ class Rules:
         """Yield the rules broken by a write, by a request of a replica (`sent`) or by `actor`."""
         obj = new or old
         assert obj is not None, "a write has an object"
-        key = (resource.name, key_of(obj))
+        key = (resource.name, meta_namespace_key(obj))
         if resource.name == LEASES:
             if sent is not None:
                 self._lead.note_lease(key[1], old, new, sent, now)
@@ -103,7 +104,7 @@ class Rules:
     def at_rest(self) -> Iterator[Finding]:
         """Yield the rules that the final state breaks, when nothing happens any more."""
         kinds = [one for one in self._server.resources() if not is_bookkeeping(one.name)]
-        objects = {(one.name, key_of(obj)): obj for one in kinds for obj in self._server.list(one.name)}
+        objects = {(one.name, meta_namespace_key(obj)): obj for one in kinds for obj in self._server.list(one.name)}
         if "finalizers" not in self._ignored:
             for key, obj in objects.items():
                 held = [one for one in obj["metadata"].get("finalizers") or () if one in self._finalizers]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kinformer.testing.cel.estimates import ANY_SIZE, Operand, Price, Size, fixed, price_of
+from kinformer.testing.cel.estimates import ANY_SIZE, Operand, Price, Size, fixed, price_of, total
 from kinformer.testing.cel.functions import UNBOUNDED, Overload
 from kinformer.testing.cel.source.syntax import (
     Bind,
@@ -34,10 +34,6 @@ _NO_SIZE = fixed(0)
 def most(root: Node, own: Type) -> int:
     """Return the maximum cost of one evaluation of a checked tree, for `self` and `oldSelf` of a type."""
     return _Estimate(own).cost(root)
-
-
-def _sum(*costs: int) -> int:
-    return min(UNBOUNDED, sum(costs))
 
 
 class _Path:
@@ -199,13 +195,13 @@ class _Estimate:
         if node.test:
             return below
         if node.optional:  # a call
-            return _sum(below, 1)
+            return total(below, 1)
         self._paths[id(node)] = self._path(node.operand).plus(node.field)
-        return _sum(below, 1) if node.operand.type.kind in ("map", "object", "param") else below
+        return total(below, 1) if node.operand.type.kind in ("map", "object", "param") else below
 
     def call(self, node: Call) -> int:
         if node.function == "dyn":
-            cost = _sum(1, self.cost(node.args[0]))
+            cost = total(1, self.cost(node.args[0]))
             self._take_sizes(node, node.args[0])
             return cost
         costs, found = [], []
@@ -218,7 +214,7 @@ class _Estimate:
         if node.function == "_?_:_":
             costs = [costs[0], max(costs[1:])]
         own = self._own_cost(node, found)
-        return _sum(own, *costs)
+        return total(own, *costs)
 
     def _operand(self, node: Node) -> Operand:
         size, steps = self._known_size(node), self._path(node).steps
@@ -256,7 +252,7 @@ class _Estimate:
     def list(self, node: ListLiteral) -> int:
         cost, value = _LIST, None
         for one in node.items:
-            cost = _sum(cost, self.cost(one))
+            cost = total(cost, self.cost(one))
             value = _either(value, self._size(one))
         self._entries[id(node)] = _Entry("list", fixed(1), value or _NO_SIZE)
         return cost
@@ -264,17 +260,17 @@ class _Estimate:
     def map(self, node: MapLiteral) -> int:
         cost, keys, values = _MAP, None, None
         for key, value, _ in node.entries:
-            cost = _sum(cost, self.cost(key), self.cost(value))
+            cost = total(cost, self.cost(key), self.cost(value))
             keys, values = _either(keys, self._size(key)), _either(values, self._size(value))
         self._entries[id(node)] = _Entry("map", keys or _NO_SIZE, values or _NO_SIZE)
         return cost
 
     def comprehension(self, node: Comprehension) -> int:
-        before = _sum(self.cost(node.range), self.cost(node.initial))
+        before = total(self.cost(node.range), self.cost(node.initial))
         self._push_value(node.accumulator, node.initial)
         self._push_items(node)
         loop = 0 if node.condition is None else self.cost(node.condition)
-        loop = _sum(loop, self.cost(node.step))
+        loop = total(loop, self.cost(node.step))
         self._pop(node.variable, *([node.second] if node.second else []))
         after = self.cost(node.result)
         self._pop(node.accumulator)
@@ -286,7 +282,7 @@ class _Estimate:
                 self._entries[id(node)] = entry
         else:
             self._sizes[id(node)] = self._size(node.initial)
-        return _sum(before, after, min(UNBOUNDED, size.most * loop))
+        return total(before, after, min(UNBOUNDED, size.most * loop))
 
     def bind(self, node: Bind) -> int:
         before = self.cost(node.value)
@@ -294,7 +290,7 @@ class _Estimate:
         body = self.cost(node.body)
         self._pop(node.name)
         self._take_sizes(node, node.body)
-        return _sum(before, body, _LIST)
+        return total(before, body, _LIST)
 
 
 def _either(one: Size | None, two: Size) -> Size:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kinformer.testing.cel.functions import UNBOUNDED, Overload
 from kinformer.testing.cel.source.syntax import Call, Literal, Node
 
-__all__ = ["ANY_SIZE", "Operand", "Price", "Size", "fixed", "price_of", "scaled"]
+__all__ = ["ANY_SIZE", "Operand", "Price", "Size", "fixed", "price_of", "scaled", "total"]
 
 _TRAVERSAL = 0.1  # cost of a character
 _REGEX = 0.25  # cost of a character of a pattern
@@ -74,8 +74,9 @@ def _product(one: int, two: int) -> int:
     return min(UNBOUNDED, one * two)
 
 
-def _sum(*sizes: int) -> int:
-    return min(UNBOUNDED, sum(sizes))
+def total(*costs: int) -> int:
+    """Return a sum of costs or sizes."""
+    return min(UNBOUNDED, sum(costs))
 
 
 # -- strings ----------------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ def _contains(overload: Overload, operands: Sequence[Operand]) -> Price:
 
 def _search(operands: Sequence[Operand]) -> int:
     text, pattern = operands[0].size.most, operands[1].size.most
-    return _product(scaled(_sum(text, 1), _TRAVERSAL), scaled(pattern, _REGEX))
+    return _product(scaled(total(text, 1), _TRAVERSAL), scaled(pattern, _REGEX))
 
 
 def _matches(overload: Overload, operands: Sequence[Operand]) -> Price | None:
@@ -120,20 +121,20 @@ def _replace(overload: Overload, operands: Sequence[Operand]) -> Price:
     text, old, new = (one.size for one in operands[:3])
     most_kept = least_kept = most_times = least_times = 0
     if not old.least:  # an empty text is found before and behind each character
-        most_times, most_kept = _sum(text.most, 1), text.most
+        most_times, most_kept = total(text.most, 1), text.most
     elif new.most <= old.least:
         most_kept = text.most
     else:
         most_times = _divided(text.most, old.least)
     if not old.most:
-        least_times, least_kept = _sum(text.least, 1), text.least
+        least_times, least_kept = total(text.least, 1), text.least
     elif old.most <= new.least:
         least_kept = text.least
     else:
         least_times = _divided(text.least, old.most)
     size = Size(
-        _sum(_product(least_times, new.least), least_kept),
-        _sum(_product(most_times, new.most), most_kept),
+        total(_product(least_times, new.least), least_kept),
+        total(_product(most_times, new.most), most_kept),
     )
     return Price(scaled(text.most, 2 * _TRAVERSAL), size)
 
@@ -160,8 +161,8 @@ def _join(overload: Overload, operands: Sequence[Operand]) -> Price:
         most = _product(items.size.most, items.item.most)
     if len(operands) > 1:
         between = operands[1].size
-        least = _sum(least, _product(between.least, max(0, items.size.least - 1)))
-        most = _sum(most, _product(between.most, max(0, items.size.most - 1)))
+        least = total(least, _product(between.least, max(0, items.size.least - 1)))
+        most = total(most, _product(between.most, max(0, items.size.most - 1)))
     return Price(scaled(most, _TRAVERSAL), Size(least, most))
 
 
@@ -215,7 +216,7 @@ def _add(overload: Overload, operands: Sequence[Operand]) -> Price | None:
     if kind not in (*_SIZED, "list"):
         return None
     one, two = (operand.size for operand in operands)
-    size = Size(_sum(one.least, two.least), _sum(one.most, two.most))
+    size = Size(total(one.least, two.least), total(one.most, two.most))
     return Price(1 if kind == "list" else scaled(size.most, _TRAVERSAL), size)
 
 
@@ -240,12 +241,12 @@ def _traverse(overload: Overload, operands: Sequence[Operand]) -> Price:
         return Price(scaled(one.size.most, _TRAVERSAL))
     each = 1
     if one.node.type.params[0].kind in _SIZED:
-        each = _sum(1, scaled(one.item.most, _TRAVERSAL))
+        each = total(1, scaled(one.item.most, _TRAVERSAL))
     return Price(_product(one.size.most, each))
 
 
 def _new_list(factor: float, size: Size) -> Price:
-    return Price(_sum(_LIST_CALL, scaled(size.most, factor)), size)
+    return Price(total(_LIST_CALL, scaled(size.most, factor)), size)
 
 
 def _number(node: Node, otherwise: int) -> int:
@@ -290,7 +291,7 @@ def _squared(size: Size) -> Size:
 def _sets(factor: int) -> Callable[[Overload, Sequence[Operand]], Price]:
     def estimate(overload: Overload, operands: Sequence[Operand]) -> Price:
         pairs = _product(operands[0].size.most, operands[1].size.most)
-        return Price(_sum(1, scaled(pairs, factor)))
+        return Price(total(1, scaled(pairs, factor)))
 
     return estimate
 
@@ -304,12 +305,12 @@ def _ip(overload: Overload, operands: Sequence[Operand]) -> Price | None:
 
 def _contains_ip(overload: Overload, operands: Sequence[Operand]) -> Price:
     read = scaled(operands[1].size.most, _TRAVERSAL) if overload.operands[1].kind == "string" else 0
-    return Price(_sum(scaled(2 * _ADDRESS, _TRAVERSAL), read))
+    return Price(total(scaled(2 * _ADDRESS, _TRAVERSAL), read))
 
 
 def _contains_cidr(overload: Overload, operands: Sequence[Operand]) -> Price:
     masked = scaled(_ADDRESS, _TRAVERSAL) + 1
-    return Price(_sum(masked, _contains_ip(overload, operands).cost))
+    return Price(total(masked, _contains_ip(overload, operands).cost))
 
 
 def _validate(overload: Overload, operands: Sequence[Operand]) -> Price:

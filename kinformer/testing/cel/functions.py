@@ -9,7 +9,7 @@ from typing import Any
 
 from kinformer.testing.cel.types import Type, parse_type
 
-__all__ = ["UNBOUNDED", "Library", "Overload", "tenth"]
+__all__ = ["UNBOUNDED", "Library", "Overload", "search_cost", "tenth", "walk_cost"]
 
 UNBOUNDED = (1 << 64) - 1  # an unlimited size or cost
 
@@ -18,7 +18,17 @@ Sizes = Sequence[int]
 
 def tenth(size: int) -> int:
     """Return the cost of traversing a number of characters: a tenth, rounded up."""
-    return min(UNBOUNDED, math.ceil(size * 0.1))  # as floats, so that 70 characters cost 8, as in cel-go
+    return math.ceil(size * 0.1)  # as floats, so that 70 characters cost 8, as in cel-go
+
+
+def walk_cost(sizes: Sizes) -> int:
+    """Return the cost of an evaluated call that traverses its first operand."""
+    return tenth(sizes[0])
+
+
+def search_cost(sizes: Sizes) -> int:
+    """Return the cost of an evaluated search of the first operand by the regular expression in the second."""
+    return tenth(sizes[0] + 1) * -(-sizes[1] // 4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
-from kinformer.testing.cel.functions import UNBOUNDED, Library
+from kinformer.testing.cel.functions import Library
 from kinformer.testing.cel.library.standard import whole
 from kinformer.testing.cel.values import CELError, CostExceeded, Duration, Timestamp, UInt, equal, kind_of, no_overload
 
@@ -123,7 +123,7 @@ def _sorted_by(items: list[Any], keys: list[Any]) -> list[Any]:
 
 
 def _product(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, sizes[0] * sizes[1])
+    return sizes[0] * sizes[1]
 
 
 def _length(sizes: Sequence[int]) -> int:
@@ -131,7 +131,7 @@ def _length(sizes: Sequence[int]) -> int:
 
 
 def _squared(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, sizes[0] * sizes[0])
+    return sizes[0] * sizes[0]
 
 
 def _contains_all(items: list[Any], wanted: list[Any]) -> bool:

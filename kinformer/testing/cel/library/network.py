@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.functions import Library, tenth, walk_cost
 from kinformer.testing.cel.library.quantity import is_valid
 from kinformer.testing.cel.values import CELError, Opaque
 
@@ -172,20 +172,16 @@ def _escaped_path(one: URL) -> str:
     return quote(one.parts.path, safe="/%:@!$&'()*+,;=~")
 
 
-def _walk(sizes: Sequence[int]) -> int:
-    return tenth(sizes[0])
-
-
 def _walk_both(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, 4 + tenth(sizes[1]))
+    return 4 + tenth(sizes[1])
 
 
 def add_networks(library: Library) -> None:
     """Add the functions of addresses, networks and URLs."""
-    library.add("ip", "(string) -> net.IP", run=_ip, cost=_walk)
-    library.add("isIP", "(string) -> bool", run=is_valid(_ip), cost=_walk)
+    library.add("ip", "(string) -> net.IP", run=_ip, cost=walk_cost)
+    library.add("isIP", "(string) -> bool", run=is_valid(_ip), cost=walk_cost)
     canonical = lambda text: str(_ip(text)) == text  # noqa: E731
-    library.add("ip.isCanonical", "(string) -> bool", run=canonical, cost=lambda s: tenth(min(UNBOUNDED, s[0] * 2)))
+    library.add("ip.isCanonical", "(string) -> bool", run=canonical, cost=lambda s: tenth(s[0] * 2))
     library.add("family", "net.IP.() -> int", run=lambda one: one.address.version)
     library.add("isUnspecified", "net.IP.() -> bool", run=lambda one: one.address.is_unspecified)
     library.add("isLoopback", "net.IP.() -> bool", run=lambda one: one.address.is_loopback)
@@ -193,8 +189,8 @@ def add_networks(library: Library) -> None:
     library.add("isLinkLocalUnicast", "net.IP.() -> bool", run=lambda one: one.address.is_link_local)
     library.add("isGlobalUnicast", "net.IP.() -> bool", run=_is_global_unicast)
     library.add("string", "(net.IP) -> string", "(net.CIDR) -> string", run=str)
-    library.add("cidr", "(string) -> net.CIDR", run=_cidr, cost=_walk)
-    library.add("isCIDR", "(string) -> bool", run=is_valid(_cidr), cost=_walk)
+    library.add("cidr", "(string) -> net.CIDR", run=_cidr, cost=walk_cost)
+    library.add("isCIDR", "(string) -> bool", run=is_valid(_cidr), cost=walk_cost)
     library.add(
         "containsIP", "net.CIDR.(string) -> bool", "net.CIDR.(net.IP) -> bool", run=_contains_ip, cost=_walk_both
     )
@@ -206,8 +202,8 @@ def add_networks(library: Library) -> None:
         "masked", "net.CIDR.() -> net.CIDR", run=lambda one: CIDR(ipaddress.ip_interface(str(one.interface.network)))
     )
     name = URL.cel_type
-    library.add("url", f"(string) -> {name}", run=url, cost=_walk)
-    library.add("isURL", "(string) -> bool", run=is_valid(url), cost=_walk)
+    library.add("url", f"(string) -> {name}", run=url, cost=walk_cost)
+    library.add("isURL", "(string) -> bool", run=is_valid(url), cost=walk_cost)
     library.add("getScheme", f"{name}.() -> string", run=lambda one: one.parts.scheme)
     library.add("getHost", f"{name}.() -> string", run=lambda one: one.host)
     library.add("getHostname", f"{name}.() -> string", run=lambda one: one.hostname)

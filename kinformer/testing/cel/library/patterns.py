@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.functions import Library, search_cost
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.cel.values import CELError
 
@@ -32,15 +31,11 @@ def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
 
 def add_patterns(library: Library) -> None:
     """Add Kubernetes' `find` and `findAll`."""
-
-    def cost(sizes: Sequence[int]) -> int:
-        return min(UNBOUNDED, tenth(sizes[0] + 1) * -(-sizes[1] // 4))
-
-    library.add("find", "string.(string) -> string", run=_find, cost=cost)
+    library.add("find", "string.(string) -> string", run=_find, cost=search_cost)
     library.add(
         "findAll",
         "string.(string) -> list(string)",
         "string.(string, int) -> list(string)",
         run=_find_all,
-        cost=cost,
+        cost=search_cost,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.functions import Library, search_cost, tenth
 from kinformer.testing.cel.library.patterns import pattern
 from kinformer.testing.cel.library.times import add_times, not_converted
 from kinformer.testing.cel.values import (
@@ -38,7 +38,7 @@ def _smaller(sizes: Sequence[int]) -> int:
 
 
 def _total(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, sum(sizes))
+    return sum(sizes)
 
 
 def _joined_cost(sizes: Sequence[int]) -> int:
@@ -221,16 +221,12 @@ def _inside(container: Any, key: Any) -> OptionalValue:
 # -- strings ----------------------------------------------------------------------------------------------------------
 
 
-def _matches_cost(sizes: Sequence[int]) -> int:
-    return min(UNBOUNDED, tenth(sizes[0] + 1) * -(-sizes[1] // 4))
-
-
 def _add_strings(library: Library) -> None:
     library.add(
         "contains",
         "string.(string) -> bool",
         run=lambda text, part: part in text,
-        cost=lambda sizes: min(UNBOUNDED, tenth(sizes[0]) * tenth(sizes[1])),
+        cost=lambda sizes: tenth(sizes[0]) * tenth(sizes[1]),
     )
     for name, run in (("startsWith", str.startswith), ("endsWith", str.endswith)):
         library.add(name, "string.(string) -> bool", run=run, cost=lambda sizes: tenth(sizes[1]))
@@ -239,7 +235,7 @@ def _add_strings(library: Library) -> None:
         "string.(string) -> bool",
         "(string, string) -> bool",
         run=lambda text, expression: pattern(expression).search(text) is not None,
-        cost=_matches_cost,
+        cost=search_cost,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.functions import Library, tenth, walk_cost
 from kinformer.testing.cel.library.format_clauses import Clause, clauses, mismatch
 from kinformer.testing.cel.values import CELError, double_text, kind_of
 
@@ -148,23 +148,21 @@ def _format(text: str, args: list[Any]) -> str:
 # -- declarations -----------------------------------------------------------------------------------------------------
 
 
-def _walk(sizes: Sequence[int]) -> int:
-    return tenth(sizes[0])
-
-
 def _walk_twice(sizes: Sequence[int]) -> int:
-    return tenth(min(UNBOUNDED, sizes[0] * 2))
+    return tenth(sizes[0] * 2)
 
 
 def add_strings(library: Library) -> None:
     """Add the string extensions."""
     library.add("charAt", "string.(int) -> string", run=_char_at)
-    library.add("indexOf", "string.(string) -> int", "string.(string, int) -> int", run=_index_of, cost=_walk)
-    library.add("lastIndexOf", "string.(string) -> int", "string.(string, int) -> int", run=_last_index_of, cost=_walk)
-    library.add("substring", "string.(int) -> string", "string.(int, int) -> string", run=_substring, cost=_walk)
-    library.add("lowerAscii", "string.() -> string", run=_lowered, cost=_walk)
-    library.add("upperAscii", "string.() -> string", run=_raised, cost=_walk)
-    library.add("trim", "string.() -> string", run=str.strip, cost=_walk)
+    library.add("indexOf", "string.(string) -> int", "string.(string, int) -> int", run=_index_of, cost=walk_cost)
+    library.add(
+        "lastIndexOf", "string.(string) -> int", "string.(string, int) -> int", run=_last_index_of, cost=walk_cost
+    )
+    library.add("substring", "string.(int) -> string", "string.(int, int) -> string", run=_substring, cost=walk_cost)
+    library.add("lowerAscii", "string.() -> string", run=_lowered, cost=walk_cost)
+    library.add("upperAscii", "string.() -> string", run=_raised, cost=walk_cost)
+    library.add("trim", "string.() -> string", run=str.strip, cost=walk_cost)
     library.add(
         "replace",
         "string.(string, string) -> string",
@@ -181,5 +179,5 @@ def add_strings(library: Library) -> None:
     )
     joined = ("list(string).() -> string", "list(string).(string) -> string")
     library.add("join", *joined, run=lambda items, between="": between.join(items), cost=_walk_twice)
-    library.add("format", "string.(list(dyn)) -> string", run=_format, cost=_walk)
-    library.add("strings.quote", "(string) -> string", run=_quoted, cost=_walk)
+    library.add("format", "string.(list(dyn)) -> string", run=_format, cost=walk_cost)
+    library.add("strings.quote", "(string) -> string", run=_quoted, cost=walk_cost)

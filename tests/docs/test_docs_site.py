@@ -208,7 +208,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.mark.process
 @needs_mkdocs
 @pytest.mark.skipif(bool(missing()), reason=missing())
-async def test_the_search_finds_parts_of_names(site: Path) -> None:
+async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_first(site: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
         serving = asyncio.ensure_future(asyncio.to_thread(server.serve_forever, 0.05))
         try:
@@ -217,6 +217,11 @@ async def test_the_search_finds_parts_of_names(site: Path) -> None:
                     page = await browser.new_page()
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
                     await shows(page, f"{FOUND}.some(text => text.includes({word!r}))", seconds=15)
+                    await page.close()
+                for word, heading in (("workers", "Several workers"), ("403", "Rights, and 403 errors")):
+                    page = await browser.new_page()
+                    await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
+                    await shows(page, f"{FOUND}[0]?.includes({heading!r})", seconds=15)
                     await page.close()
         finally:
             server.shutdown()

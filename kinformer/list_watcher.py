@@ -17,6 +17,7 @@ __all__ = [
     "ListOptions",
     "ListPage",
     "ListerWatcher",
+    "MetadataLister",
     "PresenceProbe",
     "ReadBack",
     "Resumable",
@@ -162,8 +163,7 @@ class ServerTip(NamedTuple):
     cluster: str | None = None
 
 
-# --- optional abilities of a source
-# ------------------------------------------------------------------------------------
+# --- optional abilities of a source -----------------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -235,6 +235,15 @@ class Resumable(Protocol):
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
         """Read one object from the server itself, not from a cache."""
+        ...
+
+
+@runtime_checkable
+class MetadataLister(Protocol):
+    """Optional method of a `ListerWatcher`: reads identities from the server itself, for `SharedInformer.confirm`."""
+
+    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> ListPage:
+        """List the metadata of its objects that meet these conditions. `items` is a list."""
         ...
 
 
@@ -366,6 +375,7 @@ class Capabilities:
     cluster: ClusterProbe | None = None
     presence: PresenceProbe | None = None
     resumable: Resumable | None = None
+    metadata: MetadataLister | None = None
     snapshots: SnapshotSource | None = None
     selecting: SelectingSource | None = None
     stats: IngestCounts | None = None
@@ -392,7 +402,7 @@ def capabilities_of(source: object) -> Capabilities:
 
 
 def find_capabilities(source: object) -> Capabilities:
-    """Determine the optional abilities of a source with 16 Protocols, which takes 0.1 ms before Python 3.12."""
+    """Determine the optional abilities of a source with 17 Protocols, which takes 0.1 ms before Python 3.12."""
     return Capabilities(
         name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
         resource=source.resource if isinstance(source, ResourceSource) else None,
@@ -404,6 +414,7 @@ def find_capabilities(source: object) -> Capabilities:
         cluster=source if isinstance(source, ClusterProbe) else None,
         presence=source if isinstance(source, PresenceProbe) else None,
         resumable=source if isinstance(source, Resumable) else None,
+        metadata=source if isinstance(source, MetadataLister) else None,
         snapshots=source if isinstance(source, SnapshotSource) else None,
         selecting=source if isinstance(source, SelectingSource) else None,
         stats=source.stats if isinstance(source, CountedSource) else None,

@@ -94,6 +94,9 @@ class Informer(Generic[M]):
     wait_for_resource_version = Awaited(SharedInformer.wait_for_resource_version, of="_informer")
     """Read your own writes: `SharedInformer.wait_for_resource_version`."""
 
+    confirm = Awaited(SharedInformer.confirm, of="_informer")
+    """Return objects at least as new as the server was at the call: `SharedInformer.confirm`."""
+
     def health(self) -> InformerHealth:
         """Return how well the cache currently follows the server."""
         return self._informer.health()

@@ -394,15 +394,17 @@ class Client:
         waiting = wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
         return cast("KubeObject | None", await waiting)
 
-    async def _shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
-        """Return the result of `call`, shared by all callers with this `key` while it runs and for `ttl` seconds after.
+    async def _shared(
+        self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True
+    ) -> T:
+        """Return the result of `call`, which all callers with this `key` share. See `SingleFlight`.
 
         For requests that many tasks would send at once, such as reading the server's latest resourceVersion. The first
-        caller's `call` and `ttl` are kept for the key.
+        caller's arguments are kept for the key.
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = SingleFlight(call, ttl=ttl)
+            flight = self._flights[key] = SingleFlight(call, ttl=ttl, joins_running=joins_running)
         return cast("T", await flight.get())
 
     async def _fetch(

@@ -26,12 +26,22 @@ class SingleFlight(Generic[T]):
         ttl: Seconds of loop time for which a result is reused. 0, the default, only shares running calls.
         lingers: True to continue the call without callers, for the next one. Otherwise a call that takes longer than
             any caller waits would never finish. `close` ends it.
+        joins_running: False if a caller may only share a call that has not begun, because it needs an answer from after
+            it asked. While a call runs, later callers share the next one, which begins when that has ended.
     """
 
-    def __init__(self, call: Callable[[], Coro[T]], *, ttl: float = 0.0, lingers: bool = False) -> None:
+    def __init__(
+        self,
+        call: Callable[[], Coro[T]],
+        *,
+        ttl: float = 0.0,
+        lingers: bool = False,
+        joins_running: bool = True,
+    ) -> None:
         self._call = call
         self._ttl = ttl
         self._lingers = lingers
+        self._joins_running = joins_running
         self._flight: _Flight[T] | None = None
         self._kept: tuple[float, T] | None = None
 
@@ -40,10 +50,10 @@ class SingleFlight(Generic[T]):
         loop = asyncio.get_running_loop()
         if self._kept is not None and loop.time() < self._kept[0]:
             return self._kept[1]
-        if self._flight is None:
-            with unfenced():  # shared, because the first caller's fence may lapse before the others' fences
-                self._flight = _Flight(loop.create_task(self._call()))
         flight = self._flight
+        if flight is None or (flight.has_begun and not self._joins_running):
+            with unfenced():  # shared, because the first caller's fence may lapse before the others' fences
+                flight = self._flight = _Flight(self._call, after=flight)
         flight.waiters += 1
         try:
             await asyncio.wait((flight.task,))
@@ -84,8 +94,17 @@ class SingleFlight(Generic[T]):
 
 
 class _Flight(Generic[T]):
-    __slots__ = ("task", "waiters")
+    """A call, which begins after another one has ended."""
 
-    def __init__(self, task: asyncio.Task[T]) -> None:
-        self.task = task
+    __slots__ = ("has_begun", "task", "waiters")
+
+    def __init__(self, call: Callable[[], Coro[T]], *, after: _Flight[T] | None) -> None:
+        self.has_begun = False
         self.waiters = 0
+        self.task = asyncio.get_running_loop().create_task(self._run(call, after))
+
+    async def _run(self, call: Callable[[], Coro[T]], after: _Flight[T] | None) -> T:
+        if after is not None and not after.task.done():
+            await asyncio.wait((after.task,))
+        self.has_begun = True
+        return await call()

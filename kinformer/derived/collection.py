@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Generic
 
@@ -56,6 +57,21 @@ class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
     def statistics(self) -> DerivedStatistics:
         """Return counts of changes, calls and pending work."""
         return self._core.statistics()
+
+    async def confirm(self, *, timeout: float | None = 10) -> list[ObjectT]:
+        """Return the values, computed from a state that is at least as new as the server was at the call.
+
+        The caches of all informers that it reads are proved to be current, as by `SharedInformer.confirm`.
+
+        Raises:
+            TimeoutError: `timeout` seconds have passed.
+            APIError, ConnectError, WatchError: As for `SharedInformer.confirm`.
+            TypeError: It reads a collection of the program's own without `confirm`.
+        """
+        self._core.life.require_running("confirm")
+        async with asyncio.timeout(timeout):
+            await self._core.prove()
+        return list(self.by_key.values())
 
     def _filter(self, only: Any) -> Any:
         return None if only is None else lambda entry: only(value_of(entry))

@@ -22,6 +22,7 @@ from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore, leave_parts
 from kinformer.metrics import Metrics
 from kinformer.processor.publisher import Publisher
+from kinformer.informer.freshness import all_of
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 
 __all__ = ["Engine"]
@@ -196,6 +197,12 @@ class Engine(ComputedCore):
         """Return the cores of the informers behind this collection, or behind one member of a union by name."""
         found = self.walk(lambda core: core.inputs(member))
         return [root for core in found if not isinstance(core, ComputedCore) for root in core.roots(member)]
+
+    async def prove(self) -> None:
+        """Return once the values are computed from the state that the server had at the call, or from a later one."""
+        await self.values.synced.wait()
+        await all_of(core.prove() for core in self.walk(_tapped) if not isinstance(core, ComputedCore))
+        await self.settled()
 
     @property
     def sink(self) -> Metrics | None:

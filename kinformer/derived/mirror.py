@@ -102,6 +102,17 @@ class MirrorCore(CollectionCore):
         """None, because the collection may have a sink of its own, but does not expose it."""
         return None
 
+    async def prove(self) -> None:
+        """Call `confirm` of the collection.
+
+        Raises:
+            TypeError: It has none.
+        """
+        confirm = getattr(self.collection, "confirm", None)
+        if confirm is None:
+            raise TypeError(f"{self.name} ({type(self.collection).__name__}) has no method `confirm`")
+        await confirm(timeout=None)
+
     def roots(self, member: str = "") -> list[Any]:
         """Return no informers, because the collection's sources are unknown."""
         return []

@@ -201,6 +201,10 @@ class CollectionCore(Part, ABC):
             member: In unions by name, only the informers behind this member are returned, or all if it is "".
         """
 
+    @abstractmethod
+    async def prove(self) -> None:
+        """Return once the objects are at least as new as the server was at the call. Raises the requests' errors."""
+
     @property
     def resync_period(self) -> float:
         """Seconds between resyncs of handlers and streams that set no period, or 0 for no resyncs."""

@@ -13,6 +13,7 @@ from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.conditions.anything import is_deleted
 from kinformer.informer.collection import CollectionFace
+from kinformer.informer.confirm import confirmed
 from kinformer.informer.informer_core import InformerCore
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
@@ -149,6 +150,39 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
             await self._core.parts.reached(written.version, written.namespace)
             if written.ended is not None:
                 await wait_for(self, written.ended.key, is_deleted(written.ended.uid))
+
+    async def confirm(
+        self,
+        *,
+        label_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        timeout: float | None = 10,
+    ) -> list[KubeObject[M]]:
+        """Return objects that are at least as new as the server was at the call, for a decision that must be right.
+
+        ::
+
+            running = await pods.confirm(namespace="shop", label_selector="app=db")
+
+        Without conditions, the whole cache is proved to be current: by a LIST of one object and, on a quiet resource, a
+        watch that takes about a second. With a condition, the metadata of the selected objects is listed, which is
+        cheaper for a few objects. Then this waits until the cache holds these states or newer ones. Concurrent calls
+        share a proof that has not been requested.
+
+        Args:
+            label_selector, namespace, name: Conditions for the objects. A name needs its namespace, as in `lister.get`.
+            timeout: Seconds, or None to wait forever.
+
+        Raises:
+            TimeoutError: `timeout` seconds have passed. The message names the objects that the cache lacks. An object that
+                cannot be decoded, or that a transform leaves out, is among them.
+            APIError, ConnectError: A request failed. (403: the rights are those of the informer.)
+            WatchError: The server went back in time, or is another one. The cache will be listed again.
+            SelectorError, ValueError: A condition is invalid.
+        """
+        self._core.life.require_running("confirm")
+        return await confirmed(self, self._core.freshness, label_selector, namespace, name, timeout)
 
     # --- handlers ---------------------------------------------------------------------------------------
 

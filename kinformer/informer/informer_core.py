@@ -12,7 +12,9 @@ from kinformer._runtime.logs import get_logger
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
+from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
+from kinformer.informer.freshness import Freshness
 from kinformer.informer.metrics import InformerMetrics, InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
 from kinformer.informer.options import InformerOptions
@@ -41,6 +43,7 @@ class InformerCore(CollectionCore):
         options: See above.
         parts: The parts from the sources to the cache.
         face: The informer that programs see.
+        freshness: When the cache was last proved to be current.
         ended: A future, done once the informer has stopped, with its error if it crashed.
     """
 
@@ -77,6 +80,9 @@ class InformerCore(CollectionCore):
             leave=self.parts.leave,
             tasks=self.tasks,
         )
+        self.freshness = Freshness(
+            name, lambda: self.parts.proofs, self._chooser, self.tasks, self.publisher.synced.wait
+        )
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
 
@@ -100,6 +106,7 @@ class InformerCore(CollectionCore):
         self._namespaces.start()  # raises if their collection has ended, before there is a task to end
         self.ended = asyncio.get_running_loop().create_future()
         self._metrics.start()
+        self.freshness.start()
         self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}")
         for reflector in reflectors:
             self._run_reflector(reflector)
@@ -142,6 +149,7 @@ class InformerCore(CollectionCore):
     def _give_up(self, error: BaseException) -> None:
         """End every wait on this informer with an error."""
         self.parts.processor.fail(self.life.error or error)
+        self.freshness.fail(self.life.error or error)
         self.handlers.end_streams(self.life.error)
 
     def crashed(self, task: str, error: BaseException) -> None:
@@ -192,6 +200,7 @@ class InformerCore(CollectionCore):
             stopped=self.life.has_ended,
             error=self.life.error,
             resource_version=self.parts.processor.applied.lowest(),
+            staleness=self.freshness.staleness,
         )
 
     def statistics(self) -> InformerStatistics:
@@ -211,6 +220,16 @@ class InformerCore(CollectionCore):
     def roots(self, member: str = "") -> list[Any]:
         """Return this core, because its objects come from no other informer."""
         return [self]
+
+    # --- freshness ----------------------------------------------------------------------------------
+
+    def _chooser(self) -> CollectionCore | None:
+        return None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+
+    async def prove(self) -> None:
+        """Return once the cache is at least as new as the server was at the call."""
+        await self.publisher.synced.wait()
+        await self.freshness.prove()
 
     # --- indexes ------------------------------------------------------------------------------------
 

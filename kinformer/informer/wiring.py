@@ -6,7 +6,6 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerOptions
+from kinformer.informer.proof import ScopeProof
 from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of, followed_namespaces
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
@@ -79,6 +79,7 @@ class ScopeParts:
     stack: SourceStack
     writer: QueueWriter
     reflector: Reflector
+    proof: ScopeProof
 
 
 class ReceivedCounts:
@@ -193,7 +194,8 @@ class Wiring:
             resume=self.snapshots.resume(scope) if self.snapshots is not None else None,
             **keywords_of(self._options, ReflectorKeywords),
         )
-        self._scopes[scope] = ScopeParts(stack, writer, reflector)
+        proof = ScopeProof(self._name, scope, stack.source, reflector, self.processor.applied)
+        self._scopes[scope] = ScopeParts(stack, writer, reflector, proof)
         return reflector
 
     def _keep(self, stacks: Mapping[Scope, SourceStack]) -> SnapshotKeeper:
@@ -274,6 +276,11 @@ class Wiring:
         return all(capabilities_of(parts.stack.source).selects_all for parts in self._scopes.values())
 
     @property
+    def proofs(self) -> dict[Scope, ScopeProof]:
+        """The proofs of the scopes that are followed."""
+        return {scope: parts.proof for scope, parts in self._scopes.items()}
+
+    @property
     def lists_applied(self) -> bool:
         """True if every received list, the first and later ones, is in the cache."""
         return self.queue.lists == self.processor.applied.lists
@@ -285,7 +292,7 @@ class Wiring:
         parts = self._scopes.get(scope)
         if parts is None:
             raise StoppedError(f"namespace {scope} is no longer followed")
-        await applied.wait(scope, version_number(version), partial(parts.reflector.refresh, version))
+        await parts.proof.reached(version_number(version))
 
     # --- reports ----------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from kinformer.list_watcher import (
     find_capabilities,
 )
 from kinformer.listwatch.pages import HTTPPageItems
-from kinformer.listwatch.probes import AS_METADATA, kind_now, newest_version, read_back, with_hint
+from kinformer.listwatch.probes import AS_METADATA, kind_now, list_metadata, newest_version, with_hint
 from kinformer.objects.meta import GroupVersionResource, builtin_kind
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
@@ -45,7 +45,6 @@ log = get_logger("kinformer.list_watch")
 
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
-_CLUSTER_TTL = 1.0  # seconds, so that informers that reconnect together send one request
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
 
 # Selectable fields of pods that compare as "" if they are not set.
@@ -225,25 +224,26 @@ class ListWatch:
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
 
-        It uses a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Concurrent
-        calls of all ListWatches of a client with the same resource and namespace share one request. An earlier
-        response is not reused, because the server may have been restored in the meantime.
+        It uses a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Calls of all
+        ListWatches of a client with the same resource and namespace share a request that has not been sent. One that is
+        under way may be answered from before this call, or before a restore, so later callers share the next one.
 
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         client, path = self.client, self._path
-        version = await client._shared(("tip", path), lambda: newest_version(client, path), ttl=0.0)
+        version = await client._shared(("tip", path), lambda: newest_version(client, path), joins_running=False)
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
-        """Return the cluster as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
+        """Return the cluster as in `tip`, without the LIST. All ListWatches of a client share the request in the same way.
 
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         # Only the first probe is kept. It caches for all callers that it may not ask.
-        uid: str | None = await self.client._shared("cluster", KubeSystemProbe(self.client).uid, ttl=_CLUSTER_TTL)
+        probe = KubeSystemProbe(self.client)
+        uid: str | None = await self.client._shared("cluster", probe.uid, joins_running=False)
         return uid
 
     async def presence(self) -> bool | None:
@@ -313,13 +313,15 @@ class ListWatch:
         """Read the current metadata of one object from etcd, or None if it does not exist or is no longer selected.
 
         It uses a LIST of that name, which costs the server no more than a GET and needs only the informer's own
-        permissions.
-
-        Raises:
-            APIError, ConnectError, DecodeError: The request failed or was refused.
+        permissions. Raises APIError, ConnectError or DecodeError if the request failed or was refused.
         """
-        path = self.resource.path(self.namespace or namespace)
-        return await read_back(self.client, path, self._options(ListOptions()), name)
+        page = await self.list_metadata(namespace, name=name)
+        return ReadBack(next(iter(page.items), None), page.resource_version)
+
+    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> ListPage:
+        """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
+        path = self.resource.path(self.namespace or namespace or None)
+        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector)
 
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options

@@ -1,4 +1,4 @@
-"""Small requests beside lists and watches: a resource's newest version, one object's metadata, a hint after a 404."""
+"""Small requests beside lists and watches: a resource's newest version, metadata of a few objects, hints after a 404."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
-from kinformer.list_watcher import ListOptions, ReadBack
+from kinformer.list_watcher import ListOptions, ListPage
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
-__all__ = ["AS_METADATA", "kind_now", "newest_version", "read_back", "with_hint"]
+__all__ = ["AS_METADATA", "kind_now", "list_metadata", "newest_version", "with_hint"]
 
 AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
+_PAGE = 500  # objects in a response, as in client-go
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
 
 
@@ -31,19 +32,35 @@ async def newest_version(client: Client, path: str) -> str:
     return _version_of(answer, path)
 
 
-async def read_back(client: Client, path: str, options: ListOptions, name: str) -> ReadBack:
-    """Read the metadata of the object with this name below a collection's path: see `ListWatch.read_back`.
+async def list_metadata(client: Client, path: str, options: ListOptions, name: str, label_selector: str) -> ListPage:
+    """List the metadata of the objects below a path that `options` and these conditions select.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
     escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
-    selector = ",".join(part for part in (options.field_selector, f"metadata.name={escaped}") if part)
-    params = options.replace(field_selector=selector).params()
-    answer = await client.request("GET", path, params=params, headers=_LIST_OF_METADATA, retries=0)
-    # A server that does not know the field selector sends the others too.
-    found = next((item for item in tables_at(answer, "items") if string_at(item, "metadata", "name") == name), None)
-    return ReadBack(None if found is None else KubeObject.from_dict(found), _version_of(answer, path))
+    selected = options.replace(
+        field_selector=_all_of(options.field_selector, f"metadata.name={escaped}" if name else None),
+        label_selector=_all_of(options.label_selector, label_selector),
+        limit=_PAGE,
+    )
+    found: list[KubeObject] = []
+    version = ""
+    while True:
+        answer = await client.request("GET", path, params=selected.params(), headers=_LIST_OF_METADATA, retries=0)
+        version = version or _version_of(answer, path)
+        for item in tables_at(answer, "items"):
+            # A server that does not know a field selector sends the others too.
+            if name in ("", string_at(item, "metadata", "name")):
+                found.append(KubeObject.from_dict(item))
+        token = string_at(answer, "metadata", "continue")
+        if not token:
+            return ListPage(found, version)
+        selected = selected.replace(continue_token=token)
+
+
+def _all_of(*selectors: str | None) -> str | None:
+    return ",".join(filter(None, selectors)) or None
 
 
 async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kinformer.exceptions import StoppedError, WatchError
 from kinformer.objects.meta import version_number
 
 __all__ = ["AppliedVersions"]
-
-_QUIET = 5.0  # seconds without an event past a version, after which a list is made at it
 
 
 class AppliedVersions:
@@ -19,14 +17,18 @@ class AppliedVersions:
     Attributes:
         current: The version of each scope, or "" before its first list. The processor writes it in the step in which
             the cache gets the last change up to that version.
+        proved: The version up to which the cache of a scope is proved to lack nothing, if that is later than the last
+            change that it got. A full list replaces it.
         lists: The number of full lists that the cache has taken, in all scopes.
-        waiters: The scope, the wanted version and the future of each waiting task.
+        waiters: The scope, the wanted version and the future of each waiting task. Without a version, any change of the
+            current one ends the wait.
     """
 
     def __init__(self, scopes: Iterable[str | None]) -> None:
         self.current: dict[str | None, str] = dict.fromkeys(scopes, "")
+        self.proved: dict[str | None, int] = {}
         self.lists = 0
-        self.waiters: list[tuple[str | None, int, asyncio.Future[None]]] = []
+        self.waiters: list[tuple[str | None, int | None, asyncio.Future[None]]] = []
 
     def advance(self, scope: str | None, version: str) -> None:
         """Record that the cache holds everything of a scope up to `version`, and wake the tasks that wait for it."""
@@ -34,15 +36,24 @@ class AppliedVersions:
         if self.waiters:
             self._settle(scope, _number_or_none(version), _number_or_none(before))
 
+    def listed(self, scope: str | None, version: str) -> None:
+        """Record that the cache has taken a full list of a scope."""
+        self.lists += 1
+        self.proved.pop(scope, None)
+        self.advance(scope, version)
+
+    def prove(self, scope: str | None, version: int) -> None:
+        """Record that the cache lacks no change of a scope up to `version`, and wake the tasks that wait for it."""
+        self.proved[scope] = max(version, self.proved.get(scope, 0))
+        self._settle(scope, version, None)
+
     def _settle(self, scope: str | None, now: int | None, was: int | None) -> None:
-        if now is None:
-            return
         for waiting, wanted, waiter in self.waiters:
             if waiting != scope or waiter.done():
                 continue
-            if now >= wanted:
+            if wanted is None or (now is not None and now >= wanted):
                 waiter.set_result(None)
-            elif was is not None and now < was:
+            elif was is not None and now is not None and now < was:
                 message = (
                     f"the server went back from resourceVersion {was} to {now}, so the cache will never hold the write "
                     f"at {wanted}; read the object again"
@@ -59,7 +70,7 @@ class AppliedVersions:
     def has(self, scope: str | None, wanted: int) -> bool:
         """True if the cache has reached `wanted`."""
         now = _number_or_none(self.current[scope])
-        return now is not None and now >= wanted
+        return (now is not None and now >= wanted) or self.proved.get(scope, 0) >= wanted
 
     def scope_of(self, namespace: str | None, name: str) -> str | None:
         """Return the scope of a namespace.
@@ -79,21 +90,25 @@ class AppliedVersions:
             )
         return scope
 
-    async def wait(self, scope: str | None, wanted: int, refresh: Callable[[], None]) -> None:
-        """Wait until the cache has reached `wanted`. Call `refresh` if that takes more than 5 s.
+    async def wait(self, scope: str | None, wanted: int) -> None:
+        """Wait until the cache has reached `wanted`.
 
         Raises:
             WatchError: The server went back in time.
+            StoppedError: The scope is no longer followed.
         """
-        if self.has(scope, wanted):
-            return
+        if not self.has(scope, wanted):
+            await self._wait(scope, wanted)
+
+    async def moved(self, scope: str | None) -> None:
+        """Wait until the current version of a scope changes."""
+        await self._wait(scope, None)
+
+    async def _wait(self, scope: str | None, wanted: int | None) -> None:
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (scope, wanted, passed)
         self.waiters.append(entry)
         try:
-            done, _ = await asyncio.wait({passed}, timeout=_QUIET)
-            if not done:
-                refresh()
             await passed
         finally:
             self.waiters.remove(entry)
@@ -103,6 +118,7 @@ class AppliedVersions:
     def leave(self, scope: str) -> None:
         """Forget a scope that is no longer followed. Tasks that wait for one of its versions get an error."""
         self.current.pop(scope, None)
+        self.proved.pop(scope, None)
         for waiting, _, waiter in self.waiters:
             if waiting == scope and not waiter.done():
                 waiter.set_exception(StoppedError(f"namespace {scope} is no longer followed"))

@@ -227,8 +227,7 @@ class Processor(Publisher):
         was = rebuild.commit()
         self.is_settling = True
         receivers = tuple(self._receivers)
-        self.applied.lists += 1
-        self.applied.advance(scope, replacement.resource_version)
+        self.applied.listed(scope, replacement.resource_version)
         if replays:
             self._start(receivers, fresh)
             self.scope_synced(scope)

@@ -80,8 +80,10 @@ class ContinuityCheck:
             ClusterReplacedError: It is another cluster. `cluster` is then the identity of the new one.
             KinformerError, OSError: The request failed.
         """
+        if self._tip is None and not seen.isdecimal():  # not comparable, so no request is needed
+            return
         try:
-            tip = await self._ask(seen)
+            tip = await self.tip()
         except APIError as error:
             # A client that may list with a selector may not be allowed to list without one. Then nothing can be
             # compared, and the watch is resumed as in any other client. A 401 will also be the response to that watch.
@@ -93,8 +95,20 @@ class ContinuityCheck:
                 error,
             )
             return
-        if tip is None:
-            return
+        self.compare(tip, seen)
+
+    async def tip(self) -> ServerTip:
+        """Return the server's version, read after this was called.
+
+        Raises:
+            KinformerError, OSError: The request failed.
+        """
+        if self._tip is not None:
+            return await answered(self._tip.tip(), self._timeout, "tip")
+        return await answered(self.list_one(), self._timeout, "list with limit 1")
+
+    def compare(self, tip: ServerTip, seen: str) -> None:
+        """Compare the server's version and cluster with those seen before. Raises as `verify` does."""
         if tip.cluster is not None:
             before, self.cluster = self.cluster, tip.cluster
             if before is not None and before != tip.cluster:
@@ -107,14 +121,8 @@ class ContinuityCheck:
         if rewound:
             raise RewindError(f"the server went back from resourceVersion {seen} to {tip.resource_version}")
 
-    async def _ask(self, seen: str) -> ServerTip | None:
-        if self._tip is not None:
-            return await answered(self._tip.tip(), self._timeout, "tip")
-        if not seen.isdecimal():  # not comparable, so no request is needed
-            return None
-        return await answered(self._list_one(), self._timeout, "list with limit 1")
-
-    async def _list_one(self) -> ServerTip:
+    async def list_one(self) -> ServerTip:
+        """Return the server's version from a list with limit 1, with the selectors of the source."""
         page = await self._source.list(ListOptions(limit=1))
         if isinstance(page.items, AsyncIterable):
             async for _ in page.items:

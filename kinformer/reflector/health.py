@@ -43,6 +43,8 @@ class InformerHealth:
         relists: The number of full lists after the first.
         watches: The number of streams that were opened.
         resource_version: The version that the cache has reached, or "" before the first list.
+        staleness: Seconds since the cache was last proved to be current, or None if it never was. See
+            `SharedInformer.confirm`.
     """
 
     state: State
@@ -55,6 +57,7 @@ class InformerHealth:
     relists: int
     watches: int
     resource_version: str
+    staleness: float | None = None
 
 
 class HealthRecord:
@@ -198,14 +201,16 @@ def combine_health(
     stopped: bool = False,
     error: BaseException | None = None,
     resource_version: str | None = None,
+    staleness: float | None = None,
 ) -> InformerHealth:
     """Combine the health of several reflectors that feed one informer, which is the health of the worst one.
 
-    `relists` and `watches` are summed. `last_sync_age` is the largest. `last_event_age` is the smallest, because an
+    `relists` and `watches` are summed. `last_sync_age` and `staleness` are the largest. `last_event_age` is the smallest, because an
     idle namespace says nothing about another namespace's stream. The keyword arguments override the result.
     """
     worst = max(parts, key=lambda part: _BY_CONCERN.index(part.state))
     syncs = [part.last_sync_age for part in parts]
+    proofs = [part.staleness for part in parts]
     return replace(
         worst,
         state="stopped" if stopped else worst.state,
@@ -218,4 +223,5 @@ def combine_health(
         relists=sum(part.relists for part in parts),
         watches=sum(part.watches for part in parts),
         resource_version=worst.resource_version if resource_version is None else resource_version,
+        staleness=staleness if None in proofs else max(age for age in proofs if age is not None),
     )

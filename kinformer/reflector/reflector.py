@@ -148,8 +148,8 @@ class Reflector:
     def relists(self) -> Mapping[str, int]:
         """The number of full lists after the first, by cause. A copy.
 
-        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error,
-        error, resync.
+        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error,
+        resync.
         """
         return dict(self._health.relists)
 
@@ -187,6 +187,11 @@ class Reflector:
         self._plan.want(resource_version)
         if isinstance(self._state, Watch):
             self._follower.interrupt()
+
+    def doubt(self) -> None:
+        """Verify the server soon, because another request found that it went back or was replaced. Ends the open watch."""
+        self._continuity.doubt()
+        self._follower.interrupt()
 
     async def run(self) -> None:
         """Follow the source until cancelled.

@@ -47,6 +47,38 @@ async def test_all_who_ask_while_it_runs_get_the_result_of_one_run() -> None:
     assert await flight.get() == 2
 
 
+async def test_who_asks_while_a_call_runs_shares_the_next_one_if_calls_must_not_be_joined() -> None:
+    call = Call()
+    flight = SingleFlight(call, joins_running=False)
+    first = [asyncio.create_task(flight.get()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    later = [asyncio.create_task(flight.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    later[0].cancel()
+    await asyncio.sleep(0)
+    assert call.runs == 1
+    call.go.set()
+    assert await asyncio.gather(*first) == [1, 1]
+    assert await asyncio.gather(*later[1:]) == [2, 2]
+
+
+async def test_a_call_that_waits_for_another_ends_with_its_last_caller() -> None:
+    call = Call()
+    flight = SingleFlight(call, joins_running=False)
+    first = asyncio.create_task(flight.get())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    later = asyncio.create_task(flight.get())
+    await asyncio.sleep(0)
+    later.cancel()
+    await asyncio.wait([later])
+    call.go.set()
+    assert await first == 1
+    assert await flight.get() == 2
+    assert call.cancelled == 0
+
+
 @pytest.mark.virtual_time
 async def test_a_result_is_handed_out_again_for_its_time_unless_it_is_forgotten() -> None:
     call = Call()

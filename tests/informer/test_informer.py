@@ -467,7 +467,7 @@ async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_
     seen: list[Any] = []
 
     async def wait() -> None:
-        await processor.applied.wait(None, 7, list)
+        await processor.applied.wait(None, 7)
         seen.append(("waiter", processor.applied.current, len(indexer), processor.synced.is_open))
 
     class Hearing(Mailbox):

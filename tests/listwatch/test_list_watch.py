@@ -409,6 +409,7 @@ class Cluster:
         self.paths: list[str] = []
         self.kube_system: web.Response | None = None
         self.rv = "5"
+        self.on_tip: asyncio.Event | None = None
 
     async def __call__(self, request: web.Request) -> web.Response:
         self.paths.append(request.path)
@@ -418,7 +419,11 @@ class Cluster:
                 {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "cluster-1"}}
             )
         assert dict(request.query) == {"limit": "1"}
-        return json_answer({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": self.rv}})
+        answer = json_answer({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": self.rv}})
+        if self.on_tip is not None:
+            self.on_tip.set()
+            await asyncio.sleep(0.02)
+        return answer
 
 
 class TestTip:
@@ -431,7 +436,20 @@ class TestTip:
         assert len(cluster.paths) == 2
         other = ListWatch(fixture.client, "v1/configmaps", namespace="other")
         assert await other.tip() == ("5", "cluster-1")
-        assert len(cluster.paths) == 3
+        assert len(cluster.paths) == 4
+
+    async def test_who_asks_while_it_is_under_way_gets_the_next_one(self, serve: Any) -> None:
+        cluster = Cluster()
+        fixture = await serve(cluster)
+        sent = asyncio.Event()
+        first = asyncio.create_task(fixture.list_watch().tip())
+        cluster.on_tip = sent
+        await sent.wait()
+        cluster.rv = "6"  # the answer that is under way has been made
+        later = [asyncio.create_task(fixture.list_watch().tip()) for _ in range(3)]
+        assert (await first).resource_version == "5"
+        assert {(await tip).resource_version for tip in later} == {"6"}
+        assert cluster.paths.count("/api/v1/namespaces/default/configmaps") == 2
 
     async def test_which_cluster_it_is_costs_no_list(self, serve: Any) -> None:
         cluster = Cluster()

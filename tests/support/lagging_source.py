@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kinformer import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.list_watcher import MetadataLister
 
 
 class LaggingSource:
@@ -22,6 +23,8 @@ class LaggingSource:
         self.gate.set()
         self.lag = lag
         self.inner = source
+        if isinstance(source, MetadataLister):
+            self.list_metadata = source.list_metadata
 
     async def list(self, options: ListOptions) -> ListPage:
         return await self.inner.list(options)

@@ -1,0 +1,50 @@
+"""Confirmed reads: objects of a cache that are at least as new as the server was when they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.informer.freshness import Freshness
+from kinformer.informer.proof import Selection
+from kinformer.objects.selectors import LabelSelector
+
+__all__ = ["confirmed"]
+
+
+async def confirmed(
+    informer: Any,
+    freshness: Freshness,
+    label_selector: str | Mapping[str, str] | None,
+    namespace: str | None,
+    name: str | None,
+    timeout: float | None,
+) -> list[Any]:
+    """Implement `SharedInformer.confirm`, which documents the arguments and errors."""
+    lister = informer.lister
+    selector = LabelSelector.parse(label_selector)
+
+    def objects(scope: str | None = None) -> list[Any]:
+        if name is None:
+            return lister.list(selector, namespace=scope or namespace)
+        found = lister.get(name, namespace=namespace or "")
+        return [found] if found is not None and selector.matches(found.labels) else []
+
+    objects()  # raises for a name without a namespace
+    selection = Selection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            await informer.wait_synced()
+            if name is None and not namespace and not selection.label_selector:
+                await freshness.prove()
+            else:
+                await freshness.holds(selection)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # a request's
+        lacking = selection.lacking
+        reason = f"the cache still lacks {lacking}" if lacking else "the server has not proved it"
+        raise TimeoutError(f"{informer.name}: not confirmed within {timeout:g} s: {reason}") from None
+    return objects()

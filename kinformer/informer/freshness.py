@@ -1,0 +1,166 @@
+"""The freshness of an informer: when its cache was last proved to be current, and the tasks that prove it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.fence import unfenced
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Coro, Tasks, wait_for_end
+from kinformer._runtime.waiters import WaiterQueue
+from kinformer.client.single_flight import SingleFlight
+from kinformer.exceptions import StoppedError
+from kinformer.informer.proof import ScopeProof, Selection
+from kinformer.reflector.errors import RETRIED
+
+if TYPE_CHECKING:
+    from kinformer.informer.core import CollectionCore
+
+__all__ = ["Freshness", "all_of"]
+
+log = get_logger("kinformer.informer")
+
+_RETRY = 1.0  # the least seconds between two attempts, so that a server that refuses them is not asked in a loop
+_LIMIT = 30.0  # the most seconds for a proof that no task waits for
+
+
+class Freshness:
+    """Proves that an informer's cache is current, when a task asks for it, or regularly.
+
+    Args:
+        name: The name of the informer.
+        proofs: The proofs by scope. The mapping changes with the namespaces.
+        chooser: The core of the collection that chooses the namespaces, or None.
+        tasks: Owns the task that proves regularly.
+        synced: Waits for the first sync.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        proofs: Callable[[], Mapping[str | None, ScopeProof]],
+        chooser: Callable[[], CollectionCore | None],
+        tasks: Tasks,
+        synced: Callable[[], Coro[None]],
+    ) -> None:
+        self._name = name
+        self._proofs = proofs
+        self._chooser = chooser
+        self._tasks = tasks
+        self._synced = synced
+        self._flight = SingleFlight(self._prove, joins_running=False)
+        self._sent: _Moment | None = None
+        self._proved = WaiterQueue()
+        self._max_staleness: float | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._has_started = False
+
+    @property
+    def staleness(self) -> float | None:
+        """Seconds since the newest proof was requested, or None before the first."""
+        return None if self._sent is None else self._sent.age
+
+    async def prove(self) -> None:
+        """Return once the cache has everything that the server had at the call.
+
+        Calls share a proof that has not been requested. Raises the errors of the requests, and WatchError if the server
+        went back in time.
+        """
+        await self._flight.get()
+
+    async def holds(self, selection: Selection) -> None:
+        """Return once the selected objects are as new as on the server at the call. Raises as `prove` does."""
+        scopes = {None, selection.namespace} if selection.namespace else self._proofs().keys()
+        await all_of(proof.holds(selection) for scope, proof in self._proofs().items() if scope in scopes)
+
+    async def is_within(self, max_staleness: float) -> None:
+        """Return at once if the newest proof is not older, or else after the next one."""
+        while self._sent is None or self._sent.age > max_staleness:
+            await self._proved.wait()
+
+    async def _prove(self) -> None:
+        sent = _Moment()
+        if (chooser := self._chooser()) is not None:
+            await chooser.prove()
+        await all_of(self._prove_scope(scope, proof) for scope, proof in self._proofs().items())
+        self._sent = sent
+        self._proved.wake_all()
+
+    async def _prove_scope(self, scope: str | None, proof: ScopeProof) -> None:
+        try:
+            await proof.prove()
+        except StoppedError:
+            if scope in self._proofs():  # otherwise the namespace has left meanwhile
+                raise
+
+    # --- regularly ------------------------------------------------------------------------------------------
+
+    def keep(self, max_staleness: float) -> None:
+        """Prove at half of this age from now on, until the informer ends. The lowest age that was asked for counts."""
+        if self._max_staleness is not None and max_staleness >= self._max_staleness:
+            return
+        self._max_staleness = max_staleness
+        if self._keeping is not None:
+            self._keeping.cancel()
+        if self._has_started:
+            self._start(max_staleness)
+
+    def start(self) -> None:
+        """Begin to prove regularly, once that is asked for."""
+        self._has_started = True
+        if self._max_staleness is not None:
+            self._start(self._max_staleness)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise an error in the tasks that wait for the next proof, because there will be none."""
+        self._proved.fail(error)
+
+    def _start(self, max_staleness: float) -> None:
+        with unfenced():  # it may be asked for in a leader's body, and outlive it
+            self._keeping = self._tasks.start(self._keep(max_staleness), f"kinformer proofs of {self._name}")
+
+    async def _keep(self, max_staleness: float) -> None:
+        await self._synced()
+        failing = False
+        while True:
+            age = self.staleness
+            await asyncio.sleep(0.0 if age is None else max(0.0, max_staleness / 2 - age))
+            try:
+                async with asyncio.timeout(_LIMIT):
+                    await self.prove()
+            except RETRIED as error:
+                if not failing:
+                    age, message = self.staleness, "%s: the cache could not be proved current (last proof: %s): %s"
+                    last = "never" if age is None else f"{age:.0f} s ago"
+                    log.warning(message, self._name, last, error, resource=self._name, reason=error)
+                failing = True
+                await asyncio.sleep(_RETRY)
+            else:
+                failing = False
+
+
+class _Moment:
+    """A moment, and its age. The age includes time in which the machine was suspended."""
+
+    def __init__(self) -> None:
+        self._loop, self._boot = SYSTEM.loop(), SYSTEM.boot()
+
+    @property
+    def age(self) -> float:
+        return max(SYSTEM.loop() - self._loop, SYSTEM.boot() - self._boot)
+
+
+async def all_of(coroutines: Iterable[Coro[None]]) -> None:
+    """Run coroutines at the same time. Raise the first error, and then end the others."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION) if tasks else (set(), set())
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await wait_for_end(tasks)

@@ -1,0 +1,275 @@
+"""Proofs that the cache of one scope lacks nothing, by comparison with reads from the server itself.
+
+Neither a live watch nor its bookmarks prove that: events may wait in a buffer, and a stale replica of an API server sends
+bookmarks too. A proof is the version of a consistent read, and then every change up to that version. On a busy resource,
+the informer's own watch passes it soon. On a quiet one, a second watch from the cache's version ends after 3 s, and a
+server sends a bookmark 2 s before the end of a watch (kube-apiserver 1.31 to 1.36, cache_watcher.go, nextBookmarkTime).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kinformer._runtime.tasks import Coro, wait_for_end
+from kinformer.exceptions import ExpiredError, ForbiddenError
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, capabilities_of
+from kinformer.objects.accessors import resource_version_of
+from kinformer.objects.meta import compare_resource_versions, version_number
+from kinformer.objects.object import KubeObject
+from kinformer.processor.applied_versions import AppliedVersions
+from kinformer.reflector.continuity import ContinuityCheck
+from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
+from kinformer.reflector.options import HEAD_TIMEOUT
+from kinformer.reflector.reflector import Reflector
+
+__all__ = ["ScopeProof", "Selection"]
+
+_BUSY = 0.1  # seconds in which the own watch of a busy resource passes the version of a read
+_QUIET = 1.0  # seconds without a write's event after which the resource is assumed to be quiet for this selector
+_UNHEARD = 5.0  # ... after which it is listed, if its source may not be able to have two watches
+_SECONDS = 3  # timeoutSeconds of the second watch. With 2, no bookmark comes
+_MARGIN = 5.0  # seconds by which the second watch may take longer
+_LATE = 2.0  # seconds after which changes that the server has, and the cache lacks, are listed
+
+
+class _ShortWatch(NamedTuple):
+    """The end of a short watch: its last event, and its last event or bookmark. 0 if there was none."""
+
+    last_event: int
+    last_version: int
+
+
+class Comparison:
+    """A list of identities that the server has, compared with the cache.
+
+    Args:
+        page: The metadata of the selected objects.
+        cached: Returns the cached object with a key.
+
+    Attributes:
+        lacking: The keys whose cached state is older than the list.
+    """
+
+    def __init__(self, page: ListPage, cached: Callable[[str], KubeObject | None]) -> None:
+        assert isinstance(page.items, Iterable)
+        self.version = page.resource_version
+        self._listed: Mapping[str, KubeObject] = {obj.key: obj for obj in page.items}
+        self._cached = cached
+        self.lacking: list[str] = []
+
+    def compare(self, selected: Iterable[KubeObject]) -> bool:
+        """Compare the list with all cached objects that are selected. Return True if none is older than the list."""
+        keys = {*self._listed, *(obj.key for obj in selected)}
+        self.lacking = [key for key in keys if self._is_older(key)]
+        return not self.lacking
+
+    def recheck(self) -> None:
+        """Compare the lacking objects again."""
+        self.lacking = [key for key in self.lacking if self._is_older(key)]
+
+    def _is_older(self, key: str) -> bool:
+        listed, cached = self._listed.get(key), self._cached(key)
+        if cached is None:
+            return listed is not None
+        if listed is not None and listed.uid == cached.uid:
+            return _is_older(cached.resource_version, listed.resource_version)
+        return not _is_older(self.version, cached.resource_version)  # the one that is cached has been deleted before
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(self._described, sorted(self.lacking)[:3]))
+        more = len(self.lacking) - 3
+        return f"{shown} and {more} more" if more > 0 else shown
+
+    def _described(self, key: str) -> str:
+        listed, cached = self._listed.get(key), self._cached(key)
+        if listed is None:
+            return f"{key}, which the server no longer has"
+        held = "none" if cached is None else cached.resource_version
+        return f"{key} (version {listed.resource_version} on the server, {held} in the cache)"
+
+
+def _is_older(one: str, other: str) -> bool:
+    """True if a version is certainly or, for versions that are no numbers, possibly older than another."""
+    try:
+        return compare_resource_versions(one, other) < 0
+    except ValueError:
+        return one != other
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some objects of a cache.
+
+    Attributes:
+        namespace, name, label_selector: The conditions, or "".
+        cached: Returns the cached object with a key.
+        objects: Returns the cached objects of a scope that meet the conditions.
+        comparisons: The last comparison of each scope.
+    """
+
+    namespace: str
+    name: str
+    label_selector: str
+    cached: Callable[[str], KubeObject | None]
+    objects: Callable[[str | None], Iterable[KubeObject]]
+    comparisons: dict[str | None, Comparison] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> str:
+        """The objects whose cached state is too old, or "" if that is not known."""
+        return ", ".join(str(comparison) for comparison in self.comparisons.values() if comparison.lacking)
+
+
+class ScopeProof:
+    """Proves that the cache of one scope has reached a state of the server, or waits until it has.
+
+    Args:
+        name: The name of the informer.
+        scope: A namespace among several, or None.
+        source: The source of the scope, without wrappers.
+        reflector: The reflector of the scope.
+        applied: The versions that the cache has reached.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        scope: str | None,
+        source: ListerWatcher,
+        reflector: Reflector,
+        applied: AppliedVersions,
+    ) -> None:
+        self._scope = scope
+        self._source = source
+        self._metadata = capabilities_of(source).metadata
+        self._reflector = reflector
+        self._applied = applied
+        self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
+
+    async def prove(self) -> None:
+        """Return once the cache has everything that the server had when this was called.
+
+        Raises:
+            WatchError: The server went back in time, or is another one. The cache is then verified and listed again.
+            KinformerError, OSError: A request failed.
+        """
+        before = self._applied.current[self._scope]
+        self._check.cluster = self._reflector.cluster
+        try:
+            tip = await self._tip()
+            self._check.compare(tip, before)
+        except (RewindError, ClusterReplacedError):
+            self._reflector.doubt()
+            raise
+        try:
+            wanted = version_number(tip.resource_version)
+        except ValueError:
+            while self._applied.current[self._scope] != tip.resource_version:
+                await self._applied.moved(self._scope)
+            return
+        await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+
+    async def _tip(self) -> ServerTip:
+        try:
+            return await self._check.tip()
+        except ForbiddenError:  # without selectors
+            return await self._check.list_one()
+
+    async def reached(self, wanted: int) -> None:
+        """Return once the cache has everything up to `wanted`, the version of a response to a write.
+
+        Raises:
+            WatchError: The server went back in time.
+        """
+        await self._reach(wanted, self._prove_or_list(wanted))
+
+    async def _reach(self, wanted: int, proving: Coro[None]) -> None:
+        """Wait for a version. Meanwhile, `proving` proves it, or causes a list. Its errors are raised."""
+        waiting = asyncio.ensure_future(self._applied.wait(self._scope, wanted))
+        helping = asyncio.ensure_future(proving)
+        try:
+            await asyncio.wait((waiting, helping), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                helping.result()
+            await waiting
+        finally:
+            waiting.cancel()
+            helping.cancel()
+            await wait_for_end((waiting, helping))
+
+    async def _prove_or_list(self, wanted: int) -> None:
+        try:
+            await self._prove_quiet(wanted, _QUIET, _UNHEARD)
+        except RETRIED:  # the reflector meets the same problem, and reports it
+            self._reflector.refresh(str(wanted))
+
+    async def _prove_quiet(self, wanted: int, after: float, late: float) -> None:
+        """Prove that the cache lacks nothing up to `wanted`, `after` seconds, or cause a list after `late` seconds."""
+        if self._metadata is None:
+            await asyncio.sleep(late)
+            self._reflector.refresh(str(wanted))
+            return
+        await asyncio.sleep(after)
+        seen = await self._short_watch()
+        if seen.last_version < wanted:
+            self._reflector.refresh(str(wanted))  # a server without bookmarks
+            return
+        if seen.last_event:
+            try:
+                async with asyncio.timeout(_LATE):
+                    await self._applied.wait(self._scope, seen.last_event)
+            except TimeoutError:
+                self._reflector.refresh(str(seen.last_version))
+                return
+        self._applied.prove(self._scope, seen.last_version)
+
+    async def _short_watch(self) -> _ShortWatch:
+        """Watch from the cache's version until a bookmark comes, or the server ends it."""
+        options = ListOptions(
+            resource_version=self._applied.current[self._scope],
+            allow_watch_bookmarks=True,
+            timeout_seconds=_SECONDS,
+        )
+        last_event = last_version = 0
+        try:
+            async with asyncio.timeout(_SECONDS + _MARGIN), self._source.watch(options) as stream:
+                async for events in stream:
+                    for kind, obj in events:
+                        last_version = version_number(resource_version_of(obj))
+                        if kind == "BOOKMARK":
+                            return _ShortWatch(last_event, last_version)
+                        last_event = last_version
+        except ExpiredError:  # the cache's version is too old to watch from
+            return _ShortWatch(0, 0)
+        return _ShortWatch(last_event, last_version)
+
+    # --- some objects ---------------------------------------------------------------------------------------
+
+    async def holds(self, selection: Selection) -> None:
+        """Return once the selected objects in the cache are as new as on the server when this was called.
+
+        Raises:
+            KinformerError, OSError: A request failed.
+        """
+        if self._metadata is None:
+            await self.prove()
+            return
+        while True:
+            page = await self._metadata.list_metadata(
+                selection.namespace, name=selection.name, label_selector=selection.label_selector
+            )
+            selection.comparisons[self._scope] = comparison = Comparison(page, selection.cached)
+            try:
+                async with asyncio.timeout(_LATE):
+                    while not comparison.compare(selection.objects(self._scope)):
+                        while comparison.lacking:
+                            await self._applied.moved(self._scope)
+                            comparison.recheck()
+                return
+            except TimeoutError:
+                # What has been deleted since is not on the next list. What the next has too will come with a full list,
+                # unless it cannot be decoded or a transform leaves it out.
+                self._reflector.refresh(page.resource_version)

@@ -1,0 +1,217 @@
+"""Confirmed reads: `confirm` returns objects that are at least as new as the server was at the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kinformer import Client, ForbiddenError, ListWatch, SharedInformer, SharedInformerFactory, derive, union
+from kinformer.exceptions import WatchError
+from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map, pod
+from tests.support.lagging_source import LaggingSource
+
+pytestmark = pytest.mark.virtual_time
+
+
+@asynccontextmanager
+async def lagging(client: Client, lag: float = 1, **options: Any) -> AsyncIterator[SharedInformer]:
+    async with SharedInformer(LaggingSource(ListWatch(client, "v1/pods", **options), lag=lag)) as informer:
+        await informer.wait_synced()
+        yield informer
+
+
+def pods_requests(server: APIServer, *, watches: bool) -> list[dict[str, str]]:
+    found = [request.params for request in server.requests if request.path.endswith("/pods")]
+    return [dict(params) for params in found if ("watch" in params) == watches]
+
+
+async def test_a_quiet_cache_is_proved_without_a_list_of_its_objects(server: APIServer, client: Client) -> None:
+    server.create(pod("web-1"))
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        for number in range(5):  # the server goes on, without an event for pods
+            server.create(config_map(f"c{number}"))
+        server.requests.clear()
+        assert pods.health().staleness is None
+        assert [found.name for found in await pods.confirm()] == ["web-1"]
+        staleness = pods.health().staleness
+        assert staleness is not None
+        assert 1 <= staleness <= 1.5
+        assert [params["limit"] for params in pods_requests(server, watches=False)] == ["1"]
+        assert [params["timeoutSeconds"] for params in pods_requests(server, watches=True)] == ["3"]
+        assert pods.health().relists == 0
+
+
+async def test_a_cache_that_is_behind_is_waited_for(server: APIServer, client: Client) -> None:
+    async with lagging(client) as pods:
+        server.create(pod("web-1"))
+        assert pods.lister.list() == []
+        assert [found.name for found in await pods.confirm()] == ["web-1"]
+        server.delete("v1/pods", "default", "web-1")
+        assert len(pods.lister) == 1
+        assert await pods.confirm() == []
+
+
+@pytest.mark.parametrize("conditions", [{"name": "web-1", "namespace": "default"}, {"label_selector": "app=web"}])
+async def test_some_objects_are_confirmed_by_their_metadata(
+    server: APIServer, client: Client, conditions: dict[str, str]
+) -> None:
+    async with lagging(client) as pods:
+        server.create(pod("other"))
+        server.create(pod("web-1", labels={"app": "web"}))
+        server.requests.clear()
+        (found,) = await pods.confirm(**conditions)
+        assert found["spec"]["containers"], "the object, of which the metadata was listed"
+        (asked,) = pods_requests(server, watches=False)
+        assert "resourceVersion" not in asked
+        server.update(
+            {
+                **server.get("v1/pods", "default", "web-1"),
+                "spec": found["spec"],
+                "metadata": {**server.get("v1/pods", "default", "web-1")["metadata"], "annotations": {"step": "2"}},
+            }
+        )
+        (found,) = await pods.confirm(**conditions)
+        assert found.annotations == {"step": "2"}
+        server.delete("v1/pods", "default", "web-1")
+        assert await pods.confirm(**conditions) == []
+        server.create(pod("web-1", labels={"app": "web"}))
+        (again,) = await pods.confirm(**conditions)
+        assert again.uid != found.uid
+
+
+async def test_the_conditions_are_combined_with_the_informers_own(server: APIServer, client: Client) -> None:
+    server.create(pod("a", labels={"app": "web", "tier": "front"}))
+    server.create(pod("b", labels={"app": "db", "tier": "front"}))
+    async with lagging(client, label_selector="app=web", field_selector="metadata.namespace=default") as pods:
+        server.requests.clear()
+        assert [
+            found.name for found in await pods.confirm(label_selector="tier=front", name="a", namespace="default")
+        ] == ["a"]
+        (asked,) = pods_requests(server, watches=False)
+        assert asked["labelSelector"] == "app=web,tier=front"
+        assert asked["fieldSelector"] == "metadata.namespace=default,metadata.name=a"
+        assert await pods.confirm(name="b", namespace="default") == []
+
+
+async def test_who_comes_while_a_proof_is_under_way_shares_the_next_one(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        server.create(config_map("c"))
+        server.requests.clear()
+        first = [asyncio.create_task(pods.confirm()) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        later = [asyncio.create_task(pods.confirm()) for _ in range(5)]
+        server.create(pod("web-1"))
+        later += [asyncio.create_task(pods.confirm()) for _ in range(5)]
+        await asyncio.gather(*first)
+        assert {tuple(found.name for found in await each) for each in later} == {("web-1",)}
+        assert len(pods_requests(server, watches=False)) == 2
+
+
+async def test_the_own_watch_that_went_silent_is_noticed_and_the_rest_is_listed(
+    server: APIServer, client: Client
+) -> None:
+    server.faults.add(faults.stall(), verb="watch", resource="v1/pods", times=1)
+    async with SharedInformerFactory(client, idle_timeout=600, watch_list=False) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        await asyncio.sleep(1)
+        server.create(pod("web-1"))
+        assert [found.name for found in await pods.confirm(timeout=20)] == ["web-1"]
+        assert pods.statistics().relists == {"requested": 1}
+
+
+async def test_an_object_that_a_transform_leaves_out_is_named_at_the_timeout(server: APIServer, client: Client) -> None:
+    server.create(pod("web-1", labels={"app": "web"}))
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods", transform=lambda document: None)
+        await pods.wait_synced()
+        with pytest.raises(TimeoutError, match=r"v1/pods: not confirmed within 10 s: .*default/web-1 \(version"):
+            await pods.confirm(label_selector="app=web")
+
+
+async def test_an_object_that_is_deleted_meanwhile_is_not_waited_for(server: APIServer, client: Client) -> None:
+    server.create(pod("web-1", labels={"app": "web"}))
+    async with lagging(client, lag=1) as pods:
+        server.create(pod("web-2", labels={"app": "web"}))
+        confirming = asyncio.create_task(pods.confirm(label_selector="app=web"))
+        await asyncio.sleep(0.1)
+        server.delete("v1/pods", "default", "web-2")
+        assert [found.name for found in await confirming if found.name != "web-2"] == ["web-1"]
+
+
+async def test_a_server_that_went_back_ends_it_and_the_cache_is_listed_again(server: APIServer, client: Client) -> None:
+    server.create(pod("web-1"))
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        for number in range(5):
+            server.create(pod(f"late-{number}"))
+        await pods.confirm()
+        server.faults.add(faults.rewind(5), verb="list", resource="v1/pods", times=1)
+        with pytest.raises(WatchError, match="went back"):
+            await pods.confirm()
+        while pods.health().relists == 0:
+            await asyncio.sleep(0.1)
+        assert {found.key for found in await pods.confirm()} == {"default/web-1"}
+
+
+async def test_a_refusal_is_raised(client: Client) -> None:
+    rules = [("watcher", verb, "v1/pods") for verb in ("list", "watch")]
+    async with APIServer(users={"t": "watcher"}, rules=rules) as server, server.client(user="watcher") as watcher:
+        async with SharedInformerFactory(watcher) as factory:
+            pods = factory.for_resource("v1/pods")
+            await pods.wait_synced()
+            await pods.confirm()
+            server.faults.add(faults.status(403), verb="list", resource="v1/pods")
+            with pytest.raises(ForbiddenError):
+                await pods.confirm()
+            with pytest.raises(ForbiddenError):
+                await pods.confirm(label_selector="a=b")
+
+
+async def test_each_of_several_namespaces_is_confirmed(server: APIServer, client: Client) -> None:
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    sources = {
+        namespace: LaggingSource(ListWatch(client, "v1/pods", namespace=namespace), lag=2)
+        for namespace in ("default", "shop")
+    }
+    async with SharedInformer(sources) as pods:
+        await pods.wait_synced()
+        server.create(pod("a", labels={"app": "web"}))
+        server.create(pod("b", namespace="shop", labels={"app": "web"}))
+        assert {found.key for found in await pods.confirm(label_selector="app=web")} == {"default/a", "shop/b"}
+        server.delete("v1/pods", "shop", "b")
+        assert [found.key for found in await pods.confirm(namespace="shop")] == []
+        server.create(pod("c"))
+        assert {found.key for found in await pods.confirm()} == {"default/a", "default/c"}
+
+
+async def test_a_derived_collection_is_computed_from_confirmed_caches(server: APIServer, client: Client) -> None:
+    async with lagging(client) as pods, derive(pods, lambda obj, fetch: obj.name, name="names") as names:
+        async with union({"east": pods, "west": names}) as both:
+            await both.wait_synced()
+            server.create(pod("web-1"))
+            assert await names.confirm() == ["web-1"]
+            server.create(pod("web-2"))
+            assert len(await both.confirm()) == 4
+            assert names.health().staleness is not None
+
+
+async def test_bad_conditions_are_refused(server: APIServer, client: Client) -> None:
+    server.create(pod("web-1"))
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        with pytest.raises(ValueError, match="namespace"):
+            await pods.confirm(name="web-1")
+        with pytest.raises(ValueError, match="selector"):
+            await pods.confirm(label_selector="a in (")

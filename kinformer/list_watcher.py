@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, MappingView
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, MappingView, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from anyio import CapacityLimiter
 
-from kinformer.exceptions import ConfigError
-
 __all__ = [
     "ClusterProbe",
     "ListOptions",
     "ListPage",
     "ListerWatcher",
+    "MetadataList",
     "MetadataLister",
     "PresenceProbe",
     "ReadBack",
@@ -211,6 +210,13 @@ class Identified(Protocol):
     def resource_version(self) -> str: ...
 
 
+class IdentifiedByKey(Identified, Protocol):
+    """The identity and the key of one object, which a `KubeObject` has."""
+
+    @property
+    def key(self) -> str: ...
+
+
 class ReadBack(NamedTuple):
     """The current object on the server (or only its metadata) or None, and the resourceVersion of the response.
 
@@ -238,12 +244,19 @@ class Resumable(Protocol):
         ...
 
 
+class MetadataList(NamedTuple):
+    """The current objects on the server (or only their metadata), and the resourceVersion of the response."""
+
+    objects: Sequence[IdentifiedByKey]
+    resource_version: str
+
+
 @runtime_checkable
 class MetadataLister(Protocol):
     """Optional method of a `ListerWatcher`: reads identities from the server itself, for `SharedInformer.confirm`."""
 
-    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> ListPage:
-        """List the metadata of its objects that meet these conditions. `items` is a list."""
+    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
+        """List those of its objects that meet these conditions."""
         ...
 
 
@@ -422,30 +435,3 @@ def find_capabilities(source: object) -> Capabilities:
         threads=source if isinstance(source, ThreadedSource) else None,
         client=source.client if isinstance(source, ClientSource) else None,
     )
-
-
-# --- several sources for one cache ------------------------------------------------------------------------------------
-
-
-def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
-    """Return the sources of one cache by namespace. The key is None if one source covers all.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    if not isinstance(list_watch, Mapping):
-        return {None: list_watch}
-    if not list_watch:
-        raise ConfigError("namespaces: an informer needs at least one")
-    if len(list_watch) == 1:
-        return {None: next(iter(list_watch.values()))}
-    scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
-    return scopes
-
-
-def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[str, ...] | None:
-    """Return the namespaces covered by these sources (by scope), or None for all."""
-    if None not in sources:
-        return tuple(name for name in tuple(sources) if name is not None)
-    only = capabilities_of(sources[None]).namespace
-    return (only,) if only else None

@@ -175,8 +175,8 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
             timeout: Seconds, or None to wait forever.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed. The message names the objects that the cache lacks. An object that
-                cannot be decoded, or that a transform leaves out, is among them.
+            TimeoutError: `timeout` seconds have passed. The message names the objects that the cache lacks. An object
+                that cannot be decoded, or that a transform leaves out, is among them.
             APIError, ConnectError: A request failed. (403: the rights are those of the informer.)
             WatchError: The server went back in time, or is another one. The cache will be listed again.
             SelectorError, ValueError: A condition is invalid.

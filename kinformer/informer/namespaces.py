@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
-from kinformer.exceptions import describe
+from kinformer.exceptions import ConfigError, describe
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.following import KeyFollower
-from kinformer.list_watcher import Capabilities, ListerWatcher, by_scope, capabilities_of
+from kinformer.list_watcher import Capabilities, ListerWatcher, capabilities_of
 from kinformer.processor.processor import UNKNOWN_SCOPES
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, ScopeStep
 
-__all__ = ["ChosenNamespaces", "NamespaceFollower", "sources_of"]
+__all__ = ["ChosenNamespaces", "NamespaceFollower", "followed_namespaces", "sources_of"]
 
 log = get_logger("kinformer.informer")
 
@@ -54,7 +54,7 @@ def sources_of(
     """
     if isinstance(list_watch, ChosenNamespaces):
         return list_watch, capabilities_of(list_watch.template)
-    scopes = by_scope(list_watch)
+    scopes = _by_scope(list_watch)
     return scopes, capabilities_of(next(iter(scopes.values())))
 
 
@@ -152,3 +152,27 @@ class NamespaceFollower:
         message = "%s: the namespaces of %s are no longer followed: %s"
         level = log.warning if core is None or core.life.crash is None else log.error
         level(message, self._name, name, describe(error), resource=self._name, reason=error)
+
+
+def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
+    """Return the sources of one cache by namespace. The key is None if one source covers all.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not isinstance(list_watch, Mapping):
+        return {None: list_watch}
+    if not list_watch:
+        raise ConfigError("namespaces: an informer needs at least one")
+    if len(list_watch) == 1:
+        return {None: next(iter(list_watch.values()))}
+    scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
+    return scopes
+
+
+def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[str, ...] | None:
+    """Return the namespaces covered by these sources (by scope), or None for all."""
+    if None not in sources:
+        return tuple(name for name in tuple(sources) if name is not None)
+    only = capabilities_of(sources[None]).namespace
+    return (only,) if only else None

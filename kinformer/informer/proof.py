@@ -1,21 +1,21 @@
 """Proofs that the cache of one scope lacks nothing, by comparison with reads from the server itself.
 
-Neither a live watch nor its bookmarks prove that: events may wait in a buffer, and a stale replica of an API server sends
-bookmarks too. A proof is the version of a consistent read, and then every change up to that version. On a busy resource,
-the informer's own watch passes it soon. On a quiet one, a second watch from the cache's version ends after 3 s, and a
-server sends a bookmark 2 s before the end of a watch (kube-apiserver 1.31 to 1.36, cache_watcher.go, nextBookmarkTime).
+Neither a live watch nor its bookmarks prove that: events may wait in a buffer, and a stale replica of an API server
+sends bookmarks too. A proof is the version of a consistent read, and then every change up to that version. On a busy
+resource, the informer's own watch passes it soon. On a quiet one, there is a second watch for 3 s from the cache's
+version: a server sends a bookmark 2 s before the end of a watch (kube-apiserver, cache_watcher.go, nextBookmarkTime).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.exceptions import ExpiredError, ForbiddenError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip, capabilities_of
 from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
 from kinformer.objects.object import KubeObject
@@ -46,17 +46,16 @@ class Comparison:
     """A list of identities that the server has, compared with the cache.
 
     Args:
-        page: The metadata of the selected objects.
+        found: The selected objects on the server.
         cached: Returns the cached object with a key.
 
     Attributes:
         lacking: The keys whose cached state is older than the list.
     """
 
-    def __init__(self, page: ListPage, cached: Callable[[str], KubeObject | None]) -> None:
-        assert isinstance(page.items, Iterable)
-        self.version = page.resource_version
-        self._listed: Mapping[str, KubeObject] = {obj.key: obj for obj in page.items}
+    def __init__(self, found: MetadataList, cached: Callable[[str], KubeObject | None]) -> None:
+        self.version = found.resource_version
+        self._listed = {obj.key: obj for obj in found.objects}
         self._cached = cached
         self.lacking: list[str] = []
 
@@ -258,10 +257,10 @@ class ScopeProof:
             await self.prove()
             return
         while True:
-            page = await self._metadata.list_metadata(
+            found = await self._metadata.list_metadata(
                 selection.namespace, name=selection.name, label_selector=selection.label_selector
             )
-            selection.comparisons[self._scope] = comparison = Comparison(page, selection.cached)
+            selection.comparisons[self._scope] = comparison = Comparison(found, selection.cached)
             try:
                 async with asyncio.timeout(_LATE):
                     while not comparison.compare(selection.objects(self._scope)):
@@ -272,4 +271,4 @@ class ScopeProof:
             except TimeoutError:
                 # What has been deleted since is not on the next list. What the next has too will come with a full list,
                 # unless it cannot be decoded or a transform leaves it out.
-                self._reflector.refresh(page.resource_version)
+                self._reflector.refresh(found.resource_version)

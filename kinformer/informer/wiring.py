@@ -16,10 +16,10 @@ from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_inde
 from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
 from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics
-from kinformer.informer.namespaces import ChosenNamespaces
+from kinformer.informer.namespaces import ChosenNamespaces, followed_namespaces
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.proof import ScopeProof
-from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of, followed_namespaces
+from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher

@@ -22,6 +22,7 @@ from kinformer.list_watcher import (
     Capabilities,
     ListOptions,
     ListPage,
+    MetadataList,
     PageHeader,
     ReadBack,
     ServerTip,
@@ -224,9 +225,9 @@ class ListWatch:
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
 
-        It uses a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Calls of all
-        ListWatches of a client with the same resource and namespace share a request that has not been sent. One that is
-        under way may be answered from before this call, or before a restore, so later callers share the next one.
+        It uses a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Calls of
+        all ListWatches of a client with the same resource and namespace share a request that has not been sent. One
+        that is under way may have been answered before this call, so later callers share the next one.
 
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -236,7 +237,7 @@ class ListWatch:
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
-        """Return the cluster as in `tip`, without the LIST. All ListWatches of a client share the request in the same way.
+        """Return the cluster as in `tip`, without the LIST. All ListWatches of a client share requests in that way.
 
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -315,10 +316,10 @@ class ListWatch:
         It uses a LIST of that name, which costs the server no more than a GET and needs only the informer's own
         permissions. Raises APIError, ConnectError or DecodeError if the request failed or was refused.
         """
-        page = await self.list_metadata(namespace, name=name)
-        return ReadBack(next(iter(page.items), None), page.resource_version)
+        found = await self.list_metadata(namespace, name=name)
+        return ReadBack(next(iter(found.objects), None), found.resource_version)
 
-    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> ListPage:
+    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
         """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
         path = self.resource.path(self.namespace or namespace or None)
         return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector)

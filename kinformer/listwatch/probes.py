@@ -1,4 +1,4 @@
-"""Small requests beside lists and watches: a resource's newest version, metadata of a few objects, hints after a 404."""
+"""Small requests beside lists and watches: the newest version, metadata of a few objects, hints after a 404."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
-from kinformer.list_watcher import ListOptions, ListPage
+from kinformer.list_watcher import ListOptions, MetadataList
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -32,7 +32,9 @@ async def newest_version(client: Client, path: str) -> str:
     return _version_of(answer, path)
 
 
-async def list_metadata(client: Client, path: str, options: ListOptions, name: str, label_selector: str) -> ListPage:
+async def list_metadata(
+    client: Client, path: str, options: ListOptions, name: str, label_selector: str
+) -> MetadataList:
     """List the metadata of the objects below a path that `options` and these conditions select.
 
     Raises:
@@ -55,7 +57,7 @@ async def list_metadata(client: Client, path: str, options: ListOptions, name: s
                 found.append(KubeObject.from_dict(item))
         token = string_at(answer, "metadata", "continue")
         if not token:
-            return ListPage(found, version)
+            return MetadataList(found, version)
         selected = selected.replace(continue_token=token)
 
 

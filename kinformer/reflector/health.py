@@ -205,8 +205,9 @@ def combine_health(
 ) -> InformerHealth:
     """Combine the health of several reflectors that feed one informer, which is the health of the worst one.
 
-    `relists` and `watches` are summed. `last_sync_age` and `staleness` are the largest. `last_event_age` is the smallest, because an
-    idle namespace says nothing about another namespace's stream. The keyword arguments override the result.
+    `relists` and `watches` are summed. `last_sync_age` and `staleness` are the largest. `last_event_age` is the
+    smallest, because an idle namespace says nothing about another namespace's stream. The keyword arguments override
+    the result.
     """
     worst = max(parts, key=lambda part: _BY_CONCERN.index(part.state))
     syncs = [part.last_sync_age for part in parts]

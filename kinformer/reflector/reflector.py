@@ -148,8 +148,8 @@ class Reflector:
     def relists(self) -> Mapping[str, int]:
         """The number of full lists after the first, by cause. A copy.
 
-        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error,
-        resync.
+        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error,
+        error, resync.
         """
         return dict(self._health.relists)
 
@@ -157,8 +157,7 @@ class Reflector:
     def watch_restarts(self) -> Mapping[str, int]:
         """The number of watches and initial streams that ended, by cause. A copy.
 
-        The causes are ended (normally, by the server), idle, deadline, interrupted (by the reflector itself) and
-        failed.
+        The causes are ended (in order, by the server), idle, deadline, interrupted (by the reflector) and failed.
         """
         return dict(self._health.watch_restarts)
 
@@ -189,7 +188,7 @@ class Reflector:
             self._follower.interrupt()
 
     def doubt(self) -> None:
-        """Verify the server soon, because another request found that it went back or was replaced. Ends the open watch."""
+        """Verify the server soon, because another request found it changed. Ends the open watch."""
         self._continuity.doubt()
         self._follower.interrupt()
 

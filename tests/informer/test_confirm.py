@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, ForbiddenError, ListWatch, SharedInformer, SharedInformerFactory, derive, union
+from kinformer import (
+    Client,
+    ForbiddenError,
+    KubeObject,
+    ListWatch,
+    SharedInformer,
+    SharedInformerFactory,
+    derive,
+    union,
+)
 from kinformer.exceptions import WatchError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map, pod
 from tests.support.lagging_source import LaggingSource
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
@@ -58,31 +68,30 @@ async def test_a_cache_that_is_behind_is_waited_for(server: APIServer, client: C
         assert await pods.confirm() == []
 
 
-@pytest.mark.parametrize("conditions", [{"name": "web-1", "namespace": "default"}, {"label_selector": "app=web"}])
-async def test_some_objects_are_confirmed_by_their_metadata(
-    server: APIServer, client: Client, conditions: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("by", ["name", "labels"])
+async def test_some_objects_are_confirmed_by_their_metadata(server: APIServer, client: Client, by: str) -> None:
     async with lagging(client) as pods:
+
+        async def confirmed() -> list[KubeObject]:
+            if by == "name":
+                return await pods.confirm(name="web-1", namespace="default")
+            return await pods.confirm(label_selector="app=web")
+
         server.create(pod("other"))
-        server.create(pod("web-1", labels={"app": "web"}))
+        written = server.create(pod("web-1", labels={"app": "web"}))
         server.requests.clear()
-        (found,) = await pods.confirm(**conditions)
+        (found,) = await confirmed()
         assert found["spec"]["containers"], "the object, of which the metadata was listed"
         (asked,) = pods_requests(server, watches=False)
         assert "resourceVersion" not in asked
-        server.update(
-            {
-                **server.get("v1/pods", "default", "web-1"),
-                "spec": found["spec"],
-                "metadata": {**server.get("v1/pods", "default", "web-1")["metadata"], "annotations": {"step": "2"}},
-            }
-        )
-        (found,) = await pods.confirm(**conditions)
+        written["metadata"]["annotations"] = {"step": "2"}
+        server.update(written)
+        (found,) = await confirmed()
         assert found.annotations == {"step": "2"}
         server.delete("v1/pods", "default", "web-1")
-        assert await pods.confirm(**conditions) == []
+        assert await confirmed() == []
         server.create(pod("web-1", labels={"app": "web"}))
-        (again,) = await pods.confirm(**conditions)
+        (again,) = await confirmed()
         assert again.uid != found.uid
 
 
@@ -91,9 +100,8 @@ async def test_the_conditions_are_combined_with_the_informers_own(server: APISer
     server.create(pod("b", labels={"app": "db", "tier": "front"}))
     async with lagging(client, label_selector="app=web", field_selector="metadata.namespace=default") as pods:
         server.requests.clear()
-        assert [
-            found.name for found in await pods.confirm(label_selector="tier=front", name="a", namespace="default")
-        ] == ["a"]
+        (found,) = await pods.confirm(label_selector="tier=front", name="a", namespace="default")
+        assert found.name == "a"
         (asked,) = pods_requests(server, watches=False)
         assert asked["labelSelector"] == "app=web,tier=front"
         assert asked["fieldSelector"] == "metadata.namespace=default,metadata.name=a"
@@ -116,9 +124,7 @@ async def test_who_comes_while_a_proof_is_under_way_shares_the_next_one(server: 
         assert len(pods_requests(server, watches=False)) == 2
 
 
-async def test_the_own_watch_that_went_silent_is_noticed_and_the_rest_is_listed(
-    server: APIServer, client: Client
-) -> None:
+async def test_a_watch_that_went_silent_is_noticed_and_the_rest_is_listed(server: APIServer, client: Client) -> None:
     server.faults.add(faults.stall(), verb="watch", resource="v1/pods", times=1)
     async with SharedInformerFactory(client, idle_timeout=600, watch_list=False) as factory:
         pods = factory.for_resource("v1/pods")
@@ -159,23 +165,24 @@ async def test_a_server_that_went_back_ends_it_and_the_cache_is_listed_again(ser
         server.faults.add(faults.rewind(5), verb="list", resource="v1/pods", times=1)
         with pytest.raises(WatchError, match="went back"):
             await pods.confirm()
-        while pods.health().relists == 0:
-            await asyncio.sleep(0.1)
+        await until(lambda: pods.health().relists > 0)
         assert {found.key for found in await pods.confirm()} == {"default/web-1"}
 
 
-async def test_a_refusal_is_raised(client: Client) -> None:
+async def test_a_refusal_is_raised() -> None:
     rules = [("watcher", verb, "v1/pods") for verb in ("list", "watch")]
-    async with APIServer(users={"t": "watcher"}, rules=rules) as server, server.client(user="watcher") as watcher:
-        async with SharedInformerFactory(watcher) as factory:
-            pods = factory.for_resource("v1/pods")
-            await pods.wait_synced()
-            await pods.confirm()
-            server.faults.add(faults.status(403), verb="list", resource="v1/pods")
+    async with (
+        APIServer(users={"t": "watcher"}, rules=rules) as server,
+        server.client(user="watcher") as watcher,
+        SharedInformerFactory(watcher) as factory,
+    ):
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        await pods.confirm()
+        server.faults.add(faults.status(403), verb="list", resource="v1/pods")
+        for selector in ("", "a=b"):
             with pytest.raises(ForbiddenError):
-                await pods.confirm()
-            with pytest.raises(ForbiddenError):
-                await pods.confirm(label_selector="a=b")
+                await pods.confirm(label_selector=selector)
 
 
 async def test_each_of_several_namespaces_is_confirmed(server: APIServer, client: Client) -> None:
@@ -196,14 +203,17 @@ async def test_each_of_several_namespaces_is_confirmed(server: APIServer, client
 
 
 async def test_a_derived_collection_is_computed_from_confirmed_caches(server: APIServer, client: Client) -> None:
-    async with lagging(client) as pods, derive(pods, lambda obj, fetch: obj.name, name="names") as names:
-        async with union({"east": pods, "west": names}) as both:
-            await both.wait_synced()
-            server.create(pod("web-1"))
-            assert await names.confirm() == ["web-1"]
-            server.create(pod("web-2"))
-            assert len(await both.confirm()) == 4
-            assert names.health().staleness is not None
+    async with (
+        lagging(client) as pods,
+        derive(pods, lambda obj, fetch: obj.name, name="names") as names,
+        union({"east": names, "west": names}) as both,
+    ):
+        await both.wait_synced()
+        server.create(pod("web-1"))
+        assert await names.confirm() == ["web-1"]
+        server.create(pod("web-2"))
+        assert len(await both.confirm()) == 4
+        assert names.health().staleness is not None
 
 
 async def test_bad_conditions_are_refused(server: APIServer, client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -30,11 +31,11 @@ class LaggingSource:
         return await self.inner.list(options)
 
     @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
         async with self.inner.watch(options) as events:
             yield self._late(events)
 
-    async def _late(self, events: AsyncIterator[list[WatchEvent]]) -> AsyncIterator[list[WatchEvent]]:
+    async def _late(self, events: AsyncIterator[builtins.list[WatchEvent]]) -> AsyncIterator[builtins.list[WatchEvent]]:
         async for batch in events:
             await self.gate.wait()
             await asyncio.sleep(self.lag)

@@ -41,7 +41,7 @@ from kinformer import (
 )
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
-from kinformer.manager import readiness, status_report
+from kinformer.manager import readiness, stale_reason, status_report
 from kinformer.objects import NoModel
 
 if TYPE_CHECKING:
@@ -122,14 +122,28 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
 
 @overload
 def informer_of(
-    resource: str | GroupVersionResource, *, model: type[M], require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    model: type[M],
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer[M]]]: ...
 @overload
 def informer_of(
-    resource: str | GroupVersionResource, *, model: None = None, require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    model: None = None,
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer[NoModel]]]: ...
 def informer_of(
-    resource: str | GroupVersionResource, *, require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     """Return a dependency on the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
 
@@ -139,12 +153,18 @@ def informer_of(
         resource, model, options: As for `SharedInformerFactory.for_resource`.
         require_synced: Respond with 503 and a `Retry-After` until the first list is in the cache. False calls the
             endpoint with the current objects, at first none.
+        max_staleness: Seconds, at least 4. Respond with 503 in the same way while the cache was last proved to be
+            current longer ago. From the first request on, it is proved at half of that age (see `Controller`).
     """
-    return _informer_of(resource, options, require_synced=require_synced)
+    return _informer_of(resource, options, require_synced=require_synced, max_staleness=max_staleness)
 
 
 def _informer_of(
-    resource: str | GroupVersionResource, options: dict[str, Any], *, require_synced: bool
+    resource: str | GroupVersionResource,
+    options: dict[str, Any],
+    *,
+    require_synced: bool,
+    max_staleness: float | None,
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer] = WeakKeyDictionary()
 
@@ -155,6 +175,7 @@ def _informer_of(
             found = asked[factory] = factory.for_resource(resource, **options)
         if require_synced and not found.has_synced:
             raise HTTPException(503, f"{found.name}: the cache has not synced yet", headers=_RETRY_AFTER)
+        _refuse_stale(found, max_staleness)
         return found
 
     return informer
@@ -162,14 +183,28 @@ def _informer_of(
 
 @overload
 def lister_of(
-    resource: str | GroupVersionResource, *, model: type[M], require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    model: type[M],
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[M]]]]: ...
 @overload
 def lister_of(
-    resource: str | GroupVersionResource, *, model: None = None, require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    model: None = None,
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[NoModel]]]]: ...
 def lister_of(
-    resource: str | GroupVersionResource, *, require_synced: bool = False, **options: Any
+    resource: str | GroupVersionResource,
+    *,
+    require_synced: bool = False,
+    max_staleness: float | None = None,
+    **options: Any,
 ) -> Callable[[HTTPConnection], Awaitable[Lister]]:
     """Return a dependency on the lister of a resource. It works in `async def` and `def` endpoints, on any thread.
 
@@ -187,8 +222,9 @@ def lister_of(
         resource, model, options: As for `SharedInformerFactory.for_resource`.
         require_synced: Respond with 503 and a `Retry-After` until the first list is in the cache. False calls the
             endpoint with the current objects, at first none.
+        max_staleness: As for `informer_of`.
     """
-    informer = _informer_of(resource, options, require_synced=require_synced)
+    informer = _informer_of(resource, options, require_synced=require_synced, max_staleness=max_staleness)
 
     async def lister(connection: HTTPConnection) -> Lister:
         return (await informer(connection)).lister
@@ -196,7 +232,14 @@ def lister_of(
     return lister
 
 
-def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPConnection], Collection[Any]]:
+def _refuse_stale(collection: Collection[Any], max_staleness: float | None) -> None:
+    if reason := stale_reason(collection, max_staleness):
+        raise HTTPException(503, reason, headers=_RETRY_AFTER)
+
+
+def collection_of(
+    name: str, *, require_synced: bool = False, max_staleness: float | None = None
+) -> Callable[[HTTPConnection], Awaitable[Collection[Any]]]:
     """Return a dependency on a derived collection of the factory, by its name: ``Depends(collection_of("load"))``.
 
     Add it to the factory in `setup`: ``factory.add(derive(nodes, load_of, name="load"))``.
@@ -205,12 +248,13 @@ def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPC
         name: The name of the collection.
         require_synced: Respond with 503 and a `Retry-After` until every value has been computed. False calls the
             endpoint with the current values, at first none.
+        max_staleness: As for `informer_of`, for all informers that it reads.
 
     Raises:
         RuntimeError: (of the dependency) The factory has no such collection.
     """
 
-    def collection(connection: HTTPConnection) -> Collection[Any]:
+    async def collection(connection: HTTPConnection) -> Collection[Any]:  # on the loop, where proofs are requested
         derived = get_factory(connection).derived
         found = next((one for one in derived if one.name == name), None)
         if found is None:
@@ -218,6 +262,7 @@ def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPC
             raise RuntimeError(f"the factory has no derived collection {name!r}; known collections: {there}")
         if require_synced and not found.has_synced:
             raise HTTPException(503, f"{name}: its values have not been computed yet", headers=_RETRY_AFTER)
+        _refuse_stale(found, max_staleness)
         return found
 
     return collection
@@ -247,14 +292,16 @@ def error_handlers() -> dict[Any, Callable[[Request, Any], Coroutine[Any, Any, R
 # --- health -------------------------------------------------------------------------------------------------------
 
 
-def health_routes(factory: FactoryOf = get_factory, *, details: bool = False) -> list[Route]:
+def health_routes(
+    factory: FactoryOf = get_factory, *, details: bool = False, max_staleness: float | None = None
+) -> list[Route]:
     """Return the routes of `health_router`, for Starlette."""
 
     async def livez(_: Request) -> Response:
         return JSONResponse({"alive": True})
 
     async def readyz(request: Request) -> Response:
-        ready, resources = readiness(factory(request))
+        ready, resources = readiness(factory(request), max_staleness=max_staleness)
         return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
     async def statusz(request: Request) -> Response:
@@ -267,7 +314,9 @@ def health_routes(factory: FactoryOf = get_factory, *, details: bool = False) ->
     ]
 
 
-def health_router(factory: FactoryOf = get_factory, *, details: bool = False) -> APIRouter:
+def health_router(
+    factory: FactoryOf = get_factory, *, details: bool = False, max_staleness: float | None = None
+) -> APIRouter:
     """Return a router with `/livez`, `/readyz` and `/statusz`, all JSON, for probes and people.
 
     `/livez` is 200 while the event loop runs, because a restart would fix nothing that `/readyz` reports. `/readyz` is
@@ -279,11 +328,12 @@ def health_router(factory: FactoryOf = get_factory, *, details: bool = False) ->
         factory: Returns the factory for a request.
         details: Show the messages of errors on `/statusz`. They may quote a server's response, a credential plugin or
             a file.
+        max_staleness: See `kinformer.manager.readiness`. None requests nothing.
     """
     from fastapi import APIRouter
 
     router = APIRouter()
-    for route in health_routes(factory, details=details):
+    for route in health_routes(factory, details=details, max_staleness=max_staleness):
         router.add_api_route(route.path, route.endpoint, name=route.name, tags=["health"], response_class=JSONResponse)
     return router
 

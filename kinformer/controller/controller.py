@@ -50,6 +50,9 @@ class Controller:
             limit.
         shutdown_timeout: Seconds that running reconciles have to end when `run` is cancelled, before they are cancelled
             too. 5 by default.
+        max_staleness: Seconds, at least 4. A reconcile waits while a cache of its informers was last proved to be
+            current longer ago (see `SharedInformer.confirm`). The informers prove themselves at half of that age, with
+            a LIST of one object, and on a quiet resource a watch of 3 s. None (the default) requests nothing.
         name: The name in logs and metrics, which must be unique. By default, the name of the reconcile function.
         metrics: A sink. None exports nothing.
         debounce: Seconds for which a trigger waits for more triggers of the same key, counted from the first one, so
@@ -220,6 +223,7 @@ class Controller:
             source_errors=counts["source_errors"],
             own_write_waits=counts["own_write_waits"],
             own_write_timeouts=counts["own_write_timeouts"],
+            stale_waits=counts["stale_waits"],
             caught_up_waits=counts["caught_up_waits"],
             caught_up_timeouts=counts["caught_up_timeouts"],
             queue=None if run is None else run.queue.statistics(),

@@ -31,6 +31,7 @@ class ControllerStatistics:
         source_errors: Events for which a predicate or mapper raised, and which triggered nothing.
         own_write_waits: Times that a key waited for the caches to see its own writes, or for derived collections.
         own_write_timeouts: Waits in which the caches did not see the writes in time.
+        stale_waits: Times that a key waited because a cache was older than `max_staleness`.
         caught_up_waits: Calls of `Request.caught_up` that had to wait for writes.
         caught_up_timeouts: Calls of `Request.caught_up` that timed out.
         queue: The figures of the queue, or None while the controller is not running.
@@ -45,6 +46,7 @@ class ControllerStatistics:
     source_errors: int = 0
     own_write_waits: int = 0
     own_write_timeouts: int = 0
+    stale_waits: int = 0
     caught_up_waits: int = 0
     caught_up_timeouts: int = 0
     queue: QueueStatistics | None = None
@@ -60,6 +62,7 @@ _COUNTERS = {
         "Waits of keys for their own writes or derived collections",
     ),
     "own_write_timeouts": ("kinformer_controller_own_write_timeouts_total", "Waits for own writes that timed out"),
+    "stale_waits": ("kinformer_controller_stale_waits_total", "Waits of keys for caches older than max_staleness"),
     "caught_up_waits": ("kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
     "caught_up_timeouts": ("kinformer_controller_caught_up_timeouts_total", "Calls of caught_up that timed out"),
 }

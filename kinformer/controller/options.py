@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from kinformer.exceptions import ConfigError
+from kinformer.informer.freshness import check_max_staleness
 from kinformer.metrics import Metrics
 from kinformer.workqueue.rate_limiters import RateLimiter
 
@@ -22,6 +23,7 @@ class ControllerKeywords(TypedDict, total=False):
     name: str | None
     metrics: Metrics | None
     debounce: float
+    max_staleness: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class ControllerOptions:
     name: str | None = None
     metrics: Metrics | None = None
     debounce: float = 0.0
+    max_staleness: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
@@ -50,3 +53,4 @@ class ControllerOptions:
         ):
             if value is not None and not value >= 0:
                 raise ConfigError(f"invalid {option}={value!r}: expected a number of seconds, 0 or more")
+        check_max_staleness(self.max_staleness)

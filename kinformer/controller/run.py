@@ -23,6 +23,7 @@ from kinformer.controller.sources import ControllerSource, SourceFeed, has_clust
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
+from kinformer.informer.freshness import Freshness, too_old
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 
 __all__ = ["ControllerRun"]
@@ -78,6 +79,7 @@ class ControllerRun:
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._task_crashed)
         self._logged = LogOnce()
+        self._logged_stale = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -192,6 +194,11 @@ class ControllerRun:
                 self._metrics.count("own_write_waits")
                 self._start_task(key, self._wait_for_own_writes(key), f"{key} is waiting for its writes")
                 continue
+            if stale := self._stale():
+                self._free_workers.release()
+                self._metrics.count("stale_waits")
+                self._start_task(key, self._wait_for_fresh(key, stale), f"{key} is waiting for a current cache")
+                continue
             task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
             self._active[task] = key
             task.add_done_callback(self._reconcile_ended)
@@ -220,6 +227,27 @@ class ControllerRun:
             notice = (self._name, key, WAIT_LIMIT)
             log.warning(message, *notice, resource=self._resource, key=key, reason="own_write_unseen")
         await self._derive_rest()
+        self.queue.add(key, priority=self.queue.priority(key))
+
+    def _stale(self) -> list[Freshness]:
+        """Return the informers whose cache was last proved current more than `max_staleness` ago."""
+        limit = self._options.max_staleness
+        stale = [] if limit is None else [one for core in self._cores for one in too_old(core, limit)]
+        if not stale:
+            self._logged_stale = False
+        elif not self._logged_stale:
+            self._logged_stale = True
+            message, names = (
+                "controller %s: reconciles wait, because a cache may be stale: %s",
+                ", ".join(map(str, stale)),
+            )
+            log.warning(message, self._name, names, resource=self._resource, reason="stale")
+        return stale
+
+    async def _wait_for_fresh(self, key: str, stale: Sequence[Freshness]) -> None:
+        assert self._options.max_staleness is not None
+        for freshness in stale:
+            await freshness.until_within(self._options.max_staleness)
         self.queue.add(key, priority=self.queue.priority(key))
 
     @property

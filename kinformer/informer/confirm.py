@@ -27,7 +27,7 @@ async def confirmed(
 
     def objects(scope: str | None = None) -> list[Any]:
         if name is None:
-            return lister.list(selector, namespace=scope or namespace)
+            return list(lister.list(selector, namespace=scope or namespace))
         found = lister.get(name, namespace=namespace or "")
         return [found] if found is not None and selector.matches(found.labels) else []
 

@@ -12,17 +12,18 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Coro, Tasks, wait_for_end
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.client.single_flight import SingleFlight
-from kinformer.exceptions import StoppedError
+from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer.proof import ScopeProof, Selection
 from kinformer.reflector.errors import RETRIED
 
 if TYPE_CHECKING:
     from kinformer.informer.core import CollectionCore
 
-__all__ = ["Freshness", "all_of"]
+__all__ = ["Freshness", "all_of", "check_max_staleness", "too_old"]
 
 log = get_logger("kinformer.informer")
 
+_LEAST = 4.0  # seconds: twice the time of a proof, because proofs are requested at half of the age
 _RETRY = 1.0  # the least seconds between two attempts, so that a server that refuses them is not asked in a loop
 _LIMIT = 30.0  # the most seconds for a proof that no task waits for
 
@@ -46,7 +47,7 @@ class Freshness:
         tasks: Tasks,
         synced: Callable[[], Coro[None]],
     ) -> None:
-        self._name = name
+        self.name = name
         self._proofs = proofs
         self._chooser = chooser
         self._tasks = tasks
@@ -76,10 +77,14 @@ class Freshness:
         scopes = {None, selection.namespace} if selection.namespace else self._proofs().keys()
         await all_of(proof.holds(selection) for scope, proof in self._proofs().items() if scope in scopes)
 
-    async def is_within(self, max_staleness: float) -> None:
-        """Return at once if the newest proof is not older, or else after the next one."""
+    async def until_within(self, max_staleness: float) -> None:
+        """Wait until the newest proof is not older."""
         while self._sent is None or self._sent.age > max_staleness:
             await self._proved.wait()
+
+    def __str__(self) -> str:
+        age = self.staleness
+        return f"{self.name} ({'never proved current' if age is None else f'proved current {age:.0f} s ago'})"
 
     async def _prove(self) -> None:
         sent = _Moment()
@@ -120,7 +125,7 @@ class Freshness:
 
     def _start(self, max_staleness: float) -> None:
         with unfenced():  # it may be asked for in a leader's body, and outlive it
-            self._keeping = self._tasks.start(self._keep(max_staleness), f"kinformer proofs of {self._name}")
+            self._keeping = self._tasks.start(self._keep(max_staleness), f"kinformer proofs of {self.name}")
 
     async def _keep(self, max_staleness: float) -> None:
         await self._synced()
@@ -133,9 +138,7 @@ class Freshness:
                     await self.prove()
             except RETRIED as error:
                 if not failing:
-                    age, message = self.staleness, "%s: the cache could not be proved current (last proof: %s): %s"
-                    last = "never" if age is None else f"{age:.0f} s ago"
-                    log.warning(message, self._name, last, error, resource=self._name, reason=error)
+                    log.warning("%s: the proof failed: %s", self, error, resource=self.name, reason=error)
                 failing = True
                 await asyncio.sleep(_RETRY)
             else:
@@ -151,6 +154,20 @@ class _Moment:
     @property
     def age(self) -> float:
         return max(SYSTEM.loop() - self._loop, SYSTEM.boot() - self._boot)
+
+
+def check_max_staleness(value: float | None) -> None:
+    """Raise ConfigError unless this is None, or a number of seconds in which a proof is possible."""
+    if value is not None and not value >= _LEAST:
+        raise ConfigError(f"invalid max_staleness={value!r}: expected a number of seconds, {_LEAST:g} or more, or None")
+
+
+def too_old(core: CollectionCore, max_staleness: float) -> list[Freshness]:
+    """Return the informers behind a collection whose last proof is older. From now on, all are proved regularly."""
+    behind: list[Freshness] = [root.freshness for root in core.roots()]
+    for freshness in behind:
+        freshness.keep(max_staleness)
+    return [one for one in behind if one.staleness is None or one.staleness > max_staleness]
 
 
 async def all_of(coroutines: Iterable[Coro[None]]) -> None:

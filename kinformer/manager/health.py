@@ -14,9 +14,10 @@ from typing import NamedTuple, NotRequired, Protocol, TypedDict, cast, runtime_c
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.managed import ManagedController, health_fields
 from kinformer.exceptions import describe, kind_of
-from kinformer.informer.collection import FollowedClusters
+from kinformer.informer.collection import Collection, FollowedClusters, core_of
 from kinformer.informer.core import Part
 from kinformer.informer.factory import SharedInformerFactory, numbered
+from kinformer.informer.freshness import check_max_staleness, too_old
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.metrics import Metrics
@@ -32,6 +33,7 @@ __all__ = [
     "StatusReport",
     "informer_readiness",
     "readiness",
+    "stale_reason",
     "status_report",
 ]
 
@@ -76,30 +78,51 @@ class StatusReport(TypedDict):
     fleets: NotRequired[dict[str, dict[str, object]]]
 
 
-def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
+def readiness(
+    factory: SharedInformerFactory, *, max_staleness: float | None = None
+) -> tuple[bool, dict[str, CacheReadiness]]:
     """Return True if all caches are ready, with the readiness of each, by name. Errors are shown by their class.
 
     An informer is ready if it has synced and follows its server, or if it is `optional` and its resource is absent. A
     derived collection is ready if it is running and has computed all its values. Its inputs have a readiness of their
     own.
+
+    Args:
+        factory: The factory.
+        max_staleness: Seconds, at least 4. An informer is not ready if its cache was last proved to be current longer
+            ago. From the first call on, the informers prove themselves at half of that age (see `Controller`).
+
+    Raises:
+        ConfigError: `max_staleness` is too small.
     """
-    by_name = zip(factory.health().items(), factory.informers, strict=True)
-    found = {name: _cache_readiness(health, optional=informer.optional) for (name, health), informer in by_name}
+    found = {
+        name: informer_readiness(informer, max_staleness=max_staleness)
+        for name, informer in zip(factory.health(), factory.informers, strict=True)
+    }
     derived = {name: _derived_readiness(one.health()) for name, one in numbered(factory.derived).items()}
     return all(one["ready"] for one in (*found.values(), *derived.values())), {**derived, **found}
 
 
-def informer_readiness(informer: SharedInformer) -> CacheReadiness:
-    """Return the readiness of one informer, with the reason if it is not ready."""
-    return _cache_readiness(informer.health(), optional=informer.optional)
-
-
-def _cache_readiness(health: InformerHealth, *, optional: bool) -> CacheReadiness:
-    ready = (health.synced and health.live) or (optional and health.state == "absent")
+def informer_readiness(informer: SharedInformer, *, max_staleness: float | None = None) -> CacheReadiness:
+    """Return the readiness of one informer, with the reason if it is not ready. See `readiness`."""
+    health = informer.health()
+    absent = informer.optional and health.state == "absent"
+    ready = (health.synced and health.live) or absent
     readiness: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
     if not ready:
         readiness["reason"] = kind_of(health.last_error) if health.last_error else _reason_without_error(health)
+    elif not absent and (reason := stale_reason(informer, max_staleness)):
+        readiness["ready"], readiness["reason"] = False, reason
     return readiness
+
+
+def stale_reason(collection: Collection, max_staleness: float | None) -> str:
+    """Return which caches behind a collection were last proved to be current too long ago, or "". See `readiness`."""
+    check_max_staleness(max_staleness)
+    core = core_of(collection)
+    if max_staleness is None or core is None:
+        return ""
+    return ", ".join(f"the cache may be stale: {one}" for one in too_old(core, max_staleness))
 
 
 def _derived_readiness(health: InformerHealth) -> CacheReadiness:

@@ -1,4 +1,4 @@
-"""The model of confirmed reads: whatever lags, is cut or is stale, what `confirm` returns was true at the call or later."""
+"""The model of confirmed reads: whatever lags, is cut or is stale, `confirm` returns the state at its call or later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = "abc"
 
 
 class Replicas(MemorySource):
-    """A server with a replica that answers watches and is late, or frozen. Consistent reads come from the server itself.
+    """A server with a replica that answers watches and is late, or frozen. Consistent reads do not come from that.
 
     Attributes:
         send, answer: Seconds from a call to the moment at which a request is served, and from there to its answer.

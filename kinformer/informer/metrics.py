@@ -172,6 +172,7 @@ class InformerMetrics(CollectionMetrics):
         yield one("queue_depth", "Keys with received changes that are not in the cache yet", figures.queued)
         yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
         yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
+        yield one("staleness_seconds", "Seconds since the cache was last proved to be current", health.staleness)
         yield one("received_bytes_total", "Bytes received, before decoding", figures.bytes)
         yield one("watches_total", "Watches that were opened", health.watches)
         yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)

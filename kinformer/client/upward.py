@@ -97,7 +97,7 @@ class ImplementedAbove:
         resource: str | GroupVersionResource,
         key: str,
         *,
-        model: type[Any] | None = None,
+        model: type[object] | None = None,
         subresource: str | None = None,
     ) -> KubeObject:
         """Return an object from the server: `await client.get("v1/pods", "default/web-1")`.
@@ -143,7 +143,7 @@ class ImplementedAbove:
         namespace: str | None = None,
         label_selector: str | Mapping[str, str] | LabelSelector | None = None,
         field_selector: str | FieldSelector | None = None,
-        model: type[Any] | None = None,
+        model: type[object] | None = None,
     ) -> AsyncGenerator[KubeObject, None]:
         """List objects from the server: `async for pod in client.list("v1/pods", namespace="default")`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -30,7 +29,7 @@ _POLICIES = ("background", "foreground", "orphan")
 _LONGEST_MANAGER = 128  # characters (apimachinery, pkg/apis/meta/v1/validation)
 _UNSUPPORTED = 415
 
-Answer = KubeObject | dict[str, Any]
+Answer = KubeObject | Mapping[str, object]
 
 
 async def get(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.objects.types import M, NoModel
+
+if TYPE_CHECKING:
+    from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 __all__ = ["ImplementedAbove"]
 

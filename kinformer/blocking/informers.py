@@ -229,7 +229,7 @@ class Informers(BlockingVerbs):
         return self._loop_thread.call("wait_for", wait)
 
     text = Awaited(Client.text, of="_client")
-    """GET a response as a string, such as a pod's log: `Client.text`."""
+    """GET a response as a string, such as `/readyz`: `Client.text`."""
 
     @property
     def server(self) -> str:

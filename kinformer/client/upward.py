@@ -181,7 +181,8 @@ class ImplementedAbove:
 
         Args:
             obj: A KubeObject, a dict, or an instance of a model, with apiVersion, kind and, unless it is
-                cluster-scoped, `metadata.namespace`. Members of a model that are None are left out.
+                cluster-scoped, `metadata.namespace`. Members of a model that are None are left out. A KubeObject is
+                sent as it was read: make changes in its `to_dict()`.
             subresource: A subresource that takes such an object, such as `"eviction"`.
             dry_run: True to let the server check and complete the object without storing it.
 

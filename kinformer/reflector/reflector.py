@@ -148,8 +148,7 @@ class Reflector:
     def relists(self) -> Mapping[str, int]:
         """The number of full lists after the first, by cause. A copy.
 
-        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error,
-        error, resync.
+        By expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error, resync.
         """
         return dict(self._health.relists)
 

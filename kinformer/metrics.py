@@ -8,11 +8,15 @@ alerts keep working.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["MetricFamily", "Metrics"]
+__all__ = ["MetricFamily", "Metrics", "exports", "upstream_labels"]
+
+_RESOURCE = re.compile(r"(?:(?P<before>[^/]+)/)?(?P<version>v\d\w*)/(?P<resource>[^/#]+)(?:#\d+)?")
+_GROUPS = ("apps", "autoscaling", "batch", "extensions", "policy")  # the groups of Kubernetes without a dot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +83,25 @@ class Metrics(Protocol):
                 owner knows the name.
         """
         ...
+
+
+def exports(sink: Metrics, name: str) -> bool:
+    """Return True if a sink has a method `exports` that returns True for this name.
+
+    :meta private:
+    """
+    asked = getattr(sink, "exports", None)
+    return asked is not None and bool(asked(name))
+
+
+def upstream_labels(owner: str) -> dict[str, str]:
+    """Return the labels of client-go's metrics for the informer with this name, such as `"east/apps/v1/deployments#2"`.
+
+    :meta private:
+    """
+    found = _RESOURCE.search(owner)
+    group, version, resource = "", "", owner
+    if found is not None:
+        before, version, resource = found["before"] or "", found["version"], found["resource"]
+        group = before if "." in before or before in _GROUPS else ""  # otherwise it is the name of a cluster
+    return {"name": owner, "group": group, "version": version, "resource": resource}

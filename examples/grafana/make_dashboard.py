@@ -62,6 +62,7 @@ ROWS: dict[str, list[Chart]] = {
             "short",
             [(f"max by (resource, state) ({of('kinformer_state', state='watching')}) > 0", "{{resource}} {{state}}")],
         ),
+        ("Since the last proof that it is current", "s", [now("kinformer_staleness_seconds")]),
         ("Failures", "ops", [per_second("kinformer_failures_total", "resource, cause")]),
         ("Full lists after the first", "short", [more("kinformer_relists_total", "resource, cause")]),
         ("Watches that ended", "short", [more("kinformer_watch_restarts_total", "resource, cause")]),
@@ -141,6 +142,7 @@ ROWS: dict[str, list[Chart]] = {
             [
                 more("kinformer_controller_own_write_waits_total", "controller", "waits"),
                 more("kinformer_controller_own_write_timeouts_total", "controller", "in vain"),
+                more("kinformer_controller_stale_waits_total", "controller", "for a current cache"),
             ],
         ),
         ("Events that no mapper took", "short", [more("kinformer_controller_source_errors_total", "controller")]),

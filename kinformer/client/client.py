@@ -330,8 +330,10 @@ class Client(ImplementedAbove):
         if not watch:
             await self._sender.wait_for_turn(exchange)
         async with exchange.within(timeout):
-            body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
-            await body.check()
+            with self._sender.counted("GET") as answered:
+                body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
+                answered(body.status)
+                await body.check()
         try:
             yield body
         finally:
@@ -371,15 +373,17 @@ class Client(ImplementedAbove):
         await transport.connection.credential.authorization()
 
         async def attempt() -> bytes:
-            response = await transport.send(method, path, params=params, headers=merged, data=data)
-            try:
-                await response.check()
-                whole = await response.read_all(_MOST_BYTES + 1)
-                if len(whole) > _MOST_BYTES:
-                    raise DecodeError(f"{name}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
-                return whole
-            finally:
-                response.close()
+            with self._sender.counted(method) as answered:
+                response = await transport.send(method, path, params=params, headers=merged, data=data)
+                answered(response.status)
+                try:
+                    await response.check()
+                    whole = await response.read_all(_MOST_BYTES + 1)
+                    if len(whole) > _MOST_BYTES:
+                        raise DecodeError(f"{name}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
+                    return whole
+                finally:
+                    response.close()
 
         async with exchange.within(timeout) as limit:
             return await self._sender.send(exchange, attempt, limit.when())

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -164,6 +164,28 @@ class Sender:
                 exchange.error = error
                 self._note_retry(exchange, error, delay)
             await asyncio.sleep(delay)
+
+    @contextmanager
+    def counted(self, method: str) -> Iterator[Callable[[int], None]]:
+        """Measure one attempt, for the sink. The body passes the status of the response to the yielded function.
+
+        The names and labels are those of component-base (metrics/prometheus/restclient).
+        """
+        code, began = "<error>", SYSTEM.loop()
+
+        def answered(status: int) -> None:
+            nonlocal code
+            code = str(status)
+
+        try:
+            yield answered
+        finally:
+            if self._metrics is not None:
+                seconds, verb = SYSTEM.loop() - began, {"verb": method, "host": self._host}
+                counts = {"code": code, "method": method, "host": self._host}
+                self._metrics.counter("rest_client_requests_total", "Requests that were sent", counts)(1)
+                message = "Seconds to the end of a response, or to the head of a stream"
+                self._metrics.histogram("rest_client_request_duration_seconds", message, verb, _BUCKETS)(seconds)
 
     async def wait_for_turn(self, exchange: Exchange) -> None:
         """Wait for the client's own rate limit, unless the request is urgent."""

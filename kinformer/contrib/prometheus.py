@@ -13,15 +13,17 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from kinformer.metrics import MetricFamily
+from kinformer.exceptions import ConfigError
+from kinformer.metrics import MetricFamily, upstream_labels
 
 __all__ = ["PrometheusMetrics"]
 
@@ -30,6 +32,12 @@ log = logging.getLogger("kinformer.metrics")
 T = TypeVar("T")
 _V = TypeVar("_V")
 Labels = tuple[str, ...]
+Names = Literal["kinformer", "upstream", "both"]
+
+_UPSTREAM = {
+    "kinformer_queue_depth": "informer_queued_items",
+    "kinformer_resource_version": "informer_store_resource_version",
+}
 
 
 class _Family:
@@ -94,12 +102,19 @@ class PrometheusMetrics:
 
     Args:
         registry: The registry to export from. By default, prometheus_client's `REGISTRY`.
+        names: "kinformer", the default, exports what ``docs/metrics.md`` lists. "upstream" exports only the names of
+            client-go, component-base and controller-runtime, with client-go's `informer_*` in the place of
+            `kinformer_*`, for dashboards that exist. "both" exports all of them.
 
     Raises:
+        ConfigError: `names` is none of these.
         ValueError: The registry already has such a sink, because it refuses metrics that are registered twice.
     """
 
-    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(self, registry: CollectorRegistry = REGISTRY, *, names: Names = "kinformer") -> None:
+        if names not in get_args(Names):
+            raise ConfigError(f"invalid names={names!r}: expected one of {', '.join(get_args(Names))}")
+        self._names = names
         self._counters: dict[str, _Counters] = {}
         self._histograms: dict[str, _Histograms] = {}
         self._gauges: dict[str, _Gauges] = {}
@@ -116,6 +131,12 @@ class PrometheusMetrics:
     def close(self) -> None:
         """Remove this collector from the registry."""
         self._registry.unregister(self)
+
+    def exports(self, name: str) -> bool:
+        """Return True if a metric with this name is exported."""
+        if name.startswith("informer_"):
+            return self._names != "kinformer"
+        return self._names != "upstream" or not name.startswith("kinformer_")
 
     # --- the sink (kinformer.Metrics) ----------------------------------------------------------------------
 
@@ -168,6 +189,9 @@ class PrometheusMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics with their current values."""
+        return (metric for metric in self._collect() if self.exports(metric.name))
+
+    def _collect(self) -> Iterator[Metric]:
         for name, counters in _snapshot(self._counters):
             counted = CounterMetricFamily(name, counters.text, labels=counters.labels)
             for values, cell in _snapshot(counters.series):
@@ -189,7 +213,8 @@ class PrometheusMetrics:
         """Return the readings of all owners, one family for each name."""
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for owner, read in _snapshot(self._owners):
-            for reading in self._guarded(owner, partial(_all, read, owner)) or ():
+            own = self._guarded(owner, partial(_all, read, owner)) or []
+            for reading in (*own, *_upstream(own)):
                 family = families.get(reading.name)
                 if family is None:
                     kind = CounterMetricFamily if reading.kind == "counter" else GaugeMetricFamily
@@ -212,6 +237,16 @@ class PrometheusMetrics:
     def _broken_reads(self) -> Metric:
         message = "Parts left out of an export because reading them failed"
         return CounterMetricFamily("kinformer_metrics_errors", message, value=self._broken)
+
+
+def _upstream(readings: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
+    """Yield the readings of an informer that client-go has too, by its names and labels."""
+    for reading in readings:
+        if (name := _UPSTREAM.get(reading.name)) is not None:
+            for (owner, *_), value in reading.values:
+                labels = upstream_labels(owner)
+                values = [(tuple(labels.values()), value)]
+                yield replace(reading, name=name, labels=tuple(labels), values=values)
 
 
 def _all(read: Callable[[str], Iterable[MetricFamily]], owner: str) -> list[MetricFamily]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Coro
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
@@ -94,10 +96,30 @@ class InformerCore(CollectionCore):
         A small batch that arrives while this waits is applied without it: see `AtomicDeltaFIFO.direct`.
         """
         parts = self.parts
+        apply = self._measured_apply()
         while (entries := await parts.queue.take()) is not None:
-            await parts.processor.apply(entries)  # cache first, then mailboxes, then tasks that wait for a version
+            await apply(entries)  # cache first, then mailboxes, then tasks that wait for a version
             if parts.snapshots is not None:
                 await parts.snapshots.cut_if_wanted()
+
+    def _measured_apply(self) -> Callable[[Sequence[Any]], Coro[None]]:
+        """Return the function that applies entries. It, and the one for small batches, measure if a sink wants that."""
+        processor, observe, perf = self.parts.processor, self._metrics.processing(), SYSTEM.perf
+        if observe is None:
+            return processor.apply
+
+        async def apply(entries: Sequence[Any]) -> None:
+            began = perf()
+            await processor.apply(entries)
+            observe(perf() - began)
+
+        def apply_now(changes: Any) -> None:
+            began = perf()
+            processor.apply_now(changes)
+            observe(perf() - began)
+
+        self.parts.queue.direct = apply_now
+        return apply
 
     # --- life ---------------------------------------------------------------------------------------
 

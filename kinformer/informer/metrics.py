@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from kinformer.exceptions import cause_of
-from kinformer.metrics import MetricFamily, Metrics
+from kinformer.metrics import MetricFamily, Metrics, exports, upstream_labels
 from kinformer.reflector.health import InformerHealth, State
 
 __all__ = ["HANDLER_BUCKETS", "CollectionMetrics", "InformerMetrics", "InformerStatistics"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
+
+_PROCESSING_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # as in client-go
 
 Series = Sequence[tuple[tuple[str, ...], float]]
 
@@ -157,6 +159,18 @@ class InformerMetrics(CollectionMetrics):
         self._statistics = statistics
         self._failures: Counter[str] = Counter()
 
+    def processing(self) -> Callable[[float], None] | None:
+        """Return a function that takes the seconds in which a batch of changes is applied, or None if none wants it.
+
+        Most sinks do not, because it is measured for each event.
+        """
+        sink = self._sink()
+        name = "informer_processing_latency_seconds"
+        if sink is None or not exports(sink, name):
+            return None
+        message = "Seconds from taking changes from the queue until they are applied and handed to the handlers"
+        return sink.histogram(name, message, upstream_labels(self._label), _PROCESSING_BUCKETS)
+
     def failed(self, error: BaseException) -> None:
         """Count a failed request or stream."""
         self._failures[cause_of(error)] += 1
@@ -173,6 +187,9 @@ class InformerMetrics(CollectionMetrics):
         yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
         yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
         yield one("staleness_seconds", "Seconds since the cache was last proved to be current", health.staleness)
+        yield one(
+            "resource_version", "The last 15 digits of the version of the cache", _digits(health.resource_version)
+        )
         yield one("received_bytes_total", "Bytes received, before decoding", figures.bytes)
         yield one("watches_total", "Watches that were opened", health.watches)
         yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
@@ -189,3 +206,8 @@ class InformerMetrics(CollectionMetrics):
         yield several("handler_pending", "Calls that are waiting for a handler", "handler", figures.pending)
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)
+
+
+def _digits(resource_version: str) -> float | None:
+    """Return what a float can hold of a version, as client-go does."""
+    return float(resource_version[-15:]) if resource_version.isdecimal() else None

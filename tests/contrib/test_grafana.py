@@ -81,6 +81,7 @@ async def _exported(snapshot: Path) -> Exported:
         await until(lambda: len(informer.lister) == 2 == len(names.lister))
         source.expire()
         await until(lambda: informer.health().relists and informer.health().live)
+        await informer.confirm()
         found: Exported = {}
         for family in registry.collect():
             for sample in family.samples:

@@ -94,6 +94,9 @@ class Informer(Generic[M]):
     wait_for_resource_version = Awaited(SharedInformer.wait_for_resource_version, of="_informer")
     """Read your own writes: `SharedInformer.wait_for_resource_version`."""
 
+    page = Awaited(SharedInformer.page, of="_informer")
+    """Return a sorted page of the cache: `SharedInformer.page`."""
+
     confirm = Awaited(SharedInformer.confirm, of="_informer")
     """Return objects at least as new as the server was at the call: `SharedInformer.confirm`."""
 

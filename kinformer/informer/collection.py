@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, runtime_checkable
 
 from kinformer.cache.lister import Lister
+from kinformer.informer.page import Page, Sort, page_of
 from kinformer.objects.types import ObjectT
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
@@ -182,6 +183,32 @@ class CollectionFace(Entered, Generic[ObjectT]):
         """Return the current health: how well the cache follows its sources."""
         core: CollectionCore = self._core
         return core.health()
+
+    async def page(
+        self,
+        *,
+        sort: Sort = "metadata.name",
+        where: Callable[[ObjectT], object] | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[ObjectT]:
+        """Return a page of the cache, for a web page: `await pods.page(sort="-metadata.creationTimestamp", limit=20)`.
+
+        It reads the whole cache, in slices that do not hold the event loop. The cursor is the last place of a page, so
+        it never expires, and pages show the present state: an object whose sort value changes between two calls may be
+        missed, or seen twice.
+
+        Args:
+            sort: A path, with `-` in front for the reverse order, or a function of the object that returns a number, a
+                string or None. Missing values come first, then numbers, then strings. Equal ones are sorted by key.
+            where: A plain function that returns True for the objects to show.
+            limit: The most objects of the page.
+            after: The `next` of the page before.
+
+        Raises:
+            ConfigError: An argument is invalid. The message names it.
+        """
+        return await page_of(self, sort, where, limit, after)
 
     # --- handlers -----------------------------------------------------------------------------------
 

@@ -1,0 +1,145 @@
+"""Pages of a collection for web pages: sorted, filtered, in slices that do not hold the event loop."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.signatures import check_callback
+from kinformer.exceptions import ConfigError
+from kinformer.objects.json_path import parse_path
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Page", "page_of"]
+
+V = TypeVar("V")
+
+Sort = str | Callable[[Any], object]
+Place = tuple[int, Any, str]
+"""The order of a value: its kind, the value, and its key."""
+
+_CHECK = 16  # objects between two checks of the clock. Reading a path takes some microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[V]):
+    """A page of a collection.
+
+    Attributes:
+        items: The objects or values of the page, in order.
+        total: The number of objects that met the condition at this moment, on all pages.
+        next: The cursor of the next page, or None on the last page.
+    """
+
+    items: list[V]
+    total: int
+    next: str | None
+
+
+async def page_of(
+    collection: Any, sort: Sort, where: Callable[[Any], object] | None, limit: int, after: str | None
+) -> Page[Any]:
+    """Implement `SharedInformer.page`, which documents the arguments and errors."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ConfigError(f"page: invalid limit={limit!r}: expected a whole number, 1 or more")
+    if where is not None:
+        check_callback(where, "where", "obj", f"page of {collection.name}", plain=True)
+    descends, value_of = _sorting(sort, collection.name)
+    start = None if after is None else _place(after)
+    budget = YieldBudget()
+    total, best = 0, _Best(limit + 1, descends=descends)
+    for number, (key, obj) in enumerate(collection.by_key.items()):
+        if number % _CHECK == 0 and budget.exhausted():
+            await budget.pause()
+        if where is not None and not where(obj):
+            continue
+        total += 1
+        place = (*_order(value_of(obj)), key)
+        if start is None or (place < start if descends else place > start):
+            best.add(place, obj)
+    found = best.sorted()
+    shown = found[:limit]
+    return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)
+
+
+class _Best:
+    """Keeps the first objects of an order, in a buffer that is sorted and cut when it has twice as many."""
+
+    def __init__(self, count: int, *, descends: bool) -> None:
+        self._count = count
+        self._descends = descends
+        self._found: list[tuple[Place, Any]] = []
+        self._last: Place | None = None  # the last one that is kept, once there are enough
+
+    def add(self, place: Place, obj: Any) -> None:
+        """Keep an object, unless enough others come before it."""
+        last = self._last
+        if last is not None and (place < last if self._descends else place > last):
+            return
+        self._found.append((place, obj))
+        if len(self._found) >= 2 * self._count + _CHECK:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._found.sort(key=_place_of, reverse=self._descends)
+        del self._found[self._count :]
+        if len(self._found) == self._count:
+            self._last = self._found[-1][0]
+
+    def sorted(self) -> list[tuple[Place, Any]]:
+        """Return the first objects, in order."""
+        self._cut()
+        return self._found
+
+
+def _place_of(one: tuple[Place, Any]) -> Place:
+    return one[0]
+
+
+def _sorting(sort: Sort, name: str) -> tuple[bool, Callable[[Any], object]]:
+    """Return whether the order descends, and a function that returns the value to sort by."""
+    if not isinstance(sort, str):
+        check_callback(sort, "sort", "obj", f"page of {name}", plain=True)
+        return False, sort
+    descends, path = sort.startswith("-"), sort.removeprefix("-")
+    parse_path(path)
+
+    def value_of(obj: Any) -> object:
+        if not isinstance(obj, KubeObject):
+            raise ConfigError(f"page of {name}: the values are not objects with paths; pass a function as sort=")
+        return obj.path(path)
+
+    return descends, value_of
+
+
+def _order(value: object) -> tuple[int, Any]:
+    """Return what a value is sorted by: missing ones first, then numbers, strings, and all others by their JSON."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, int | float):  # True is 1
+        return 1, value
+    if isinstance(value, str):
+        return 2, value
+    return 3, msgspec.json.encode(value).decode()
+
+
+def _cursor(place: Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _place(cursor: str) -> Place:
+    try:
+        place: tuple[int, int | float | str, str] = msgspec.json.decode(
+            base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=tuple[int, int | float | str, str]
+        )
+    except (binascii.Error, ValueError, TypeError, msgspec.MsgspecError):
+        place = (-1, 0, "")
+    if place[0] not in (0, 1, 2, 3) or isinstance(place[1], str) != (place[0] > 1):
+        raise ConfigError(f"page: invalid after={cursor!r}: expected the `next` of an earlier page")
+    return place

@@ -122,8 +122,8 @@ def _order(value: object) -> tuple[int, Any]:
     """Return what a value is sorted by: missing ones first, then numbers, strings, and all others by their JSON."""
     if value is None:
         return 0, 0
-    if isinstance(value, int | float):  # True is 1
-        return 1, value
+    if isinstance(value, int | float):
+        return 1, int(value) if isinstance(value, bool) else value
     if isinstance(value, str):
         return 2, value
     return 3, msgspec.json.encode(value).decode()

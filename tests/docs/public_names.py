@@ -48,6 +48,7 @@ DOORS = (
     "kinformer.reflector",
     "kinformer.queue",
     "kinformer.contrib.fastapi",
+    "kinformer.contrib.arrow",
     "kinformer.contrib.prometheus",
     "kinformer.contrib.opentelemetry",
     "kinformer.cli.dashboard",

@@ -17,6 +17,7 @@ NEEDED = [*PROJECT["dependencies"], *(one for needed in OF_EXTRAS.values() for o
 MODULES = {
     "pyyaml": "yaml",
     "prometheus-client": "prometheus_client",
+    "pyarrow": "pyarrow",
     "opentelemetry-api": "opentelemetry",
     "time-machine": "time_machine",
 }

@@ -38,15 +38,15 @@ def test_the_pages_together_are_the_sorted_cache(values: list[Any], limit: int, 
     async def check() -> None:
         source = MemorySource()
         for number, value in enumerate(values):
-            source.set(f"m{number}", data={"v": "x"}, spec={"rank": value})
+            source.set(f"m{number}", data={"rank": value})
         async with SharedInformer(source) as informer:
             await informer.wait_synced()
-            found = await all_pages(informer, sort="-spec.rank" if descends else "spec.rank", limit=limit)
+            found = await all_pages(informer, sort="-data.rank" if descends else "data.rank", limit=limit)
             assert {obj.key for obj in found} == set(source.objects)
             assert len(found) == len(values)
 
             def order(obj: Any) -> tuple[int, Any, str]:
-                rank = obj.path("spec.rank")
+                rank = obj.path("data.rank")
                 return (0, 0, obj.key) if rank is None else (2 if isinstance(rank, str) else 1, rank, obj.key)
 
             assert [obj.key for obj in found] == [obj.key for obj in sorted(found, key=order, reverse=descends)]

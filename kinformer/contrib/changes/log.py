@@ -71,7 +71,9 @@ class Changes:
     async def __aenter__(self) -> Self:
         self._since = datetime.fromtimestamp(self._clock(), UTC)
         informers = self._source
-        named = informers.items() if isinstance(informers, Mapping) else [(one.name, one) for one in informers.informers]
+        named = (
+            informers.items() if isinstance(informers, Mapping) else [(one.name, one) for one in informers.informers]
+        )
         for name, informer in named:
             self.follow(name, informer)
         return self

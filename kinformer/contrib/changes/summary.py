@@ -101,7 +101,8 @@ _TELLING: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         (r"status\..*ontainerStatuses\[[^\]]*\]\.state\.(?:waiting|terminated)\.(reason)", _group),
         (r"status\.conditions\[([^\]]*)\](?:\.status)?", _condition),
         (r"spec\.nodeName", _named("node")),
-        (r"(?:spec|data|status)\.(\w+)", _group),
+        (r"(data\.\w+)", _group),
+        (r"(?:spec|status)\.(\w+)", _group),
         (r"spec\..*", lambda found, one: _plain(_leaf(one.path), one)),
         (r"metadata\.(labels|annotations)(?:\.(.*)|\[(.*)\])", _map_entry),
     )

@@ -43,7 +43,7 @@ _NAMESPACED = (
 _CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes", "storage.k8s.io/v1/storageclasses")
 _EVENTS = "v1/events"
 
-# Without conditions, the time of the last write is the only one in the status.
+# If a status has no times of its own, that of its last write is in managedFields.
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "apps/v1/statefulsets": {"keep_managed_fields": True},
     "apps/v1/daemonsets": {"keep_managed_fields": True},
@@ -138,8 +138,10 @@ class Problems:
     def _request(self) -> None:
         """Request the informers that the factory does not have."""
         scoped = {} if self._namespace is None else {"namespace": self._namespace}
-        for resource in (*_NAMESPACED, _EVENTS, *self._resources):
+        for resource in (*_NAMESPACED, _EVENTS):
             self._take(resource, **scoped, **_OPTIONS.get(resource, {}))
+        for resource in self._resources:
+            self._take(resource, **scoped, keep_managed_fields=True)
         if self._namespace is None:
             for resource in _CLUSTER:
                 self._take(resource, namespace=None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from kinformer import Collection, KubeObject, SharedInformer
 from kinformer.contrib.problems.board import API_VERSION, INFORMER, Board
 from kinformer.contrib.problems.cluster import is_claimed, is_node_down
-from kinformer.contrib.problems.fields import one_line, text
+from kinformer.contrib.problems.fields import one_line, status_written, text
 from kinformer.contrib.problems.look import (
     Evidence,
     Kinds,
@@ -81,7 +81,9 @@ class Examiner:
             return ()
         rule, found = applied
         resource = self._resource(obj)
-        since = found.since if found.since is not None else self._first_seen(obj, resource, rule)
+        since = found.since if found.since is not None else status_written(obj)
+        if since is None:
+            since = self._first_seen(obj, resource, rule)
         warning = self._newest_warning(obj, fetch) if found.events else None
         grace = self._grace if self._grace is not None else rule.grace if found.grace is None else found.grace
         if self._clock() < since + grace:

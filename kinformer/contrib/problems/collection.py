@@ -21,7 +21,7 @@ from kinformer import (
     group_by,
     union,
 )
-from kinformer.contrib.problems.board import INFORMER, Board
+from kinformer.contrib.problems.board import INFORMER, MOMENTS, Board
 from kinformer.contrib.problems.fields import one_line
 from kinformer.contrib.problems.findings import Examiner
 from kinformer.contrib.problems.look import evidence_of, member_of
@@ -91,7 +91,7 @@ class Problems:
         self._troubled: dict[str, float] = {}
         self._board = Board(clock, self._look)
         self._moments = SharedInformer(self._board, name="problems: moments", watch_list=False)
-        self._objects = union({"moments": self._moments}, name="problems: objects", away_after=_AWAY_AFTER)
+        self._objects = union({MOMENTS: self._moments}, name="problems: objects", away_after=_AWAY_AFTER)
         self._events: UnionCollection[KubeObject] = union({}, name="problems: events", away_after=_AWAY_AFTER)
         self._evidence = derive(
             self._events,
@@ -186,7 +186,8 @@ class Problems:
         for name, informer in list(self._informers.items()):
             if informer not in present:
                 members = self._events if name == _EVENTS else self._objects
-                members.remove(member_of(name))
+                if member_of(name) in members.members:  # one that has ended leaves by itself
+                    members.remove(member_of(name))
                 del self._informers[name]
                 self._examiner.kinds.forget(name)
                 self._note(name, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,17 @@ def initial_objects() -> list[Object]:
 def test_every_rule_has_scenes() -> None:
     assert {rule.name for rule in RULES} == set(SCENES) | ELSEWHERE
     assert all(scene.fires and scene.quiet for scene in SCENES.values())
+
+
+def test_the_table_of_the_documentation_is_that_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "problems.md").read_text(encoding="utf-8")
+    lines = page.split("## Rules")[1].split("##")[0].strip().splitlines()
+    rows = [line for line in lines if line.startswith("|")][2:]
+    assert rows == [
+        f"| {rule.name}{' °' if rule.is_symptom else ''} | {rule.severity} | {rule.grace:g} | {', '.join(rule.kinds)} "
+        f"| {rule.text} |"
+        for rule in RULES
+    ]
 
 
 @pytest.mark.parametrize(("rule", "name", "objects"), FIRES, ids=[f"{rule}-{name}" for rule, name, _ in FIRES])

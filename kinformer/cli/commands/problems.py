@@ -16,7 +16,8 @@ from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
 from kinformer.client import APIResource, Discovery, discover
-from kinformer.contrib.problems import Problem, Problems, by_severity, is_custom
+from kinformer.contrib.problems import Problem, Problems, by_severity
+from kinformer.contrib.problems.look import is_custom
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 

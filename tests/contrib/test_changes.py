@@ -17,7 +17,6 @@ from tests.contrib.problem_scenes import (
     Object,
     condition,
     deployment,
-    job,
     make,
     node,
     pod,
@@ -28,7 +27,7 @@ from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
-RESOURCES = ("v1/pods", "apps/v1/deployments", "v1/nodes", "v1/secrets", "v1/configmaps", "batch/v1/jobs")
+RESOURCES = ("v1/pods", "apps/v1/deployments", "v1/nodes", "v1/secrets", "v1/configmaps")
 LEASES = "coordination.k8s.io/v1/leases"
 SECRET: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls", "namespace": "shop"}}
 
@@ -83,7 +82,7 @@ CHANGES = [
     ("data.color red to blue", config_map(data={"color": "red"}), config_map(data={"color": "blue"})),
     ("data.size removed", config_map(data={"size": "1", "v": "1"}), config_map(data={"v": "1"})),
     ("phase Pending to Running, ready false to true", pod(phase="Pending", state=waiting("X")), pod(ready=True)),
-    ("complete true", job("once"), job("once", condition("Complete", "True"))),
+    ("available true", deployment(), deployment(conditions=[condition("Available", "True")])),
     ("holderIdentity a to b", lease("2026-01-05T10:00:00.000000Z"), lease("2026-01-05T10:00:00.000000Z", "b")),
 ]
 

@@ -120,7 +120,7 @@ def _key(one: Problem) -> str:
 
 
 def _row(one: Problem, *, with_namespace: bool) -> list[Cell]:
-    is_itself = one.count == 1 and one.unit != "replicas" and one.key == _key(one)
+    is_itself = one.count == 1 and one.unit != "replicas" and one.key in ("", _key(one))
     unit = one.unit.removesuffix("s") if one.count == 1 else one.unit
     hit = "" if is_itself else f"{one.count:,} {unit}"
     return [

@@ -104,7 +104,7 @@ class Examiner:
             key="" if obj.api_version == API_VERSION else obj.key,
             is_own=(owner.kind, owner.namespace, owner.name) == (obj.kind, obj.namespace, obj.name),
             count=found.count,
-            unit=found.unit or resource.rpartition("/")[2],
+            unit=found.unit or ("informers" if obj.api_version == API_VERSION else resource.rpartition("/")[2]),
             reason=found.reason,
             message=one_line(message),
             since=since,

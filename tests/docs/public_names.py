@@ -51,6 +51,8 @@ DOORS = (
     "kinformer.contrib.arrow",
     "kinformer.contrib.prometheus",
     "kinformer.contrib.opentelemetry",
+    "kinformer.contrib.problems",
+    "kinformer.contrib.changes",
     "kinformer.cli.dashboard",
     "kinformer.testing",
     "kinformer.testing.faults",

@@ -14,6 +14,7 @@ export class Keys {
       l: () => at("selector").focus(),
       n: () => this.route.go({ view: "nodes" }),
       h: () => this.route.go({ view: "health" }),
+      b: () => this.filter.toggle("bad"),
       r: () => { if (this.store.report?.picks) this.picker.show(); },
       t: switchTheme,
       "?": () => at("keys").showModal(),

@@ -82,6 +82,7 @@ async function follow() {
 
 route.addEventListener("change", ({ detail: { typed } }) => {
   if (typed) filter.set(route.state);
+  else if (filter.level !== route.state.level) filter.toggle(route.state.level);
   show();
 });
 

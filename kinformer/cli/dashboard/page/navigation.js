@@ -15,22 +15,32 @@ export class Navigation {
     const entries = [["nodes", "Pods by node", null], ["health", "Informers", null], ...all.map((one) => [`r/${one.name}`, plural(one), one])];
     while (nav.children.length > entries.length) nav.lastChild.remove();
     while (nav.children.length < entries.length) {
-      nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {}))));
+      nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {})), element("a", { class: "ill" })));
     }
     entries.forEach(([place, title, one], number_) => {
-      const link = nav.children[number_].firstChild, [dot, name, count] = link.children;
-      const href = this.route.href({ view: place, open: null, tab: "summary", ...(place === view ? {} : { sort: "" }) });
+      const [link, failing] = nav.children[number_].children, [dot, name, count] = link.children;
+      const href = this.route.href({ view: place, open: null, tab: "summary", level: "", ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
       const total = one ? number.format(store.count(one.name)) : "";
       if (count.textContent !== total) count.textContent = total;
-      const ill = one ? !one.live : place === "health" && all.some((other) => !other.live);
-      const kind = `dot ${store.lost ? "" : ill ? "bad" : one || place === "health" ? "good" : ""}`;
+      const live = all.every((other) => other.live), kind = `dot ${place !== "health" || store.lost ? "" : live ? "good" : "bad"}`;
       if (dot.className !== kind) dot.className = kind;
-      const words = one ? (one.live ? "" : `not live${one.error ? `: ${one.error}` : ""}`) : "";
-      if (link.title !== words) link.title = words;
+      this.fail(failing, place, title, one);
       if (place === view) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     });
     this.more.hidden = !store.report?.picks;
+  }
+
+  // The number of objects that fail, which leads to them.
+  fail(link, place, title, one) {
+    const count = one ? this.store.levels.count(one.name, "bad") : 0, words = count ? number.format(count) : "";
+    link.hidden = !count;
+    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: "bad" });
+    if (link.getAttribute("href") !== href) link.setAttribute("href", href);
+    if (link.textContent === words) return;
+    link.textContent = words;
+    link.title = `${words} failing`;
+    link.setAttribute("aria-label", `${title}: ${words} failing`);
   }
 }

@@ -1,6 +1,6 @@
 // The address: the view, the filters, the sort, the open object and its tab, so that a link or a reload shows the same.
 //
-// #/nodes, #/health or #/r/<resource>, and ?text=&labels=&ns=&sort=-AGE&open=<resource> <key>&tab=yaml.
+// #/nodes, #/health or #/r/<resource>, and ?text=&labels=&ns=&level=bad&sort=-AGE&open=<resource> <key>&tab=yaml.
 
 export class Route extends EventTarget {
   constructor() {
@@ -24,10 +24,10 @@ export class Route extends EventTarget {
     return text(this.with(changes));
   }
 
-  // A sort belongs to its table, and goes with it.
+  // A sort and a level belong to their view, and go with it.
   with(changes) {
     const moved = changes.view !== undefined && changes.view !== this.state.view;
-    return { ...this.state, ...(moved ? { sort: "", open: null } : {}), ...changes };
+    return { ...this.state, ...(moved ? { sort: "", level: "", open: null } : {}), ...changes };
   }
 }
 
@@ -41,6 +41,7 @@ function parse(hash) {
     text: asked.get("text") ?? "",
     labels: asked.get("labels") ?? "",
     namespace: asked.get("ns") ?? "",
+    level: asked.get("level") ?? "",
     sort: asked.get("sort") ?? "",
     open: key.length ? { resource, key: key.join(" ") } : null,
     tab: asked.get("tab") ?? "summary",
@@ -51,9 +52,9 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }  // a lone %
 }
 
-function text({ view, text: words, labels, namespace, sort, open, tab }) {
+function text({ view, text: words, labels, namespace, level, sort, open, tab }) {
   const asked = new URLSearchParams();
-  const entries = { text: words, labels, ns: namespace, sort, open: open ? `${open.resource} ${open.key}` : "",
+  const entries = { text: words, labels, ns: namespace, level, sort, open: open ? `${open.resource} ${open.key}` : "",
     tab: open && tab !== "summary" ? tab : "" };
   for (const [name, value] of Object.entries(entries)) if (value) asked.set(name, value);
   const query = asked.toString().replaceAll("%2F", "/");

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import anyio
 
@@ -30,10 +30,8 @@ from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.single_flight import SingleFlight
 from kinformer.client.transport import Body, Transport, encode_body, shown_path
-from kinformer.client.upward import wait_for_object
+from kinformer.client.upward import ImplementedAbove
 from kinformer.exceptions import DecodeError
-from kinformer.objects.conditions import Narrowing
-from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
 _MOST_BYTES = 1024 * 1024 * 1024  # limit of a response read as a whole. A longer one is endless, or needs `stream`
 
 
-class Client:
+class Client(ImplementedAbove):
     """A connection to one Kubernetes API server, as an async context manager.
 
     ::
@@ -319,8 +317,10 @@ class Client:
             APIError, ConnectError: As in `request`, on entering.
         """
         headers = {"Accept": accept}
-        # A server that compresses events ends a gzip member with each one, which only pays off in an initial stream.
-        if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
+        # A server that compresses events ends a gzip member with each one, which only pays off in an initial stream. A
+        # proxy might hold back the lines of a log (which is no JSON) to compress them.
+        is_initial = (params or {}).get("sendInitialEvents") == "true" and reads_gzip_members()
+        if (watch and not is_initial) or not accept.startswith("application/"):
             headers["Accept-Encoding"] = "identity"
         transport = self._opened()
         exchange = Exchange("GET", transport.url(path), 0)
@@ -334,65 +334,6 @@ class Client:
             yield body
         finally:
             body.close()
-
-    @overload
-    async def wait_for(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        condition: Narrowing,
-        timeout: float | None = None,
-        *,
-        allow_recreate: bool = False,
-    ) -> KubeObject: ...
-    @overload
-    async def wait_for(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        condition: Callable[[KubeObject | None], object],
-        timeout: float | None = None,
-        *,
-        allow_recreate: bool = False,
-    ) -> KubeObject | None: ...
-    async def wait_for(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        condition: Callable[[KubeObject | None], object],
-        timeout: float | None = None,
-        *,
-        allow_recreate: bool = False,
-    ) -> KubeObject | None:
-        """Wait until a condition holds for one object, by listing and watching only that object.
-
-        ::
-
-            pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
-
-        The condition is called with the newest state of the object on the server, and with each later state, in order,
-        or with None while the object does not exist. List and watch survive the same faults as in an informer.
-
-        Args:
-            resource: The resource, such as `"v1/pods"`.
-            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-            condition: A plain function of the object or None, as in `kinformer.conditions`. Its exceptions propagate.
-            timeout: Seconds, or None to wait forever.
-            allow_recreate: True to keep waiting if the object is deleted, because another one may get its name.
-
-        Returns:
-            The object for which the condition held, or None if it held for its absence. Type checkers infer an object
-            if the condition is from `kinformer.conditions` or returns `TypeGuard[KubeObject]`.
-
-        Raises:
-            TimeoutError: The time has passed. The message describes the object's last state and the last error.
-            DeletedError: The object existed and was deleted. The message describes its last state.
-            APIError: The server refused twice in a row (a 4xx such as 403). The message has the object's last state.
-            ValueError: The key is not valid for the resource.
-            ConfigError: The resource name is invalid.
-        """
-        waiting = wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
-        return cast("KubeObject | None", await waiting)
 
     async def _shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
         """Return the result of `call`, shared by all callers with this `key` while it runs and for `ttl` seconds after.

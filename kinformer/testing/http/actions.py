@@ -14,6 +14,7 @@ from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.codec.patch import patch_function, patch_kind
 from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
+from kinformer.testing.http.pod_logs import has_logs, send_log
 from kinformer.testing.http.reviews import review
 from kinformer.testing.kinds.builtins import sent_type
 from kinformer.testing.kinds.resources import ResourceType
@@ -40,7 +41,7 @@ class Actions:
             "binding": self._bind,
             "eviction": self._evict,
             "token": self._token,
-            "log": self._node_proxy,
+            "log": self._log,
             "proxy": self._node_proxy,
             "exec": self._node_proxy,
             "attach": self._node_proxy,
@@ -129,6 +130,15 @@ class Actions:
         token = issued["status"]["token"]
         self._access.add_token(token, _service_account(account["metadata"], token, issued["spec"]["audiences"]))
         await call.send_object(issued, status=201)
+
+    async def _log(self, call: Call, resource: ResourceType) -> None:
+        stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
+        obj, container = decode_stored(resource, stored), call.params.get("container", "")
+        if has_logs(obj, container):
+            _check_container(stored.name, obj["spec"], container)
+            await send_log(call, self._ledger, resource, obj)
+        else:
+            await self._node_proxy(call, resource)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
         """Refuse a request that a real server would forward to a kubelet, because there is none."""

@@ -1,0 +1,18 @@
+"""Problems of a cluster, as a collection that follows them: what is wrong right now, with its cause and since when.
+
+::
+
+    from kinformer.contrib.problems import Problems
+
+    async with SharedInformerFactory(client) as factory, Problems(factory) as problems:
+        await problems.wait_synced(30)
+        for problem in problems.lister.list():
+            print(problem.severity, problem.owner, problem.message)
+
+The rules are a table in `rules`, with the functions that find them in the modules that are named for their objects.
+Reading order: problem, rules, then fields, pods, workloads, cluster, conditions, then look, board, collection.
+"""
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

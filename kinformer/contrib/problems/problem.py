@@ -1,0 +1,126 @@
+"""The problem: one cause at one owner, with the number of objects that it hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = ["SEVERITIES", "Finding", "Found", "Owner", "Problem", "Severity", "by_severity"]
+
+Severity = Literal["critical", "error", "warning"]
+"""How bad a problem is, as a constant of its rule."""
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "error", "warning")  # worst first
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Owner:
+    """The object at the top of a chain of owners, such as the Deployment of a pod.
+
+    Attributes:
+        kind: Its kind, such as `"Deployment"`.
+        namespace: Its namespace, or "" for a cluster-scoped object.
+        name: Its name.
+        group: Its API group, or "" for the core group.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    group: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {place}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One cause at one owner. A Deployment with five crashing pods is one problem.
+
+    Attributes:
+        severity: `"critical"`, `"error"` or `"warning"`.
+        rule: The name of its rule in `RULES`.
+        owner: The object at the top, such as the Deployment.
+        resource: The resource of the affected object, such as `"v1/pods"`.
+        key: The key of the affected object, or of one of them.
+        count: The number of objects that are hit.
+        reason: The reason as one word, such as `"CrashLoopBackOff"`.
+        message: The reason in words, in one line.
+        since: The time at which it began, or the time at which it was first seen if the cluster does not tell.
+    """
+
+    severity: Severity
+    rule: str
+    owner: Owner
+    resource: str
+    key: str
+    count: int
+    reason: str
+    message: str
+    since: datetime
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the owner, or "" for a cluster-scoped one."""
+        return self.owner.namespace
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON values, with `since` as in Kubernetes."""
+        owner = {"kind": self.owner.kind, "namespace": self.owner.namespace, "name": self.owner.name}
+        if self.owner.group:
+            owner["group"] = self.owner.group
+        return {
+            "severity": self.severity,
+            "rule": self.rule,
+            "owner": owner,
+            "resource": self.resource,
+            "key": self.key,
+            "count": self.count,
+            "reason": self.reason,
+            "message": self.message,
+            "since": self.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+
+def by_severity(problems: Iterable[Problem]) -> list[Problem]:
+    """Sort problems for people: the worst first, then by the number of objects hit, then by owner."""
+    return sorted(problems, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.owner, one.rule))
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule finds in one object.
+
+    Attributes:
+        reason: See `Problem`.
+        message: See `Problem`. It may have line breaks.
+        since: The time at which it began, in seconds since the epoch, or None if the object does not tell.
+        grace: The seconds for which it is quiet, if it differs from the rule's.
+        count: The number of objects that are hit.
+        events: True to add the newest warning about the object to the message.
+    """
+
+    reason: str
+    message: str
+    since: float | None = None
+    grace: float | None = None
+    count: int = 1
+    events: bool = True
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A `Found` that has outlasted its grace time, with its object and the owner at the top."""
+
+    rule: str
+    owner: Owner
+    resource: str
+    key: str
+    is_own: bool  # the object is the owner itself
+    count: int
+    reason: str
+    message: str
+    since: float

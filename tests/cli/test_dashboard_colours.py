@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kinformer.contrib.problems import RULES
 from kinformer.testing import APIServer
 from tests.cli.dashboard_page import BODY, NAMES, Open
 from tests.support import browser, kube
@@ -22,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(bool(browser.missing()), reason=browser.missing()),
 ]
 
+GRACE = next(rule.grace for rule in RULES if rule.name == "not-ready")
 RESOURCES = ("v1/pods", "v1/nodes", "apps/v1/deployments", "apps/v1/replicasets")
 COLOURS = """Object.fromEntries([...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => [r.cells[0].textContent,
     [...r.querySelectorAll('.status')].map(c => [c.dataset.column, c.className.split(' ').at(-1)].join(' '))]))"""
@@ -76,13 +78,13 @@ async def test_a_running_pod_is_green_only_if_it_is_ready(server: APIServer, ope
     await page.keyboard.press("n")
     squares = await shows(page, SQUARES, lambda found: len(found) == 6)
     assert squares == {
-        **{"web-0": "pod good", "web-1": "pod good", "web-2": "pod bad", "web-3": "pod over"},
-        **{"early": "pod busy", "late": "pod bad"},
+        "web-0": "pod good", "web-1": "pod good", "web-2": "pod bad", "web-3": "pod over",
+        "early": "pod busy", "late": "pod bad",
     }
 
 
 async def test_a_pod_that_stays_unready_becomes_red_by_time_alone(server: APIServer, opened: Open) -> None:
-    server.create(unready("slow", since=116))
+    server.create(unready("slow", since=GRACE - 4))
     page = await opened(pods=5)
     await shows(page, COLOURS, lambda found: found.get("slow") == ["READY busy", "STATUS busy"])
     await shows(page, FAILING, lambda found: found == {"Pods: 1 failing": "1"})
@@ -94,7 +96,7 @@ async def test_a_pod_that_stays_unready_becomes_red_by_time_alone(server: APISer
 
 
 async def test_a_workload_is_red_if_no_pod_is_ready(server: APIServer, opened: Open) -> None:
-    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(300)}]
+    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(GRACE + 60)}]
     server.create(workload("Deployment", "none", 3, conditions=since))
     server.create(workload("Deployment", "all", 3, readyReplicas=3, updatedReplicas=3))
     server.create(workload("Deployment", "some", 3, readyReplicas=1))

@@ -12,11 +12,13 @@ import pytest
 
 from kinformer import KubeObject
 from kinformer.cli.dashboard.rows import Rows
+from kinformer.contrib.problems import RULES
 from tests.support.kube import pod
 
 THEN = "2026-01-05T10:00:00Z"
 LATER = "2026-01-05T11:00:00Z"
 AT_11 = 1767610800
+GRACES = {rule.name: rule.grace for rule in RULES}
 
 
 def row(document: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def ended(code: int, reason: str = "") -> dict[str, Any]:
         (statuses(waiting("CreateContainerConfigError"), phase="Pending"), "bad"),
         (statuses(ended(1, "Error")), "bad"),
         (statuses(ended(137)), "bad"),
+        (statuses(ended(0)), "busy later bad"),
         (pod(phase="Failed", status={"reason": "Evicted"}), "bad"),
         (pod(phase="Succeeded"), "over"),
         (pod(deletionTimestamp=LATER), "busy later bad"),
@@ -89,9 +92,9 @@ def test_a_container_that_has_ended_well_is_not_missed_if_it_is_not_started_agai
     assert level(document) == "good"
 
 
-def test_a_pod_has_two_minutes_from_the_time_at_which_it_became_unready() -> None:
+def test_a_pod_has_the_grace_of_its_rule_from_the_time_at_which_it_became_unready() -> None:
     shown = row(statuses(container(), conditions=conditions(Ready="False")))
-    assert shown["u"] == AT_11 + 120
+    assert shown["u"] == AT_11 + GRACES["not-ready"]
     assert shown["w"] == "0 of 1 containers are ready"
 
 
@@ -127,10 +130,10 @@ def test_a_workload_is_as_well_as_its_pods(document: dict[str, Any], expected: s
     assert level(document) == expected
 
 
-def test_a_workload_has_two_minutes_from_its_last_write() -> None:
+def test_a_workload_has_the_grace_of_its_rule_from_its_last_write() -> None:
     document = workload()
     document["metadata"] = {"managedFields": [{"time": THEN}, {"time": LATER}]}
-    assert row(document)["u"] == AT_11 + 120
+    assert row(document)["u"] == AT_11 + GRACES["replicas"]
 
 
 def other(kind: str, api_version: str = "v1", **fields: Any) -> dict[str, Any]:

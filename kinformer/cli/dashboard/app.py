@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import yaml
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from starlette.requests import HTTPConnection
 
 from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
@@ -139,6 +139,26 @@ async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str
         "error": error_text(health.last_error),
         "items": occurrences_of(events, kind, key, obj.uid if obj is not None else ""),
     }
+
+
+@cluster_router.get("/logs", dependencies=[Depends(_own_page)], response_class=Response)
+async def logs(
+    board: TheBoard,
+    key: str,
+    container: str | None = None,
+    previous: bool = False,
+    tail: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+) -> Response:
+    """Stream the log of a container, if the dashboard was started for a cluster. A service does not show its pods' logs.
+
+    Each line of the response is a JSON document.
+    """
+    if board.logs is None:
+        raise HTTPException(404, "logs are not shown by this service")
+    if board.logs.is_full:
+        raise HTTPException(503, "too many logs are open: close one, and open this one again")
+    with _told():
+        return board.logs.read(key, container=container, previous=previous, tail=tail)
 
 
 @contextmanager

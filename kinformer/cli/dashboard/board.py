@@ -13,6 +13,7 @@ import msgspec
 from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
+from kinformer.cli.dashboard.logs import Logs
 from kinformer.cli.dashboard.relations import indexers_of
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.cli.dashboard.troubles import Troubles
@@ -65,6 +66,7 @@ class Board:
         self.informers = informers
         self._derived = derived
         self.catalogue = catalogue
+        self.logs = Logs(catalogue.client) if catalogue is not None else None
         self.rows = Rows()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
         self.history = History(running)
@@ -158,6 +160,7 @@ class Board:
             "began": self._began,
             "memory": resident_memory(),
             "picks": self.catalogue is not None,
+            "logs": self.logs is not None,
             "troubles": self.troubles.report(),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
             "derived": [_report_of_derived(collection) for collection in self._derived()],

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from kinformer.cli.dashboard.ticking import moment
 from kinformer.cli.output.cells import value_at
+from kinformer.contrib.problems import RULES
 from kinformer.objects import PodState
 
 __all__ = ["Severity", "severity_of"]
 
-_GRACE = 120.0  # seconds in which an object may start, or end, before that counts as a failure
+# The grace times of the rules for problems, so that a red object is on both pages.
+_GRACES = {rule.name: rule.grace for rule in RULES}
 
 Object = Mapping[str, Any]
 
@@ -39,7 +41,7 @@ def severity_of(group: str, kind: str, document: Object) -> Severity:
     severity = _KINDS.get((group, kind), _other)(document)
     deleted = moment(value_at(document, "metadata.deletionTimestamp"))
     if deleted is not None and severity.level not in ("bad", "over"):
-        return Severity("busy", deleted + _GRACE, "is being deleted")
+        return Severity("busy", deleted + _GRACES["hangs"], "is being deleted")
     return severity
 
 
@@ -64,9 +66,9 @@ def _is(condition: Object | None, status: str) -> bool:
     return condition is not None and condition.get("status") == status
 
 
-def _after(*times: Any) -> float | None:
-    """Return the end of the grace that begins at the first of some times that is known."""
-    return next((found + _GRACE for time in times if (found := moment(time)) is not None), None)
+def _after(rule: str, *times: Any) -> float | None:
+    """Return the end of a rule's grace, which begins at the first of some times that is known."""
+    return next((found + _GRACES[rule] for time in times if (found := moment(time)) is not None), None)
 
 
 def _touched(document: Object) -> Any:
@@ -95,22 +97,26 @@ def _pod(pod: Object) -> Severity:
     created, started = value_at(pod, "metadata.creationTimestamp"), value_at(pod, "status.startTime")
     scheduled = conditions.get("PodScheduled", {})
     if _is(scheduled, "False") and scheduled.get("reason") == "Unschedulable":
-        return Severity("busy", _after(scheduled.get("lastTransitionTime"), created), "cannot be scheduled")
+        return Severity(
+            "busy", _after("unschedulable", scheduled.get("lastTransitionTime"), created), "cannot be scheduled"
+        )
     if phase != "Running":
         gated = state.reason == "SchedulingGated"
-        return Severity("busy", None if gated else _after(started, created), state.reason)
+        return Severity("busy", None if gated else _after("starting", started, created), state.reason)
     statuses, ready = _tables(pod, "status.containerStatuses"), conditions.get("Ready")
     if state.ready + _finished(pod, statuses) >= state.total and not _is(ready, "False"):
         return _GOOD
     running = [str(value_at(one, "state.running.startedAt", "")) for one in statuses]
     since = (ready or {}).get("lastTransitionTime") or max(running, default="")
-    return Severity("busy", _after(since, started, created), f"{state.ready} of {state.total} containers are ready")
+    return Severity(
+        "busy", _after("not-ready", since, started, created), f"{state.ready} of {state.total} containers are ready"
+    )
 
 
 def _fails(reason: str) -> bool:
     """Return True if a reason is that of a container which cannot start, or which has failed."""
     if reason.startswith(("Err", "Invalid", "ExitCode:", "Signal:")):
-        return True
+        return reason != "ExitCode:0"
     return reason.endswith(("Error", "BackOff")) or reason in ("OOMKilled", "Evicted", "ContainerCannotRun", "Unknown")
 
 
@@ -166,7 +172,7 @@ def _workload(workload: Object, wanted: int, ready: int, current: int, updated: 
     if ready and since is None:  # some pods serve
         return Severity("busy", reason=f"{ready} of {wanted} ready")
     progress = conditions.get("Progressing", {}).get("lastUpdateTime")
-    return Severity("busy", _after(since, progress, _touched(workload)), f"{ready} of {wanted} ready")
+    return Severity("busy", _after("replicas", since, progress, _touched(workload)), f"{ready} of {wanted} ready")
 
 
 def _job(job: Object) -> Severity:
@@ -215,7 +221,7 @@ def _other(document: Object) -> Severity:
     if _is(ready, "True"):
         return _GOOD
     unknown = not _is(ready, "False")
-    since = None if unknown else _after(ready.get("lastTransitionTime"), _touched(document))
+    since = None if unknown else _after("condition", ready.get("lastTransitionTime"), _touched(document))
     return Severity("busy", since, _because(ready))
 
 

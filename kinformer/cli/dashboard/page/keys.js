@@ -3,7 +3,7 @@
 import { switchTheme } from "./theme.js";
 
 const at = (id) => document.getElementById(id);
-const TABS = { s: "summary", c: "changes", e: "events", y: "yaml" };
+const TABS = { s: "summary", c: "changes", e: "events", o: "logs", y: "yaml" };
 const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
 
 export class Keys {

@@ -102,6 +102,7 @@ store.addEventListener("rows", ({ detail: { dirty, changed } }) => {
 store.addEventListener("report", () => {
   filter.offer(store.namespaces.keys());
   health.report();
+  detail.report();
   navigation.draw();
   trouble.draw();
   if (table.resource) {

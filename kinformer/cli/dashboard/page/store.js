@@ -196,9 +196,14 @@ export class Store extends EventTarget {
   }
 
   async get(path, query = {}, form = "json") {
+    return (await this.ask(path, query))[form]();
+  }
+
+  // The answer, whose body may still be coming.
+  async ask(path, query = {}, options = {}) {
     const asked = new URLSearchParams(query).toString();
-    const answer = await fetch(`${this.api}/${path}${asked ? `?${asked}` : ""}`);
-    if (answer.ok) return answer[form]();
+    const answer = await fetch(`${this.api}/${path}${asked ? `?${asked}` : ""}`, options);
+    if (answer.ok) return answer;
     const told = await answer.json().catch(() => ({}));
     const text = typeof told.detail === "string" ? told.detail : `${answer.status} ${answer.statusText}`;
     throw Object.assign(new Error(text), { status: answer.status });

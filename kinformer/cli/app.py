@@ -42,6 +42,7 @@ from kinformer.cli.options import (
     duration_of,
 )
 from kinformer.cli.output.errors import INTERRUPTED, TERMINATED, USAGE, complain, ended_by
+from kinformer.cli.overview_commands import PROBLEMS_ENDS, changes, problems
 from kinformer.cli.usage import UsageError, seconds
 
 __all__ = ["app", "run"]
@@ -341,6 +342,8 @@ def doctor(
     launch(lambda: command(target, selection, output=output, timeout=seconds("--timeout", timeout)))
 
 
+app.command(cls=Command, epilog=PROBLEMS_ENDS)(problems)
+app.command(cls=Command, epilog=_ENDS)(changes)
 app.command(cls=Command, epilog=_ENDS)(dashboard)
 app.command(cls=Command, epilog=_ENDS)(serve)
 

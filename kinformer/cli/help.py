@@ -60,6 +60,16 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The rights, and the cost of an informer of pods", "kinformer doctor pods"),
         ("A custom resource in one namespace, for a script", "kinformer doctor widgets.example.com -n shop -o json"),
     ),
+    "problems": (
+        ("In the namespace of the context", "kinformer problems"),
+        ("Of the whole cluster, with nodes and volumes", "kinformer problems -A"),
+        ("For a script: a line of JSON for each, also of starts", "kinformer problems -A -o json --grace 0"),
+    ),
+    "changes": (
+        ("Of the usual resources", "kinformer changes -n shop"),
+        ("Of pods and deployments named web", "kinformer changes pods deployments -A --name 'web*'"),
+        ("For a script: a minute, with the differences", "kinformer changes -A -o json --duration 60"),
+    ),
     "dashboard": (
         ("Your cluster, on http://127.0.0.1:8080/", "kinformer dashboard"),
         ("A small cluster in this process", "kinformer dashboard --demo"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -11,20 +10,11 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from kinformer import (
-    Client,
-    ConfigError,
-    EventStream,
-    ForbiddenError,
-    NotFoundError,
-    SharedInformer,
-    SharedInformerFactory,
-    UnauthorizedError,
-)
+from kinformer import Client, ConfigError, EventStream, SharedInformer, SharedInformerFactory
 from kinformer.cli.commands.event_lines import EventLines, JsonLines, NameLines, TableLines, YamlDocuments
 from kinformer.cli.commands.manner import Manner
+from kinformer.cli.commands.outages import LOOK, Outage, report_outages
 from kinformer.cli.commands.printer_columns import printer_columns
-from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
@@ -33,9 +23,6 @@ from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError
 
 __all__ = ["watch"]
-
-_LOOK = 0.25  # seconds between two checks of the informer's health
-_FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end the command before the first list
 
 
 async def watch(server: Server, selections: Sequence[Selection], manner: Manner, *, duration: float | None) -> int:
@@ -188,17 +175,17 @@ async def _write(sections: Sequence[EventLines], manner: Manner, streams: _Strea
     async with asyncio.TaskGroup() as group:
         for section, informer, events in streams:
             sections[section].fit(informer.lister.list())
-            group.create_task(_report_outages(informer), name="kinformer watch: outages")
+            group.create_task(report_outages(informer), name="kinformer watch: outages")
             group.create_task(follow(sections[section], events), name="kinformer watch: events")
 
 
 async def _first_list(followed: _Followed, informer: SharedInformer) -> None:
-    outage = _Outage(informer)
+    outage = Outage(informer)
     waiting = asyncio.ensure_future(informer.wait_synced(fail_fast=True))
     try:
         with Loading(followed.resource.name) as loading:
             while not waiting.done():
-                await asyncio.wait({waiting}, timeout=_LOOK)
+                await asyncio.wait({waiting}, timeout=LOOK)
                 error = informer.health().last_error
                 if isinstance(error, BadRequestError):
                     raise followed.selection.refused(followed.resource, error) from error
@@ -207,38 +194,3 @@ async def _first_list(followed: _Followed, informer: SharedInformer) -> None:
         waiting.result()
     finally:
         waiting.cancel()
-
-
-async def _report_outages(informer: SharedInformer) -> None:
-    outage = _Outage(informer)
-    while True:
-        await asyncio.sleep(_LOOK)
-        outage.look()
-
-
-class _Outage:
-    """Writes a line to stderr when an informer loses its server, and when it follows it again."""
-
-    def __init__(self, informer: SharedInformer) -> None:
-        self._informer = informer
-        self._reported: str | None = None
-        self._since = 0.0
-
-    def look(self) -> None:
-        """Report a change since the last call."""
-        health = self._informer.health()
-        if health.live:
-            if self._reported is not None:
-                self._say(f"followed again after {time.monotonic() - self._since:.0f} s")
-            self._reported = None
-            return
-        if health.last_error is None or (not health.synced and isinstance(health.last_error, _FINAL)):
-            return
-        if self._reported is None:
-            self._since = time.monotonic()
-        if health.state not in (self._reported, "listing"):  # a new listing is not reported, because it ends the outage
-            self._say(f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}")
-            self._reported = health.state
-
-    def _say(self, text: str) -> None:
-        print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)

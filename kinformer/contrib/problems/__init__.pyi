@@ -1,6 +1,7 @@
 # The public names of this package. `__init__.py` reads this file.
 
 from kinformer.contrib.problems.collection import Problems as Problems
+from kinformer.contrib.problems.look import is_custom as is_custom
 from kinformer.contrib.problems.problem import Owner as Owner
 from kinformer.contrib.problems.problem import Problem as Problem
 from kinformer.contrib.problems.problem import Severity as Severity

@@ -15,6 +15,8 @@ from typing import Any
 
 from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 
+_Batch = list[WatchEvent]
+
 __all__ = ["API_VERSION", "INFORMER", "Board"]
 
 API_VERSION = "kinformer/v1"
@@ -89,11 +91,11 @@ class Board:
         return ListPage(self._objects.values(), str(self._version))
 
     @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[_Batch]]:
         """Open the stream. It has one reader, so changes between two streams wait for the next one."""
         yield self._stream()
 
-    async def _stream(self) -> AsyncIterator[list[WatchEvent]]:
+    async def _stream(self) -> AsyncIterator[_Batch]:
         next_look = self._clock() + _LOOK
         while True:
             self._changed.clear()

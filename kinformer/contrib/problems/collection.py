@@ -21,12 +21,13 @@ from kinformer import (
     group_by,
     union,
 )
-from kinformer.contrib.problems.board import API_VERSION, INFORMER, Board
-from kinformer.contrib.problems.findings import Examiner
+from kinformer.contrib.problems.board import INFORMER, Board
 from kinformer.contrib.problems.fields import one_line
+from kinformer.contrib.problems.findings import Examiner
 from kinformer.contrib.problems.look import evidence_of, member_of
 from kinformer.contrib.problems.problem import Problem
 from kinformer.contrib.problems.rows import owner_key, rows_of
+from kinformer.derived import UnionCollection
 
 __all__ = ["Problems"]
 
@@ -91,7 +92,7 @@ class Problems:
         self._board = Board(clock, self._look)
         self._moments = SharedInformer(self._board, name="problems: moments", watch_list=False)
         self._objects = union({"moments": self._moments}, name="problems: objects", away_after=_AWAY_AFTER)
-        self._events = union({}, name="problems: events", away_after=_AWAY_AFTER)
+        self._events: UnionCollection[KubeObject] = union({}, name="problems: events", away_after=_AWAY_AFTER)
         self._evidence = derive(
             self._events,
             lambda event, fetch: evidence_of(event),

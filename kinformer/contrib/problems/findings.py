@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from kinformer import Collection, KubeObject, SharedInformer
 from kinformer.contrib.problems.board import API_VERSION, INFORMER, Board
 from kinformer.contrib.problems.cluster import is_claimed, is_node_down
 from kinformer.contrib.problems.fields import one_line, text
 from kinformer.contrib.problems.look import (
-    BUILT_IN,
     Evidence,
     Kinds,
+    is_custom,
     member_of,
     newest,
     storage_class_waits,
@@ -100,6 +101,7 @@ class Examiner:
             key=obj.key if obj.kind != INFORMER else "",
             is_own=(owner.kind, owner.namespace, owner.name) == (obj.kind, obj.namespace, obj.name),
             count=found.count,
+            unit=found.unit or resource.rpartition("/")[2],
             reason=found.reason,
             message=one_line(message),
             since=since,
@@ -112,7 +114,7 @@ class Examiner:
         """Return the first rule that applies, and what it has found."""
         if obj.kind == "Pod" and is_healthy(obj):
             return None
-        for rule in _rules_for(obj):
+        for rule in _rules_for(obj.api_version, obj.kind):
             found = rule.find(obj)
             if found is not None:
                 return (rule, found) if self._counts(rule, obj, fetch) else None
@@ -199,12 +201,10 @@ class Examiner:
                 self._board.call_at(uid, None)
 
 
-def _rules_for(obj: KubeObject) -> Iterator[Rule]:
-    is_custom = obj.api_version.rpartition("/")[0] not in BUILT_IN and obj.api_version != API_VERSION
-    for rule in RULES:
-        if obj.kind in rule.kinds and not is_custom:
-            yield rule
-        elif ANY in rule.kinds and obj.kind != INFORMER:
-            yield rule
-        elif CUSTOM in rule.kinds and is_custom:
-            yield rule
+@lru_cache(maxsize=1024)
+def _rules_for(api_version: str, kind: str) -> tuple[Rule, ...]:
+    """Return the rules for the objects of a kind, in the order of the table."""
+    if api_version == API_VERSION:
+        return tuple(rule for rule in RULES if kind in rule.kinds)
+    wanted = {ANY, CUSTOM if is_custom(api_version.rpartition("/")[0]) else kind}
+    return tuple(rule for rule in RULES if wanted.intersection(rule.kinds))

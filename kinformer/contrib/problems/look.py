@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import msgspec
 
 from kinformer import GroupVersionResource, KubeObject, SharedInformer
-from kinformer.contrib.problems.fields import moment, text, value
+from kinformer.contrib.problems.fields import moment, text
 from kinformer.contrib.problems.problem import Owner
 from kinformer.derived import Fetch
 from kinformer.objects import controller_of
 
-__all__ = ["BUILT_IN", "Evidence", "Kinds", "evidence_of", "member_of", "newest", "top_owner"]
+__all__ = ["BUILT_IN", "Evidence", "Kinds", "evidence_of", "is_custom", "member_of", "newest", "top_owner"]
 
 # The groups of Kubernetes itself. Their conditions have meanings of their own, so they have rules of their own.
 BUILT_IN = frozenset(
@@ -45,6 +45,11 @@ BUILT_IN = frozenset(
 )
 
 _DEEPEST = 8  # owners above an object. More is a circle
+
+
+def is_custom(group: str) -> bool:
+    """Return True if an API group is not one of Kubernetes itself, so that its objects are custom resources."""
+    return group not in BUILT_IN and not group.endswith(".metrics.k8s.io")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -145,4 +150,4 @@ def top_owner(obj: KubeObject, fetch: Fetch, objects: object, kinds: Kinds) -> O
 
 def storage_class_waits(storage_class: KubeObject | None) -> bool:
     """Return True if volumes of a class are made when the first pod needs them."""
-    return value(storage_class, "volumeBindingMode") == "WaitForFirstConsumer"
+    return text(storage_class, "volumeBindingMode") == "WaitForFirstConsumer"

@@ -49,6 +49,7 @@ class Problem:
         resource: The resource of the affected object, such as `"v1/pods"`.
         key: The key of the affected object, or of one of them.
         count: The number of objects that are hit.
+        unit: The objects that are counted, in the plural: `"pods"`, `"replicas"`, `"nodes"`.
         reason: The reason as one word, such as `"CrashLoopBackOff"`.
         message: The reason in words, in one line.
         since: The time at which it began, or the time at which it was first seen if the cluster does not tell.
@@ -60,6 +61,7 @@ class Problem:
     resource: str
     key: str
     count: int
+    unit: str
     reason: str
     message: str
     since: datetime
@@ -81,6 +83,7 @@ class Problem:
             "resource": self.resource,
             "key": self.key,
             "count": self.count,
+            "unit": self.unit,
             "reason": self.reason,
             "message": self.message,
             "since": self.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -101,6 +104,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         since: The time at which it began, in seconds since the epoch, or None if the object does not tell.
         grace: The seconds for which it is quiet, if it differs from the rule's.
         count: The number of objects that are hit.
+        unit: The objects that are counted, or "" for the object itself.
         events: True to add the newest warning about the object to the message.
     """
 
@@ -109,6 +113,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     grace: float | None = None
     count: int = 1
+    unit: str = ""
     events: bool = True
 
 
@@ -121,6 +126,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     is_own: bool  # the object is the owner itself
     count: int
+    unit: str
     reason: str
     message: str
     since: float

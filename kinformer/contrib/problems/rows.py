@@ -44,6 +44,7 @@ def _row(name: str, found: Sequence[Finding]) -> Problem:
         resource=shown.resource,
         key=shown.key,
         count=len(others) or shown.count,
+        unit=others[0].unit if others else shown.unit,
         reason=shown.reason,
         message=shown.message,
         since=datetime.fromtimestamp(min(one.since for one in found), UTC),

@@ -56,6 +56,7 @@ def is_short(workload: KubeObject) -> Found | None:
         message=f"{ready:,} of {wanted:,} replicas ready",
         since=since or _status_written(workload),
         count=wanted - ready,
+        unit="replicas",
     )
 
 

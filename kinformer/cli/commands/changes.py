@@ -1,0 +1,173 @@
+"""`kinformer changes`: prints what changes, a line for each change, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from kinformer import Client, ConfigError, KinformerError, SharedInformer, SharedInformerFactory
+from kinformer.cli.commands.outages import report_outages
+from kinformer.cli.output.errors import complain, one_line
+from kinformer.cli.output.tables import Ink
+from kinformer.cli.output.text import clean, escaped
+from kinformer.cli.target import Selection, Server
+from kinformer.client import discover
+from kinformer.contrib.changes import Change, Changes
+
+__all__ = ["ChangeFilter", "changes"]
+
+_USUAL = (
+    "v1/pods",
+    "apps/v1/deployments",
+    "apps/v1/statefulsets",
+    "apps/v1/daemonsets",
+    "batch/v1/jobs",
+    "batch/v1/cronjobs",
+    "v1/services",
+    "v1/configmaps",
+    "v1/secrets",
+    "v1/persistentvolumeclaims",
+    "networking.k8s.io/v1/ingresses",
+    "autoscaling/v2/horizontalpodautoscalers",
+)
+_OF_CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes")
+_STYLES = {"created": "green", "deleted": "red", "changed": ""}
+_OBJECT = 32  # cells for the name of an object, more from the first longer one on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFilter:
+    """The changes to print.
+
+    Attributes:
+        kind: Of objects of this kind, or None for all.
+        name: Of objects whose name matches this pattern, such as `web-*`, or None for all.
+        noise: Also those of nothing but heartbeats, generations, counts of replicas and the like.
+    """
+
+    kind: str | None = None
+    name: str | None = None
+    noise: bool = False
+
+    def __call__(self, change: Change) -> bool:
+        """Return True if a change is to be printed."""
+        if self.kind is not None and self.kind.casefold() != change.kind.casefold():
+            return False
+        return self.name is None or fnmatchcase(change.name, self.name)
+
+
+async def changes(
+    server: Server,
+    selections: Sequence[Selection] | Selection,
+    wanted: ChangeFilter,
+    *,
+    output: str,
+    show_secrets: bool,
+    duration: float | None,
+) -> int:
+    """Print each change of the selected objects to stdout, until cancelled.
+
+    Args:
+        server: The server.
+        selections: The objects, or a selection without a resource for the usual resources. One of these that cannot be
+            followed is a line on stderr. A chosen one is raised.
+        wanted: The changes to print.
+        output: "table" for a line in words, or "json" for a line of JSON.
+        show_secrets: Print the values of Secrets.
+        duration: Seconds after which to end, or None to run forever.
+    """
+    limit = asyncio.timeout(duration)
+    try:
+        async with limit, server.client() as client, SharedInformerFactory(client, keep_managed_fields=True) as factory:
+            usual = isinstance(selections, Selection)
+            chosen = await _usual(client, selections) if isinstance(selections, Selection) else selections
+            followed = [one for selection in chosen for one in await _follow(client, factory, selection)]
+            followed = list(dict.fromkeys(followed))  # pods,po is one informer
+            synced = [one for one in followed if await _is_synced(one, usual=usual)]
+            if not synced:
+                raise ConfigError("none of the usual resources can be followed; name one")
+            named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
+            async with AsyncExitStack() as stack:
+                log = await stack.enter_async_context(Changes(named, noise=wanted.noise, show_secrets=show_secrets))
+                lines = _Lines(output, with_namespace=any(one.all_namespaces for one in chosen))
+                async with asyncio.TaskGroup() as group:
+                    for one in synced:
+                        group.create_task(report_outages(one), name="kinformer changes: outages")
+                    group.create_task(_print(log, wanted, lines), name="kinformer changes: lines")
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    return 0
+
+
+async def _usual(client: Client, selection: Selection) -> list[Selection]:
+    served = {str(one) for one in await discover(client)}
+    names = (*_USUAL, *(_OF_CLUSTER if selection.all_namespaces else ()))
+    return [replace(selection, resource=name) for name in names if name in served]
+
+
+async def _follow(client: Client, factory: SharedInformerFactory, selection: Selection) -> list[SharedInformer]:
+    resource, namespace = await selection.find(client)
+    if "watch" not in resource.verbs:
+        raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
+    return [
+        factory.for_resource(
+            resource.gvr, namespace=namespace, label_selector=selection.label_selector, field_selector=field
+        )
+        for field in selection.fields
+    ]
+
+
+async def _is_synced(informer: SharedInformer, *, usual: bool) -> bool:
+    try:
+        await informer.wait_synced(fail_fast=True)
+    except KinformerError as error:
+        if not usual:
+            raise
+        complain(f"{informer.name} is left out: {one_line(error)}")
+        return False
+    return True
+
+
+async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
+    async for change in log.stream(after=0, noise=wanted.noise):
+        if wanted(change):
+            lines.write(change)
+
+
+class _Lines:
+    """Writes changes as lines. Each is flushed immediately, for readers of a pipe."""
+
+    def __init__(self, output: str, *, with_namespace: bool) -> None:
+        self._as_json = output == "json"
+        self._with_namespace = with_namespace
+        self._ink = Ink()
+        self._width = _OBJECT
+
+    def write(self, change: Change) -> None:
+        """Write one change."""
+        if self._as_json:
+            document = {**change.as_dict(), "resource": change.resource.partition("#")[0]}
+            sys.stdout.write(f"{escaped(json.dumps(document, ensure_ascii=False))}\n")
+        else:
+            sys.stdout.write(f"{self._ink.render(self._line(change))}\n")
+        sys.stdout.flush()
+
+    def _line(self, change: Change) -> Text:
+        place = f"{change.namespace}/" if self._with_namespace and change.namespace else ""
+        name = clean(f"{change.kind}/{place}{change.name}")
+        self._width = max(self._width, cell_len(name))
+        return Text.assemble(
+            (change.time.astimezone().strftime("%H:%M:%S"), "bright_black"),
+            f"  {name}{' ' * (self._width - cell_len(name))}  ",
+            (clean(change.summary), _STYLES[change.type]),
+            (f"  ({clean(change.by) or '-'})", "bright_black"),
+        )

@@ -1,0 +1,123 @@
+"""`kinformer problems`: prints what is wrong right now, a line for each cause, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+
+from kinformer import Client, KinformerError, NotFoundError, NotSyncedError, SharedInformerFactory
+from kinformer.cli.output.amounts import age
+from kinformer.cli.output.errors import complain, one_line
+from kinformer.cli.output.grid import Cell, Grid
+from kinformer.cli.output.screen import Loading
+from kinformer.cli.output.tables import Ink
+from kinformer.cli.output.text import clean, escaped
+from kinformer.cli.target import Selection, Server
+from kinformer.client import APIResource, Discovery, discover
+from kinformer.contrib.problems import Problem, Problems, by_severity, is_custom
+
+__all__ = ["NOT_LOOKED", "SOME", "problems"]
+
+SOME = 1
+NOT_LOOKED = 2  # a resource could not be read
+_MOST = 60  # custom resources to follow: each is a list and a watch
+_PATIENCE = 120.0  # seconds for the first lists
+_LOOK = 0.25  # seconds between two updates of the progress line
+_STYLES = {"critical": "bold red", "error": "red", "warning": "yellow"}
+
+
+async def problems(server: Server, selection: Selection, *, output: str, grace: float | None) -> int:
+    """Print the problems of a cluster or a namespace to stdout.
+
+    Args:
+        server: The server.
+        selection: The namespace, or all.
+        output: "table" or "json", a line for each problem.
+        grace: Seconds for which anything may be wrong, or None for the grace times of the rules.
+
+    Returns:
+        0 if there is no problem, 1 if there are some, and 2 if something could not be read. The others are printed.
+    """
+    try:
+        async with server.client() as client:
+            return await _look(client, selection, output, grace)
+    except KinformerError as error:  # before anything could be read
+        return complain(error, NOT_LOOKED)
+
+
+async def _look(client: Client, selection: Selection, output: str, grace: float | None) -> int:
+    namespace = None if selection.all_namespaces else selection.namespace or client.namespace
+    served = await discover(client)
+    custom, left_out = _custom(served, everywhere=selection.all_namespaces)
+    async with (
+        SharedInformerFactory(client) as factory,
+        Problems(factory, namespace=namespace, resources=[one.gvr for one in custom], grace=grace) as found,
+    ):
+        try:
+            await _synced(found, factory)
+        except NotSyncedError as error:
+            return complain(error, NOT_LOOKED)
+        shown = by_severity(found.lister.list())
+        unread = {
+            name: reason
+            for name, reason in found.unread().items()
+            if not isinstance(reason, NotFoundError) or name in {str(one) for one in served}
+        }
+    _write(shown, output, with_namespace=namespace is None)
+    for name, reason in unread.items():
+        complain(f"could not look at {name}: {one_line(reason)}")
+    if left_out:
+        names = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")
+        complain(f"left out {len(left_out)} of {len(custom) + len(left_out)} custom resources: {names}")
+    return NOT_LOOKED if unread else SOME if shown else 0
+
+
+async def _synced(found: Problems, factory: SharedInformerFactory) -> None:
+    waiting = asyncio.ensure_future(found.wait_synced(_PATIENCE))
+    try:
+        with Loading("problems") as loading:
+            while not waiting.done():
+                await asyncio.wait({waiting}, timeout=_LOOK)
+                loading.update(f"{sum(one.bytes for one in factory.statistics().values()) / 1e6:,.1f} MB")
+        waiting.result()
+    finally:
+        waiting.cancel()
+
+
+def _custom(served: Discovery, *, everywhere: bool) -> tuple[list[APIResource], list[APIResource]]:
+    """Return the custom resources to follow, each in its preferred version, and those that are left out."""
+    preferred: dict[tuple[str, str], APIResource] = {}
+    for one in served:
+        if is_custom(one.group) and {"list", "watch"} <= set(one.verbs) and (one.namespaced or everywhere):
+            preferred.setdefault((one.group, one.name), one)
+    found = list(preferred.values())
+    return found[:_MOST], found[_MOST:]
+
+
+def _write(shown: Sequence[Problem], output: str, *, with_namespace: bool) -> None:
+    if output == "json":
+        sys.stdout.writelines(f"{escaped(json.dumps(one.as_dict(), ensure_ascii=False))}\n" for one in shown)
+        return
+    if not shown:
+        return
+    ink = Ink()
+    namespace = ["NAMESPACE"] if with_namespace else []
+    grid = Grid(["SEVERITY", *namespace, "OWNER", "HIT", "REASON", "SINCE", "MESSAGE"])
+    for line in grid.lines([_row(one, with_namespace=with_namespace) for one in shown]):
+        line.rstrip()
+        sys.stdout.write(f"{ink.render(line)}\n")
+
+
+def _row(one: Problem, *, with_namespace: bool) -> list[Cell]:
+    hit = f"{one.count:,} {one.unit}" if one.count > 1 or one.unit == "replicas" else ""
+    return [
+        Cell(one.severity, _STYLES[one.severity]),
+        *([Cell(clean(one.owner.namespace))] if with_namespace else []),
+        Cell(clean(f"{one.owner.kind}/{one.owner.name}")),
+        Cell(clean(hit)),
+        Cell(clean(one.reason)),
+        Cell(age(one.since)),
+        Cell(clean(one.message)),
+    ]

@@ -1,0 +1,128 @@
+"""The options of the commands about a whole cluster: `problems` and `changes`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kinformer.cli.completion import choices, complete_resource
+from kinformer.cli.launch import launch
+from kinformer.cli.options import (
+    PLAIN_FORMS,
+    AllOption,
+    ContextOption,
+    DurationOption,
+    KubeconfigOption,
+    LabelsOption,
+    NamespaceOption,
+    ServerOption,
+    checked_choice,
+    checked_seconds,
+    duration_of,
+)
+from kinformer.cli.output.errors import TERMINATED
+from kinformer.cli.usage import seconds
+
+__all__ = ["PROBLEMS_ENDS", "changes", "problems"]
+
+PROBLEMS_ENDS = (
+    "Exit codes: 0: no problem, 1: some, 2: something could not be read, or wrong command line, 130: Ctrl-C, "
+    "143: SIGTERM."
+)
+
+LinesForm = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="|".join(PLAIN_FORMS),
+        help="json prints an object in each line.",
+        autocompletion=choices(*PLAIN_FORMS),
+        callback=checked_choice("-o", PLAIN_FORMS),
+    ),
+]
+
+
+def problems(
+    namespace: NamespaceOption = None,
+    all_namespaces: AllOption = False,
+    output: LinesForm = "table",
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long anything may be wrong; default: a time for each rule.",
+            callback=checked_seconds("--grace"),
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show what is wrong right now: a line for each cause, with the owner at the top.
+
+    Nodes, volumes and namespaces are included with -A.
+    """
+    from kinformer.cli.commands.problems import problems as command
+    from kinformer.cli.target import Selection, Server
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selection = Selection(resource="", namespace=namespace, all_namespaces=all_namespaces)
+    limit = None if grace is None else seconds("--grace", grace)
+    launch(lambda: command(target, selection, output=output, grace=limit), terminated=TERMINATED)
+
+
+def changes(
+    resources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RESOURCE",
+            help="As in kubectl: pods, deploy, pods/NAME; default: the usual ones.",
+            autocompletion=complete_resource,
+        ),
+    ] = None,
+    namespace: NamespaceOption = None,
+    all_namespaces: AllOption = False,
+    selector: LabelsOption = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Only objects of this kind.", rich_help_panel="Which objects")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Only names like web-*.", rich_help_panel="Which objects"),
+    ] = None,
+    output: LinesForm = "table",
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Include heartbeats, generations, counts of replicas and the like.")
+    ] = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Print the values of Secrets, with -o json.")
+    ] = False,
+    duration: DurationOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show what changes, as it comes: a line for each change, with what became of what.
+
+    Existing objects are left out. `kinformer watch` shows those, and whole objects.
+    """
+    from kinformer.cli.commands.changes import ChangeFilter
+    from kinformer.cli.commands.changes import changes as command
+    from kinformer.cli.target import Selection, Server, selections_of
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    words = [word for one in resources or () for word in ([one] if "/" in one else one.split(","))]
+    if words and any("/" in word for word in words):
+        chosen: Selection | list[Selection] = selections_of(words, namespace, all_namespaces, selector, None)
+    elif words:
+        chosen = [one for word in words for one in selections_of([word], namespace, all_namespaces, selector, None)]
+    else:
+        chosen = Selection(resource="", namespace=namespace, all_namespaces=all_namespaces, label_selector=selector)
+    wanted = ChangeFilter(kind=kind, name=name, noise=noise)
+    launch(
+        lambda: command(
+            target, chosen, wanted, output=output, show_secrets=show_secrets, duration=duration_of(duration)
+        )
+    )

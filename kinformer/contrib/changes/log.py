@@ -1,0 +1,225 @@
+"""The log of the latest changes of some informers, bounded in number and in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
+from kinformer.contrib.changes.author import author_of
+from kinformer.contrib.changes.change import Change, ChangeType, bounded, size_of
+from kinformer.contrib.changes.differences import Difference, object_differences
+from kinformer.contrib.changes.noise import is_noise
+from kinformer.contrib.changes.summary import summary_of
+from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
+
+__all__ = ["Changes"]
+
+_WITHOUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})  # these differ at every write
+
+
+class Changes:
+    """The latest changes of the objects of some informers, as differences.
+
+    ``async with`` begins and ends it, inside of the factory's or informers' own. It has no objects that exist when it
+    begins, and none of the changes before. Reads may come from any thread.
+
+    Args:
+        informers: A factory, whose present informers are followed, or informers by resource.
+        limit: The number of changes to keep. If it keeps noise, that is forgotten first.
+        size: The maximum memory of the changes in bytes, approximately.
+        noise: True to keep changes of heartbeats, generations, counts of replicas and the like.
+        show_secrets: True to keep the values of Secrets. They are `"(hidden)"` otherwise.
+        clock: Returns the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        informers: SharedInformerFactory | Mapping[str, Collection[Any]],
+        *,
+        limit: int = 10_000,
+        size: int = 32 * 1024 * 1024,
+        noise: bool = False,
+        show_secrets: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if limit < 1:
+            raise ValueError(f"Changes(limit={limit!r}): must be at least 1")
+        self._source = informers
+        self._limit = limit
+        self._size_limit = size
+        self._noise = noise
+        self._shown: Callable[[KubeObject], KubeObject] = (lambda obj: obj) if show_secrets else showable
+        self._clock = clock
+        self._number = 0
+        self._size = 0
+        self._since = datetime.fromtimestamp(clock(), UTC)
+        self._kept: deque[Change] = deque()
+        self._kept_noise: deque[Change] = deque()
+        self._followed: dict[str, tuple[Collection[Any], HandlerRegistration]] = {}
+        self._news = asyncio.Event()
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._since = datetime.fromtimestamp(self._clock(), UTC)
+        informers = self._source
+        named = (
+            informers.items() if isinstance(informers, Mapping) else [(one.name, one) for one in informers.informers]
+        )
+        for name, informer in named:
+            self.follow(name, informer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for name in list(self._followed):
+            await self.unfollow(name)
+
+    def follow(self, resource: str, informer: Collection[Any]) -> None:
+        """Keep the changes of an informer too, from now on. Does nothing for a resource that is followed."""
+        if resource in self._followed:
+            return
+
+        def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
+            if not is_in_initial_list:
+                self._note(resource, "created", None, obj)
+
+        def on_update(old: KubeObject, new: KubeObject) -> None:
+            if old.uid != new.uid:
+                self._note(resource, "deleted", old, old)
+                self._note(resource, "created", None, new)
+            elif old.resource_version != new.resource_version:  # a resync is not a change
+                self._note(resource, "changed", old, new)
+
+        def on_delete(obj: KubeObject) -> None:
+            self._note(resource, "deleted", obj, obj)
+
+        handler = informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="changes")
+        self._followed[resource] = informer, handler
+
+    async def unfollow(self, resource: str) -> None:
+        """Keep no further changes of a resource. Those that are kept stay."""
+        informer, handler = self._followed.pop(resource)
+        with suppress(StoppedError):
+            await informer.remove_event_handler(handler)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
+        telling: list[Difference] = []
+        noise: list[Difference] = []
+        summary: str = kind
+        if kind == "changed" and old is not None:
+            try:
+                for one in object_differences(old, new, _WITHOUT, shown=self._shown):
+                    (noise if is_noise(new.kind, one) else telling).append(one)
+                summary = summary_of(telling or noise)
+            except (DecodeError, RecursionError):  # nested too deeply to be compared
+                summary, telling = "unreadable", [Difference("<unreadable>", None, None)]
+            if not telling and not self._noise:
+                return
+        self._number += 1
+        self._append(
+            Change(
+                number=self._number,
+                time=datetime.fromtimestamp(self._clock(), UTC),
+                type=kind,
+                resource=resource,
+                kind=new.kind,
+                namespace=new.namespace,
+                name=new.name,
+                summary=summary,
+                differences=bounded(telling),
+                noise=bounded(noise) if self._noise else (),
+                by="" if kind == "deleted" else author_of(old, new),
+            )
+        )
+
+    def _append(self, change: Change) -> None:
+        (self._kept_noise if change.is_noise else self._kept).append(change)
+        self._size += size_of(change)
+        while len(self) > self._limit or (self._size > self._size_limit and len(self) > 1):
+            if self._kept_noise:
+                self._size -= size_of(self._kept_noise.popleft())
+            else:
+                forgotten = self._kept.popleft()
+                self._size -= size_of(forgotten)
+                self._since = forgotten.time
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def since(self) -> datetime:
+        """The time after which no change is missing, except for noise."""
+        return self._since
+
+    @property
+    def last(self) -> int:
+        """The number of the last change, or 0 before the first."""
+        return self._number
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that are followed."""
+        return tuple(self._followed)
+
+    def __len__(self) -> int:
+        return len(self._kept) + len(self._kept_noise)
+
+    def list(
+        self,
+        *,
+        after: int = 0,
+        resource: str | None = None,
+        kind: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        noise: bool = False,
+    ) -> Sequence[Change]:
+        """Return the changes that match, oldest first.
+
+        Args:
+            after: Only those with a higher number.
+            resource, kind, namespace, name: Only those of such objects.
+            noise: True to include changes of nothing but noise, if the log keeps them.
+        """
+        found = [*self._kept.copy(), *(self._kept_noise.copy() if noise else ())]
+        wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
+        asked = {field: value for field, value in wanted.items() if value is not None}
+        matching = [
+            one
+            for one in found
+            if one.number > after and all(getattr(one, field) == value for field, value in asked.items())
+        ]
+        return sorted(matching, key=lambda one: one.number) if noise else matching
+
+    async def wait(self, number: int, timeout: float | None = None) -> bool:
+        """Wait until there is a change after `number`. Returns False after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                while self._number <= number:
+                    await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stream(self, *, after: int | None = None, noise: bool = False) -> AsyncIterator[Change]:
+        """Yield each change as it comes, from now on or after a number. A slow reader misses what is forgotten."""
+        number = self._number if after is None else after
+        while True:
+            await self.wait(number)
+            found = self.list(after=number, noise=noise)
+            number = self._number
+            for change in found:
+                yield change

@@ -1,0 +1,142 @@
+"""The summary of a change in one line: `ready true to false`, `image 1.2 to 1.3`, `replicas 3 to 5`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kinformer.contrib.changes.differences import ABSENT, Difference
+
+__all__ = ["summary_of"]
+
+_MOST = 3  # differences that a summary names
+_LONGEST = 60  # characters of a value
+
+_Words = Callable[[re.Match[str], Difference], str]
+
+
+def summary_of(found: Sequence[Difference]) -> str:
+    """Return the most telling differences in words, and the number of the others."""
+    ranked = sorted(((*_words(one), number) for number, one in enumerate(found)), key=lambda one: (one[0], one[2]))
+    words = list(dict.fromkeys(words for _, words, _ in ranked))
+    if not words:
+        return "no field that is shown"
+    more = len(words) - _MOST
+    return ", ".join(words[:_MOST]) + (f", and {more:,} more" if more > 0 else "")
+
+
+def _words(one: Difference) -> tuple[int, str]:
+    """Return the rank of a difference, lower for a more telling one, and its words."""
+    for rank, (pattern, words) in enumerate(_TELLING):
+        found = pattern.fullmatch(one.path)
+        if found is not None:
+            return rank, words(found, one)
+    rank = len(_TELLING) + (2 if one.path.startswith("status") else 1 if one.path.startswith("metadata") else 0)
+    return rank, _plain(_leaf(one.path), one)
+
+
+# --- words ----------------------------------------------------------------------------------------------
+
+
+def _named(name: str) -> _Words:
+    return lambda found, one: _plain(name, one)
+
+
+def _group(found: re.Match[str], one: Difference) -> str:
+    return _plain(found[1], one)
+
+
+def _condition(found: re.Match[str], one: Difference) -> str:
+    name = found[1][:1].lower() + found[1][1:]
+    old, new = (str(_member(side, "status")).lower() for side in (one.old, one.new))
+    return f"{name} {new}" if one.old is ABSENT else f"{name} {old} to {new}" if one.new is not ABSENT else f"no {name}"
+
+
+def _image(found: re.Match[str], one: Difference) -> str:
+    if not isinstance(one.old, str) or not isinstance(one.new, str):
+        return _plain("image", one)
+    (name, old), (other, new) = _split_image(one.old), _split_image(one.new)
+    return f"image {old} to {new}" if name == other and old and new else f"image {_cut(one.old)} to {_cut(one.new)}"
+
+
+def _split_image(image: str) -> tuple[str, str]:
+    """Split an image into its name and its tag or digest."""
+    name, at, digest = image.partition("@")
+    if at:
+        return name, digest
+    repository, colon, tag = name.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (name, "")
+
+
+def _state(found: re.Match[str], one: Difference) -> str:
+    if one.new is ABSENT or not isinstance(one.new, dict):
+        return f"{found[1]} no longer {found[2]}"
+    if found[2] == "terminated":
+        return f"{found[1]} ended with exit code {one.new.get('exitCode', 0)}"
+    reason = one.new.get("reason")
+    return f"{found[1]} {found[2]} {reason}" if reason else f"{found[1]} {found[2]}"
+
+
+def _deletion(found: re.Match[str], one: Difference) -> str:
+    return "deletion began"
+
+
+def _map_entry(found: re.Match[str], one: Difference) -> str:
+    return _plain(f"{found[1].removesuffix('s')} {found[2] or found[3]}", one)
+
+
+# From the most telling.
+_TELLING: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"metadata\.deletionTimestamp", _deletion),
+        (r"status\.phase", _named("phase")),
+        (r"status\.conditions\[(Ready)\](?:\.status)?", _condition),
+        (r"spec\.replicas", _named("replicas")),
+        (r".*ontainers\[[^\]]*\]\.image", _image),
+        (r"status\..*ontainerStatuses\[[^\]]*\]\.restartCount", _named("restarts")),
+        (r"status\..*ontainerStatuses\[([^\]]*)\]\.state\.(waiting|terminated)", _state),
+        (r"status\..*ontainerStatuses\[[^\]]*\]\.state\.(?:waiting|terminated)\.(reason)", _group),
+        (r"status\.conditions\[([^\]]*)\](?:\.status)?", _condition),
+        (r"spec\.nodeName", _named("node")),
+        (r"(data\.\w+)", _group),
+        (r"(?:spec|status)\.(\w+)", _group),
+        (r"spec\..*", lambda found, one: _plain(_leaf(one.path), one)),
+        (r"metadata\.(labels|annotations)(?:\.(.*)|\[(.*)\])", _map_entry),
+    )
+)
+
+
+def _plain(name: str, one: Difference) -> str:
+    """Return the words for any difference."""
+    old, new = _short(one.old), _short(one.new)
+    if one.old is ABSENT:
+        return f"{name} {new}" if new else f"{name} added"
+    if one.new is ABSENT:
+        return f"{name} removed"
+    return f"{name} {old} to {new}" if old and new and old != new else f"{name} changed"
+
+
+def _leaf(path: str) -> str:
+    """Return the last name of a path, with the name of the item before it: `env[DEBUG].value`."""
+    parts = re.findall(r"[^.\[\]]+(?:\[[^\]]*\])*|\[[^\]]*\]", path)
+    return ".".join(parts[-2:]) if len(parts) > 1 and "[" in parts[-2] else parts[-1] if parts else path
+
+
+def _short(value: Any) -> str:
+    """Return a value if it is short enough for a line, or ""."""
+    if isinstance(value, str):
+        return _cut(" ".join(value.split())) or '""'
+    if value is None or isinstance(value, (dict, list)) or value is ABSENT:
+        return "" if value else "nothing"
+    return json.dumps(value)
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else value

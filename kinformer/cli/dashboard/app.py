@@ -17,6 +17,7 @@ from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, Sh
 from kinformer.cli.dashboard.board import Board, board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
+from kinformer.cli.dashboard.timeline import change_of, timeline_of
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
@@ -120,8 +121,21 @@ async def follow(board: TheBoard, resource: str) -> dict[str, str]:
 
 @cluster_router.get("/relations")
 async def relations(board: TheBoard, informer: Informer, resource: str, key: str) -> list[dict[str, Any]]:
-    """Return the owners of an object, the objects that it owns, and its node, or the pods of a node."""
-    return await relations_of(board.informers, resource, _found(informer, key), board.resource_of)
+    """Return the owners of an object, the objects that it owns, and its node, or the pods of a node.
+
+    An object that was deleted has relations as long as its changes are kept.
+    """
+    obj = informer.indexer.get_by_key(key) or board.history.last(resource, key) or _found(informer, key)
+    return await relations_of(board.informers, resource, obj, board.resource_of)
+
+
+@cluster_router.get("/problems")
+async def problems(board: TheBoard) -> dict[str, Any]:
+    """List the problems of the cluster, the worst first, if the dashboard was started for one."""
+    if board.problems is None:
+        raise HTTPException(404, "problems are not shown by this service")
+    with _told():
+        return await board.problems.list()
 
 
 @cluster_router.get("/occurrences", dependencies=[Depends(_own_page)])
@@ -149,7 +163,7 @@ async def logs(
     previous: bool = False,
     tail: Annotated[int, Query(ge=0, le=10_000)] = 1000,
 ) -> Response:
-    """Stream the log of a container, if the dashboard was started for a cluster. A service does not show its pods' logs.
+    """Stream the log of a container, if the dashboard was started for a cluster. A service shows no logs.
 
     Each line of the response is a JSON document.
     """
@@ -205,6 +219,21 @@ def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "jso
 def changes(board: TheBoard, resource: str, key: str) -> Response:
     """List the latest changes of one object, newest first, even if it has been deleted."""
     return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
+
+
+@cluster_router.get("/timeline")
+def timeline(board: TheBoard, after: int = 0, noise: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002
+    """List the changes of all resources after a number, oldest first, without their differences."""
+    return timeline_of(board.changes, after=after, noise=noise)
+
+
+@cluster_router.get("/change")
+def change(board: TheBoard, number: int) -> dict[str, Any]:
+    """Return one change of the timeline, with its differences."""
+    found = change_of(board.changes, number)
+    if found is None:
+        raise HTTPException(404, "this change is no longer kept")
+    return found
 
 
 def _found(informer: SharedInformer, key: str) -> KubeObject:

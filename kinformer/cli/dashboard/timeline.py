@@ -11,10 +11,11 @@ __all__ = ["change_of", "timeline_of"]
 
 def timeline_of(changes: Changes, *, after: int, noise: bool) -> dict[str, Any]:
     """Return the changes after a number, oldest first, without their differences."""
+    last = changes.last  # read before the list, so that no change is skipped that comes in between
     found = changes.list(after=after, noise=noise)
     return {
         "since": changes.since.timestamp(),
-        "last": max(changes.last if not found else found[-1].number, after),
+        "last": max(last, found[-1].number if found else 0),
         "items": [_line(one) for one in found],
     }
 

@@ -42,13 +42,17 @@ export class Filter extends EventTarget {
   }
 
   matches(row) {
-    const namespace = this.namespace.value;
-    if (namespace && row.ns && row.ns !== namespace) return false;
-    if (this.level && row.level !== this.level) return false;
     if (this.labels && !this.labels(row.l)) return false;
-    if (!this.words.length) return true;
-    const text = row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
-    return this.words.every((word) => text.includes(word));
+    if (this.words.length) row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
+    return this.fits(row);
+  }
+
+  // For lines without labels, whose text is known.
+  fits(line) {
+    const namespace = this.namespace.value;
+    if (namespace && line.ns && line.ns !== namespace) return false;
+    if (this.level && line.level !== undefined && line.level !== this.level) return false;
+    return this.words.every((word) => line.text.includes(word));
   }
 
   // Leaves only rows of a level, or all levels again.

@@ -57,11 +57,12 @@ export class Levels {
 
 // The counters of a view. Each is a button that leaves only the rows of its level, or all again.
 export class Counters {
-  constructor(holder, filter) {
+  // `levels` are the name, the word and the colour of each.
+  constructor(holder, filter, levels = LEVELS.map((level) => [level, WORDS[level], level])) {
     Object.assign(this, { holder, filter });
-    this.buttons = new Map(LEVELS.map((level) => {
+    this.buttons = new Map(levels.map(([level, word, tone]) => {
       const count = element("b", {}), button = element("button", { type: "button", class: "counter", onclick: () => filter.toggle(level) },
-        element("i", { class: `pod ${level}` }), count, WORDS[level]);
+        element("i", { class: `pod ${tone}` }), count, word);
       button.count = count;
       return [level, button];
     }));

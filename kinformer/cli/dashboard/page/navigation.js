@@ -1,4 +1,4 @@
-// The list of views: pods by node, the informers, and a table for each resource that is followed.
+// The list of views: problems, changes, pods by node, the informers, and a table for each resource that is followed.
 
 import { element, number, plural } from "./words.js";
 
@@ -12,14 +12,16 @@ export class Navigation {
 
   draw() {
     const { nav, store } = this, { view } = this.route.state, all = store.report?.resources ?? [];
-    const entries = [["nodes", "Pods by node", null], ["health", "Informers", null], ...all.map((one) => [`r/${one.name}`, plural(one), one])];
+    const overview = [...(store.report?.problems === null ? [] : [["problems", "Problems"]]), ["changes", "Changes"], ["nodes", "Pods by node"], ["health", "Informers"]];
+    const entries = [...overview.map(([place, title]) => [place, title, null]), ...all.map((one) => [`r/${one.name}`, plural(one), one])];
     while (nav.children.length > entries.length) nav.lastChild.remove();
     while (nav.children.length < entries.length) {
       nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {})), element("a", { class: "ill" })));
     }
     entries.forEach(([place, title, one], number_) => {
-      const [link, failing] = nav.children[number_].children, [dot, name, count] = link.children;
-      const href = this.route.href({ view: place, open: null, tab: "summary", level: "", ...(place === view ? {} : { sort: "" }) });
+      const item = nav.children[number_], [link, failing] = item.children, [dot, name, count] = link.children;
+      item.classList.toggle("last", number_ === overview.length - 1);
+      const href = this.route.href({ view: place, open: null, tab: "summary", level: "", kind: "", noise: false, ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
       const total = one ? number.format(store.count(one.name)) : "";
@@ -32,11 +34,12 @@ export class Navigation {
     this.more.hidden = !store.report?.picks;
   }
 
-  // The number of objects that fail, which leads to them.
+  // The number of objects that fail, or of problems that are errors, which leads to them.
   fail(link, place, title, one) {
-    const count = one ? this.store.levels.count(one.name, "bad") : 0, words = count ? number.format(count) : "";
+    const counts = place === "problems" ? this.store.report?.problems?.counts ?? {} : {};
+    const count = one ? this.store.levels.count(one.name, "bad") : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
     link.hidden = !count;
-    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: "bad" });
+    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: one ? "bad" : "", kind: "", noise: false });
     if (link.getAttribute("href") !== href) link.setAttribute("href", href);
     if (link.textContent === words) return;
     link.textContent = words;

@@ -109,11 +109,10 @@ class SampleController:
         if foo is None:
             print(f"{key}: is gone; the garbage collector takes its deployment")
             return
-        path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         deployment = self._deployments.get(foo.path("spec.deploymentName"), namespace=namespace)
         if deployment is None:
             try:
-                await self._client.request("POST", path, body=new_deployment(foo))
+                await self._client.create(new_deployment(foo))
             except AlreadyExistsError:
                 return  # made a moment ago: the cache is about to get it, and then so are we
             print(f"{key}: made deployment {foo.path('spec.deploymentName')}")
@@ -123,7 +122,7 @@ class SampleController:
             return
         if deployment.path("spec.replicas") != foo.path("spec.replicas"):
             wanted = {"spec": {"replicas": foo.path("spec.replicas")}}
-            await self._client.request("PATCH", f"{path}/{deployment.name}", body=wanted, headers=MERGE)
+            await self._client.patch("apps/v1/deployments", deployment.key, wanted)
             print(f"{key}: scaled {deployment.name} to {wanted['spec']['replicas']}")
         await self._write_status(foo, deployment.path("status.availableReplicas", 0))
 
@@ -132,15 +131,11 @@ class SampleController:
             return
         changed = foo.to_dict()  # a dict of our own: the cache is not touched
         changed["status"] = {"availableReplicas": available}
-        path = f"/apis/samplecontroller.example.com/v1alpha1/namespaces/{foo.namespace}/foos/{foo.name}/status"
         try:
-            await self._client.request("PUT", path, body=changed)
+            await self._client.replace(changed, subresource="status")
         except ConflictError:
             return  # it was changed meanwhile: that change is on its way here
         print(f"{foo.key}: status says {available} available")
-
-
-MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 def new_deployment(foo: KubeObject) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 _LIST = Path(__file__).parents[1] / "reference" / "public_names.txt"
+_HIDDEN_BASES = ("ImplementedAbove", "BlockingVerbs")
 _INSIDE = re.compile(r"^(May import|Reading order|Owns|Names are imported|Each is written)\b")
 
 
@@ -47,7 +48,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def _page(door: str, names: list[str], doors: dict[str, list[str]]) -> str:
     shown = [name for name in names if f"{door}.{name}" not in doors]  # a module with a page of its own
-    return "\n\n".join([f"# {door}", _introduction(door), *(f"::: {door}.{name}" for name in shown)]) + "\n"
+    entries = (f"::: {door}.{name}{_inherited(door, name)}" for name in shown)
+    return "\n\n".join([f"# {door}", _introduction(door), *entries]) + "\n"
+
+
+def _inherited(door: str, name: str) -> str:
+    """Return the options that show the members of a class whose base classes have no entries of their own."""
+    found = getattr(import_module(door), name)
+    bases = found.__mro__[1:] if inspect.isclass(found) else ()
+    own = [base for base in bases if base.__name__ in _HIDDEN_BASES]
+    members = [member for base in own for member in vars(base) if not member.startswith("_")]
+    if not members:
+        return ""
+    return f"\n    options:\n      show_bases: false\n      inherited_members: [{', '.join(members)}]"
 
 
 def _introduction(door: str) -> str:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from kinformer import InformerEvent, KubeObject, NotFoundError, blocking
 
@@ -125,7 +125,7 @@ def _pass_on(informers: blocking.Informers, pods: blocking.Informer, events: Any
 
     def get(pod: KubeObject) -> KubeObject | None:
         try:
-            return cast("KubeObject", informers.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"))
+            return informers.get("v1/pods", pod.key)
         except NotFoundError:
             return None
 

@@ -21,7 +21,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from website_operator import CONFIG_MAPS, DEPLOYMENTS, WEBSITES, run
 
-from kinformer import Client, GroupVersionResource, KubeObject, SharedInformerFactory, wait_for
+from kinformer import Client, KubeObject, SharedInformerFactory, wait_for
 from kinformer.conditions import is_deleted
 from kinformer.exceptions import InvalidError
 from kinformer.objects import condition_is, condition_of, controller_of
@@ -57,21 +57,20 @@ class Cluster:
         raise AssertionError("the informer was left")
 
     async def change(self, resource: str, name: str, **body: Any) -> None:
-        await self._client.request("PATCH", self._path(resource, name), body=body)
+        await self._client.patch(resource, self._key(name), body)
 
     async def delete(self, resource: str, name: str) -> None:
-        await self._client.request("DELETE", self._path(resource, name))
+        await self._client.delete(resource, self._key(name))
 
     async def set_available(self, name: str, replicas: int) -> None:
         """As the deployment controller and the kubelets would."""
-        deployment = await self._client.request("GET", self._path(DEPLOYMENTS, name))
-        generation = deployment["metadata"]["generation"]
+        deployment = await self._client.get(DEPLOYMENTS, self._key(name))
         counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas)
-        status = {"observedGeneration": generation, **counts}
-        await self._client.request("PATCH", self._path(DEPLOYMENTS, name, "status"), body={"status": status})
+        status = {"observedGeneration": deployment.generation, **counts}
+        await self._client.patch(DEPLOYMENTS, deployment.key, {"status": status}, subresource="status")
 
-    def _path(self, resource: str, name: str, *rest: str) -> str:
-        return GroupVersionResource.parse(resource).path(self._namespace, name, *rest)
+    def _key(self, name: str) -> str:
+        return f"{self._namespace}/{name}"
 
 
 @pytest_asyncio.fixture

@@ -109,23 +109,23 @@ class Directory:
         self._client = client
         self._config_maps = config_maps
         self._namespace = namespace
-        self._path = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._key = f"{namespace}/websites"
 
     async def enter(self, website: KubeObject, host: str) -> None:
         line = {f"{website.namespace}.{website.name}": host}
         if line.items() <= self._lines().items():
             return
         try:
-            await self._client.request("PATCH", f"{self._path}/websites", body={"data": line})
+            await self._client.patch(CONFIG_MAPS, self._key, {"data": line})
         except NotFoundError:
-            metadata = {"name": "websites", "labels": OURS}
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": line}
-            await self._client.request("POST", self._path, body=body)  # another worker was faster: tried again
+            metadata = {"name": "websites", "namespace": self._namespace, "labels": OURS}
+            directory = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": line}
+            await self._client.create(directory)  # another worker was faster: tried again
 
     async def leave(self, website: KubeObject) -> None:
         try:  # whatever the cache says: a line that it has not seen yet would stay for ever
             line = {f"{website.namespace}.{website.name}": None}
-            await self._client.request("PATCH", f"{self._path}/websites", body={"data": line})
+            await self._client.patch(CONFIG_MAPS, self._key, {"data": line})
         except NotFoundError:
             log.info("there is no directory that %s could be taken out of", website.key)
 

@@ -110,16 +110,16 @@ class Spawner:
         """
         client, pods = await self._reflectors.client(), await self._reflectors.pods(self._namespace)
         await self.stop()  # left by an earlier hub
-        created = await client.request("POST", f"/api/v1/namespaces/{self._namespace}/pods", body=self._manifest())
+        created = await client.create(self._manifest())
         await pods.wait_for_resource_version(created, timeout=10)
 
         def settled(pod: KubeObject | None) -> bool:
-            return pod is None or pod["metadata"]["uid"] != uid or is_pod_ready(pod) or exit_code(pod) is not None
+            return pod is None or pod.uid != created.uid or is_pod_ready(pod) or exit_code(pod) is not None
 
-        uid = created["metadata"]["uid"]
         pod = await wait_for(pods, self.key, settled, timeout=self._start_timeout)
         if not is_pod_ready(pod):
-            raise RuntimeError(f"{self.key} did not start: {'; '.join(await self.messages(uid)) or 'it is gone'}")
+            reasons = await self.messages(created.uid) or ["it is gone"]
+            raise RuntimeError(f"{self.key} did not start: {'; '.join(reasons)}")
         return f"http://{pod['status']['podIP']}:8888" if pod else ""
 
     async def poll(self) -> int | None:
@@ -133,8 +133,7 @@ class Spawner:
         pod = pods.by_key.get(self.key)
         if pod is not None:
             with suppress(NotFoundError):
-                path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-                await client.request("DELETE", path, body={"preconditions": {"uid": pod.uid}})
+                await client.delete("v1/pods", self.key, uid=pod.uid)
             await wait_for(pods, self.key, is_deleted(pod.uid), timeout=timeout)
 
     async def messages(self, uid: str) -> list[str]:
@@ -151,9 +150,11 @@ class Spawner:
                     yield event.object["message"]
 
     def _manifest(self) -> dict[str, Any]:
-        metadata = {"name": self.key.split("/")[1], "labels": {"component": "singleuser-server"}}
+        namespace, name = self.key.split("/")
+        metadata = {"name": name, "namespace": namespace, "labels": {"component": "singleuser-server"}}
         container = {"name": "notebook", "image": self._image, "ports": [{"containerPort": 8888}]}
-        return {"metadata": metadata, "spec": {"containers": [container], "restartPolicy": "Never"}}
+        spec = {"containers": [container], "restartPolicy": "Never"}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _time_of(event: KubeObject) -> str:

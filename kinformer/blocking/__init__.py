@@ -15,7 +15,7 @@
 any thread. The listers are the informers' own: they read memory, without a call into that thread.
 
 May import: `informer` and below.
-Reading order: informers, informer, event_stream, loop_thread.
+Reading order: informers, informer, event_stream, verbs, loop_thread.
 """
 
 from kinformer._lazy import attach_stub

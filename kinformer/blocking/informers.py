@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from kinformer.blocking.informer import Informer
 from kinformer.blocking.loop_thread import Awaited, LoopThread
+from kinformer.blocking.verbs import BlockingVerbs
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
@@ -39,7 +40,7 @@ class InformersKeywords(ClientKeywords, ResourceKeywords, total=False):
     """The options of a client, and the options of all informers."""
 
 
-class Informers:
+class Informers(BlockingVerbs):
     """A client and a `SharedInformerFactory` for threads. ``with`` connects, starts and stops them.
 
     Without arguments, it finds the server like `Client()`. Any thread may call everything. Exiting delivers pending
@@ -228,7 +229,7 @@ class Informers:
         return self._loop_thread.call("wait_for", wait)
 
     text = Awaited(Client.text, of="_client")
-    """GET a response as a string, such as a pod's log: `Client.text`."""
+    """GET a response as a string, such as `/readyz`: `Client.text`."""
 
     @property
     def server(self) -> str:

@@ -52,7 +52,7 @@ class Client(ImplementedAbove):
     ::
 
         async with Client() as client:          # KUBECONFIG, ~/.kube/config, else the pod's service account
-            pod = await client.request("GET", "/api/v1/namespaces/default/pods/web-1")
+            pod = await client.get("v1/pods", "default/web-1")
 
     The other constructors are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. They return
     immediately. Entering the client reads files, runs plugins and sets up TLS, and raises ConfigError (with file and
@@ -65,8 +65,9 @@ class Client(ImplementedAbove):
             `disable-compression`. "gzip" always asks, and "none" never does. A watch is not compressed, except for an
             initial stream (1.37). docs/cost.md has the effect.
         rate: The maximum number of requests a second. None, the default, sets no limit, because servers protect
-            themselves (API Priority and Fairness). It applies to `request`, `text`, the lists of informers and
-            `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have deadlines.
+            themselves (API Priority and Fairness). It applies to `request`, `text`, the verbs, the lists of informers
+            and `api_client`. It does not apply to watches, or to the Leases of elections and shards, which have
+            deadlines.
         burst: The number of requests that may be sent at once after a pause. None is twice the rate, at least 1.
         metrics: A sink for metrics of retried requests, and of waits caused by `rate`.
         user_agent: The `User-Agent` of all requests, by which a server's audit log and metrics identify programs.
@@ -249,7 +250,8 @@ class Client(ImplementedAbove):
 
         Args:
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
-            path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`.
+            path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`. `get`, `create` and the
+                other verbs make it themselves.
             body: A KubeObject, a value that msgspec can encode (dict, list, Struct, dataclass), or raw bytes.
             params: Query parameters.
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
@@ -281,7 +283,7 @@ class Client(ImplementedAbove):
         timeout: float = _REQUEST_TIMEOUT,
         retries: int = RETRIES,
     ) -> str:
-        """GET a response as a string: `/readyz`, `/metrics`, a pod's log.
+        """GET a response as a string: `/readyz`, `/metrics`. For a container's log, see `logs`.
 
         Errors, timeout and retries are as for `request`.
         """

@@ -6,15 +6,21 @@ does not call them does not import those packages.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M, NoModel
+
+if TYPE_CHECKING:
+    from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 __all__ = ["ImplementedAbove"]
+
+_REQUESTS = "kinformer.verbs.requests"
 
 
 class ImplementedAbove:
@@ -79,6 +85,235 @@ class ImplementedAbove:
         wait = _above("kinformer.watching.object_wait").wait_for_object
         found: KubeObject | None = await wait(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
         return found
+
+    @overload
+    async def get(
+        self, resource: str | GroupVersionResource, key: str, *, model: type[M], subresource: str | None = None
+    ) -> KubeObject[M]: ...
+    @overload
+    async def get(
+        self, resource: str | GroupVersionResource, key: str, *, model: None = None, subresource: str | None = None
+    ) -> KubeObject[NoModel]: ...
+    async def get(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        *,
+        model: type[object] | None = None,
+        subresource: str | None = None,
+    ) -> KubeObject:
+        """Return an object from the server: `await client.get("v1/pods", "default/web-1")`.
+
+        Args:
+            resource: The resource, such as `"v1/pods"`.
+            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
+            model: The type of `obj.model`, as in `for_resource`.
+            subresource: A subresource, such as `"scale"`.
+
+        Raises:
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConfigError: The resource, key or model is invalid.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        found: KubeObject = await _above(_REQUESTS).get(self, resource, key, model=model, subresource=subresource)
+        return found
+
+    @overload
+    def list(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: type[M],
+    ) -> AsyncGenerator[KubeObject[M], None]: ...
+    @overload
+    def list(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: None = None,
+    ) -> AsyncGenerator[KubeObject[NoModel], None]: ...
+    def list(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: type[object] | None = None,
+    ) -> AsyncGenerator[KubeObject, None]:
+        """List objects from the server: `async for pod in client.list("v1/pods", namespace="default")`.
+
+        They are read in pages of 500, all from the state at the first page. As in an informer, they have no
+        managedFields, and an object that cannot be decoded is left out and logged. To read the same objects again and
+        again, use an informer.
+
+        Args:
+            resource: The resource, such as `"v1/pods"`.
+            namespace: The namespace. None is all namespaces, or for a resource without namespaces.
+            label_selector, field_selector: Filters that the server applies.
+            model: The type of `obj.model`, as in `for_resource`.
+
+        Raises:
+            ExpiredError: The state of the first page is no longer available, because reading took minutes.
+            ConfigError, SelectorError: An argument is invalid (except for `namespace`, raised immediately).
+            APIError, ConnectError, DecodeError: As for `request`. A 404 names the nearest resource.
+        """
+        found: AsyncGenerator[KubeObject, None] = _above("kinformer.verbs.listing").list_objects(
+            self,
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            model=model,
+        )
+        return found
+
+    async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
+        """Create an object, and return it as the server stored it.
+
+        The request is never sent again after its connection was lost, because the object may have been created.
+
+        Args:
+            obj: A KubeObject, a dict, or an instance of a model, with apiVersion, kind and, unless it is
+                cluster-scoped, `metadata.namespace`. Members of a model that are None are left out. A KubeObject is
+                sent as it was read: make changes in its `to_dict()`.
+            subresource: A subresource that takes such an object, such as `"eviction"`.
+            dry_run: True to let the server check and complete the object without storing it.
+
+        Raises:
+            AlreadyExistsError: There is an object with this name.
+            ConfigError: A field is missing or wrong, or the server has no such kind. The message names it.
+            TypeError: The object cannot be sent as JSON.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        created: KubeObject = await _above(_REQUESTS).create(self, obj, subresource=subresource, dry_run=dry_run)
+        return created
+
+    async def replace(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
+        """Replace an object that was read before, and return its new state.
+
+        Fields that are missing from `obj` are removed, which includes fields that a model does not have.
+
+        Args:
+            obj: As for `create`, with the resourceVersion that was read.
+            subresource: A subresource, such as `"status"`.
+            dry_run: As for `create`.
+
+        Raises:
+            ConflictError: The object was changed after it was read.
+            ConfigError, TypeError, APIError, ConnectError, DecodeError: As for `create`.
+        """
+        stored: KubeObject = await _above(_REQUESTS).replace(self, obj, subresource=subresource, dry_run=dry_run)
+        return stored
+
+    async def apply(
+        self,
+        obj: object,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Create an object, or set the fields of an existing one, by server-side apply. Return its new state.
+
+        Each call is a request. `kinformer.controller.Applier` makes none if a cache shows that nothing has changed.
+
+        Args:
+            obj: As for `create`, with the wanted fields only. A field that this manager applied before and that is
+                missing now is given up.
+            field_manager: The owner of the fields, always the same for one program.
+            force: True to take over fields from other managers.
+            subresource, dry_run: As for `replace`.
+
+        Raises:
+            ConflictError: Another manager owns a field with another value (only without `force`).
+            ConfigError: As for `create`, or the object has managedFields, as one that was read.
+            TypeError, APIError, ConnectError, DecodeError: As for `create`.
+        """
+        applied: KubeObject = await _above(_REQUESTS).apply(
+            self, obj, field_manager=field_manager, force=force, subresource=subresource, dry_run=dry_run
+        )
+        return applied
+
+    async def patch(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        patch: Mapping[str, object] | Sequence[Mapping[str, object]],
+        *,
+        type: Literal["merge", "json", "strategic"] = "merge",  # noqa: A002 - the word of the API
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Change fields of an object, and return its new state.
+
+        ::
+
+            await client.patch("apps/v1/deployments", "default/web", {"spec": {"replicas": 3}})
+
+        Args:
+            resource, key: As for `get`.
+            patch: The changes. In a merge patch, None removes a field. A resourceVersion in `metadata` must match.
+            type: `"merge"`, `"json"` (a list of operations), or `"strategic"`, which built-in resources support.
+            subresource, dry_run: As for `replace`.
+
+        Raises:
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConfigError: An argument is invalid, or the resource supports no strategic patches.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        patched: KubeObject = await _above(_REQUESTS).patch(
+            self, resource, key, patch, type=type, subresource=subresource, dry_run=dry_run
+        )
+        return patched
+
+    async def delete(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Literal["background", "foreground", "orphan"] | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None:
+        """Delete an object.
+
+        Args:
+            resource, key: As for `get`.
+            uid, resource_version: Delete the object only if it still has these.
+            propagation: What happens to the objects that it owns. None is the server's default for the resource.
+            subresource, dry_run: As for `replace`.
+
+        Returns:
+            The object, if the server returns it. It still exists if it has a deletionTimestamp and finalizers or a
+            grace period. None if the server returns only that it was deleted.
+
+        Raises:
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConflictError: It has another uid or resourceVersion.
+            ConfigError: An argument is invalid.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        left: KubeObject | None = await _above(_REQUESTS).delete(
+            self,
+            resource,
+            key,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+        return left
 
     def logs(
         self,

@@ -18,8 +18,10 @@ __all__ = [
     "GroupVersionResource",
     "OwnerReference",
     "builtin_kind",
+    "builtin_resource",
     "compare_resource_versions",
     "decode_owner_references",
+    "is_namespaced_kind",
     "meta_namespace_key",
     "split_meta_namespace_key",
     "version_number",
@@ -300,11 +302,28 @@ _KINDS = {
     "scheduling.k8s.io": "PriorityClass",
     "storage.k8s.io": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass",
 }
+_CLUSTER_SCOPED = (
+    "APIService CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus "
+    "CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass MutatingAdmissionPolicy "
+    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass "
+    "PriorityLevelConfiguration ResourceSlice RuntimeClass ServiceCIDR StorageClass ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass"
+)
 
 
 def builtin_kind(resource: GroupVersionResource) -> str:
     """Return the kind of a built-in resource, such as `"Pod"`, or "" for any other resource."""
     return _BY_RESOURCE.get((resource.group, resource.resource), "")
+
+
+def builtin_resource(group: str, version: str, kind: str) -> GroupVersionResource | None:
+    """Return the resource of a built-in kind, or None for any other kind."""
+    return GroupVersionResource(group, version, _plural(kind)) if kind in _KINDS.get(group, "").split() else None
+
+
+def is_namespaced_kind(kind: str) -> bool:
+    """True if the objects of a built-in kind are in namespaces."""
+    return kind not in _CLUSTER_SCOPED.split()
 
 
 def _plural(kind: str) -> str:

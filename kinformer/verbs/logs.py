@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
+from kinformer.verbs.listing import one_by_one
 
 __all__ = ["MAX_LINE_BYTES", "log_batches", "log_lines"]
 
@@ -21,7 +21,7 @@ def log_lines(
     client: Client, key: str, *, container: str | None, previous: bool, follow: bool, tail: int | None
 ) -> AsyncGenerator[str, None]:
     """Return the lines of a log. See `Client.logs`."""
-    return _one_by_one(log_batches(client, key, container=container, previous=previous, follow=follow, tail=tail))
+    return one_by_one(log_batches(client, key, container=container, previous=previous, follow=follow, tail=tail))
 
 
 def log_batches(
@@ -61,13 +61,6 @@ async def _read(client: Client, path: str, params: dict[str, str]) -> AsyncGener
         rest = lines.close()
         if rest:
             yield rest
-
-
-async def _one_by_one(batches: AsyncGenerator[list[str], None]) -> AsyncGenerator[str, None]:
-    async with aclosing(batches):
-        async for batch in batches:
-            for line in batch:
-                yield line
 
 
 class _Lines:

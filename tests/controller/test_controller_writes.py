@@ -72,6 +72,41 @@ async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_i
         assert controller.statistics().own_write_timeouts == 0
 
 
+async def test_the_verbs_are_waited_for_like_requests(server: APIServer, client: Client) -> None:
+    async with late(client) as informer:
+        server.create(config_map("main"))
+        seen: list[str] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main":
+                return
+            child = informer.lister.get("child", namespace="default")
+            seen.append("absent" if child is None else child["data"]["step"])
+            match len(seen):
+                case 1:
+                    await client.create(config_map("child", data={"step": "created"}), dry_run=True)
+                    await client.create(config_map("child", data={"step": "created"}))
+                case 2:
+                    await client.patch("v1/configmaps", "default/child", {"data": {"step": "patched"}})
+                case 3:
+                    wanted = config_map("child", data={"step": "applied"})
+                    await client.apply(wanted, field_manager="test", force=True)
+                case 4:
+                    assert child is not None
+                    await client.replace(child.to_dict() | {"data": {"step": "replaced"}})
+                case 5:
+                    await client.delete("v1/configmaps", "default/child")
+                case _:
+                    finished.set()
+            controller.trigger(request)
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert seen[:6] == ["absent", "created", "patched", "applied", "replaced", "absent"]
+        assert controller.statistics().own_write_timeouts == 0
+
+
 async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_run(
     server: APIServer, client: Client
 ) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kinformer import Client, KubeObject, ListOptions, ListWatch, WatchEvent
 from kinformer.exceptions import DecodeError, KinformerError, WatchError
 from kinformer.objects import GroupVersionResource
-from kinformer.objects.meta import builtin_kind
+from kinformer.objects.meta import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.testing.kinds.builtins import recorded
 from tests.support.http_server import HttpServer, json_answer, line
 from tests.support.kube import config_map, widget
@@ -84,7 +84,13 @@ def test_the_kinds_of_built_in_resources_are_those_of_discovery() -> None:
     for row in recorded()["resources"]:
         kind = builtin_kind(GroupVersionResource(row["group"], row["version"], row["plural"]))
         assert kind in ((row["kind"],) if "list" in row["verbs"] else ("", row["kind"])), row
+        if kind:
+            assert builtin_resource(row["group"], row["version"], kind) == GroupVersionResource.parse(
+                f"{row['group']}/{row['version']}/{row['plural']}".removeprefix("/")
+            )
+            assert is_namespaced_kind(kind) == row["namespaced"], row
     assert builtin_kind(GroupVersionResource("metrics.k8s.io", "v1", "pods")) == ""
+    assert builtin_resource("metrics.k8s.io", "v1", "Pod") is None
 
 
 # --- custom resources -------------------------------------------------------------------------------------------------

@@ -192,6 +192,16 @@ def threads(url: str) -> None:
         assert_type(answer, KubeObject | dict[str, Any])
         informers.request("GET")  # type: ignore[call-arg]
         assert_type(informers.text("/readyz"), str)
+        assert_type(informers.create({"apiVersion": "v1", "kind": "Pod"}, dry_run=True), KubeObject)
+        assert_type(informers.delete("v1/pods", "default/web"), KubeObject | None)
+        informers.patch("v1/pods", "default/web", {}, type="apply")  # type: ignore[arg-type]
+        informers.apply({})  # type: ignore[call-arg]
+        assert_type(informers.get("v1/pods", "default/web", model=Pod), KubeObject[Pod])
+        assert_type(informers.get("v1/pods", "default/web"), KubeObject[NoModel])
+        for listed in informers.list("v1/pods", model=Pod):
+            assert_type(listed.model, Pod)
+        for line in informers.logs("default/web", tail=3):
+            assert_type(line, str)
         assert_type(informers.wait_for("v1/pods", "default/web", is_pod_ready, timeout=60), KubeObject)
         assert_type(informers.wait_for("v1/pods", "default/web", is_deleted("uid")), KubeObject | None)
         assert_type(pods.wait_for("default/web", is_pod_ready), KubeObject)
@@ -284,6 +294,16 @@ async def documents(client: Client, pod: KubeObject, manifest: Manifest) -> None
     print(owned_by(manifest, pod)["metadata"]["ownerReferences"][0]["uid"])
     answer = await client.request("POST", "/api/v1/pods", body=manifest)
     print(answer["metadata"]["name"].upper())
+    assert_type(await client.create(manifest), KubeObject)
+    assert_type(await client.delete("v1/pods", "default/web", propagation="orphan"), KubeObject | None)
+    await client.patch("v1/pods", "default/web", {}, type="apply")  # type: ignore[arg-type]
+    await client.apply(manifest)  # type: ignore[call-arg]
+    assert_type(await client.get("v1/pods", "default/web", model=Pod), KubeObject[Pod])
+    assert_type(await client.get("v1/pods", "default/web"), KubeObject[NoModel])
+    async for listed in client.list("v1/pods", model=Pod):
+        assert_type(listed.model.spec, Spec)
+    async for line in client.logs("default/web", follow=True):
+        assert_type(line, str)
     try:
         await client.request("PATCH", "/api/v1/pods", body=[{"op": "add"}])
     except APIError as error:

@@ -1,0 +1,215 @@
+"""Reads and writes of single objects. `Client` documents the functions, which are its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kinformer.client.client import Client
+from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
+from kinformer.listwatch.probes import with_hint
+from kinformer.objects.accessors import string_at, table_at
+from kinformer.objects.excerpts import excerpt_of
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
+from kinformer.objects.typed import Model
+from kinformer.verbs.bodies import Document
+from kinformer.verbs.targets import Target, target_of, target_of_key
+
+__all__ = ["apply", "create", "delete", "get", "patch", "replace"]
+
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+_APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is valid YAML
+_POLICIES = ("background", "foreground", "orphan")
+_LONGEST_MANAGER = 128  # characters (apimachinery, pkg/apis/meta/v1/validation)
+_UNSUPPORTED = 415
+
+Answer = KubeObject | Mapping[str, object]
+
+
+async def get(
+    client: Client, resource: str | GroupVersionResource, key: str, *, model: type | None, subresource: str | None
+) -> KubeObject:
+    """Return an object from the server. See `Client.get`."""
+    reads_as = None if model is None else Model(model, str(resource))
+    target = await target_of_key(client, "get", resource, key)
+    found = _object_in(await _request(client, target, "GET", subresource), target)
+    if not found.key:
+        raise DecodeError(f"{target}: expected an object with a name, got {excerpt_of(found.raw)}")
+    return found if reads_as is None else reads_as.read(found)
+
+
+async def create(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
+    """Create an object. See `Client.create`."""
+    document = Document.of(obj, "create")
+    target = await target_of(client, "create", document, subresource=subresource)
+    if subresource is None:
+        path = target.resource.path(target.namespace)
+    else:
+        _check_name(document, target)
+        path = target.path(subresource)
+    answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
+    return _object_in(answer, target)
+
+
+async def replace(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
+    """Replace an object. See `Client.replace`."""
+    document = Document.of(obj, "replace")
+    target = await target_of(client, "replace", document, subresource=subresource)
+    _check_name(document, target)
+    if not document.resource_version:
+        raise ConfigError(
+            f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch or "
+            "apply"
+        )
+    params = _params(dry_run=dry_run)
+    return _object_in(await _request(client, target, "PUT", subresource, body=document.raw, params=params), target)
+
+
+async def apply(
+    client: Client, obj: object, *, field_manager: str, force: bool, subresource: str | None, dry_run: bool
+) -> KubeObject:
+    """Apply an object on the server. See `Client.apply`."""
+    if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
+        raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
+    document = Document.of(obj, "apply")
+    target = await target_of(client, "apply", document, subresource=subresource)
+    _check_name(document, target)
+    if document.has_managed_fields:
+        raise ConfigError(
+            f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an object "
+            "that was read"
+        )
+    params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
+    answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
+    return _object_in(answer, target)
+
+
+async def patch(
+    client: Client,
+    resource: str | GroupVersionResource,
+    key: str,
+    patch: Mapping[str, object] | Sequence[Mapping[str, object]],
+    *,
+    type: str,  # noqa: A002 - the contract's name
+    subresource: str | None,
+    dry_run: bool,
+) -> KubeObject:
+    """Change fields of an object. See `Client.patch`."""
+    if type not in _PATCHES:
+        raise ConfigError(f"patch: invalid type={type!r}: expected 'merge', 'json' or 'strategic'")
+    body = _patch_body(patch, type)
+    target = await target_of_key(client, "patch", resource, key)
+    headers = {"Content-Type": _PATCHES[type]}
+    try:
+        answer = await _request(
+            client, target, "PATCH", subresource, body=body, params=_params(dry_run=dry_run), headers=headers
+        )
+    except APIError as error:
+        if error.status != _UNSUPPORTED or type != "strategic":
+            raise
+        message = f"{target}: type='strategic' is not supported by custom resources; use 'merge', 'json' or apply"
+        raise ConfigError(message) from error
+    return _object_in(answer, target)
+
+
+async def delete(
+    client: Client,
+    resource: str | GroupVersionResource,
+    key: str,
+    *,
+    uid: str | None,
+    resource_version: str | None,
+    propagation: str | None,
+    subresource: str | None,
+    dry_run: bool,
+) -> KubeObject | None:
+    """Delete an object. See `Client.delete`."""
+    policy = None if propagation is None else str(propagation).lower()
+    if policy is not None and policy not in _POLICIES:
+        expected = "'background', 'foreground' or 'orphan'"
+        raise ConfigError(f"delete: invalid propagation={propagation!r}: expected {expected}")
+    for name, value in (("uid", uid), ("resource_version", resource_version)):
+        if value is not None and not (isinstance(value, str) and value):
+            raise ConfigError(f"delete: invalid {name}={value!r}: expected a non-empty string")
+    target = await target_of_key(client, "delete", resource, key)
+    given = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {name: value for name, value in given.items() if value is not None}
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        **({"preconditions": preconditions} if preconditions else {}),
+        **({"propagationPolicy": policy.capitalize()} if policy else {}),
+        **({"dryRun": ["All"]} if dry_run else {}),
+    }
+    answer = await _request(client, target, "DELETE", subresource, body=options)
+    return answer if isinstance(answer, KubeObject) else None
+
+
+def _patch_body(patch: object, form: str) -> object:
+    """Return a patch as it is sent. Raises ConfigError if it is not of this form."""
+    if form == "json" and isinstance(patch, Sequence) and not isinstance(patch, str | bytes):
+        return list(patch)
+    if form != "json" and isinstance(patch, Mapping):
+        return patch if isinstance(patch, KubeObject) else dict(patch)
+    expected = "a list of operations" if form == "json" else "a dict"
+    raise ConfigError(f"patch: expected {expected} for type={form!r}, got a {type(patch).__name__}")
+
+
+def _params(*, dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+def _check_name(document: Document, target: Target) -> None:
+    if not document.name:
+        raise ConfigError(f"{target.verb} {document}: metadata.name is missing")
+
+
+async def _request(
+    client: Client,
+    target: Target,
+    method: str,
+    subresource: str | None,
+    *,
+    body: object = None,
+    params: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    return await _send(client, target, method, target.path(subresource), body=body, params=params, headers=headers)
+
+
+async def _send(
+    client: Client,
+    target: Target,
+    method: str,
+    path: str,
+    *,
+    body: object = None,
+    params: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send a request. A 404 that is about no object gets the nearest resource that the server has."""
+    try:
+        return await client.request(method, path, body=body, params=params, headers=headers)
+    except NotFoundError as error:
+        if error.details.get("name"):
+            raise
+        raise await with_hint(client, target.resource, error) from None
+
+
+def _object_in(answer: Answer, target: Target) -> KubeObject:
+    """Return the object in a response. A review, and the Status of an eviction, have no name."""
+    if isinstance(answer, KubeObject):
+        return answer
+    raw = msgspec.json.encode(answer)
+    api_version, kind = string_at(answer, "apiVersion"), string_at(answer, "kind")
+    if not api_version or not kind:
+        raise DecodeError(f"{target}: expected an object in the response, got {excerpt_of(raw)}")
+    labels = {name: value for name, value in table_at(answer, "metadata", "labels").items() if isinstance(value, str)}
+    namespace, version = string_at(answer, "metadata", "namespace"), string_at(answer, "metadata", "resourceVersion")
+    return KubeObject("", namespace, string_at(answer, "metadata", "uid"), version, api_version, kind, labels, (), raw)

@@ -1,0 +1,158 @@
+"""The objects that requests are about: finds resource, scope and path for a key, or for the kind of an object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kinformer.client.client import Client
+from kinformer.client.discovery import Discovery, discover, is_namespaced
+from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
+from kinformer.objects.accessors import flag_at, string_at, tables_at
+from kinformer.objects.meta import (
+    GroupVersionResource,
+    builtin_kind,
+    builtin_resource,
+    is_namespaced_kind,
+    split_meta_namespace_key,
+    version_path,
+)
+from kinformer.verbs.bodies import Document
+
+__all__ = ["Target", "check_scope", "target_of", "target_of_key"]
+
+_REMEMBERED = 10.0  # seconds for which a group version's resources are reused
+
+# Objects that are sent to a subresource, and the resource that has it. A Scale may belong to any resource.
+_PARENTS = {"Binding": "pods", "Eviction": "pods", "TokenRequest": "serviceaccounts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object, or a collection if `name` is empty.
+
+    Attributes:
+        verb: The method's name, for errors.
+        resource: Its resource.
+        namespace: Its namespace, or "" if it is cluster-scoped.
+        name: Its name.
+    """
+
+    verb: str
+    resource: GroupVersionResource
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.verb} {self.resource} {key}".rstrip()
+
+    def path(self, subresource: str | None = None) -> str:
+        """Return the path of the object or one of its subresources. Raises ConfigError if a name is no path segment."""
+        return self.resource.path(self.namespace, self.name, subresource)
+
+
+async def target_of_key(client: Client, verb: str, resource: str | GroupVersionResource, key: str) -> Target:
+    """Return the object of a resource with a key.
+
+    Raises:
+        ConfigError: The resource or the key is invalid, or its namespace is missing or one too many.
+    """
+    gvr = GroupVersionResource.parse(resource)
+    if not isinstance(key, str):
+        raise ConfigError(f"{verb} {gvr}: the key must be a string such as 'namespace/name', got {key!r}")
+    try:
+        namespace, name = split_meta_namespace_key(key)
+    except ValueError as error:
+        raise ConfigError(f"{verb} {gvr}: {error}") from None
+    if not name or key.startswith("/"):
+        raise ConfigError(f"{verb} {gvr}: invalid key {key!r}: expected 'namespace/name' or 'name'")
+    namespaced = await scope_of(client, gvr)
+    if namespaced is True and not namespace:
+        message = f"the key {key!r} has no namespace, but {gvr} is namespaced: expected 'namespace/name'"
+        raise ConfigError(f"{verb} {gvr}: {message}")
+    if namespaced is False and namespace:
+        message = f"the key {key!r} has a namespace, but {gvr} is cluster-scoped: expected 'name'"
+        raise ConfigError(f"{verb} {gvr}: {message}")
+    return Target(verb, gvr, namespace, name)
+
+
+async def target_of(client: Client, verb: str, obj: Document, *, subresource: str | None) -> Target:
+    """Return the resource, namespace and name of an object that is to be sent.
+
+    Raises:
+        ConfigError: apiVersion, kind or namespace is missing or wrong. The message names the field.
+        APIError, ConnectError, DecodeError: Discovery of a kind that is not built in failed.
+    """
+    resource, namespaced = await _resource_of(client, verb, obj, subresource)
+    what = f"{verb} {obj}"
+    if namespaced and not obj.namespace:
+        raise ConfigError(f"{what}: metadata.namespace is missing, but {resource} is namespaced")
+    if not namespaced and obj.namespace:
+        raise ConfigError(f"{what}: metadata.namespace is {obj.namespace!r}, but {resource} is cluster-scoped")
+    return Target(verb, resource, obj.namespace, obj.name)
+
+
+async def check_scope(client: Client, verb: str, resource: GroupVersionResource, namespace: str | None) -> None:
+    """Raise ConfigError if a namespace is given for a resource without namespaces."""
+    if namespace and await scope_of(client, resource) is False:
+        raise ConfigError(f"{verb} {resource}: namespace={namespace!r} is given, but {resource} is cluster-scoped")
+
+
+async def scope_of(client: Client, resource: GroupVersionResource) -> bool | None:
+    """Return True if a resource is namespaced, or None if this is unknown."""
+    kind = builtin_kind(resource)
+    return is_namespaced_kind(kind) if kind else await is_namespaced(client, resource)
+
+
+async def _resource_of(
+    client: Client, verb: str, obj: Document, subresource: str | None
+) -> tuple[GroupVersionResource, bool]:
+    for field, value in (("apiVersion", obj.api_version), ("kind", obj.kind)):
+        if not value:
+            raise ConfigError(f"{verb} {obj}: {field} is missing")
+    if subresource and obj.kind in _PARENTS:
+        return GroupVersionResource("", "v1", _PARENTS[obj.kind]), True
+    if subresource == "scale" and obj.kind == "Scale":
+        message = "a Scale does not say of which resource: use patch(resource, key, ..., subresource='scale')"
+        raise ConfigError(f"{verb} {obj}: {message}")
+    group, _, version = obj.api_version.rpartition("/")
+    known = builtin_resource(group, version, obj.kind)
+    if known is not None:
+        return known, is_namespaced_kind(obj.kind)
+    return await _discovered(client, verb, obj, GroupVersionResource(group, version, "any"))
+
+
+async def _discovered(
+    client: Client, verb: str, obj: Document, sample: GroupVersionResource
+) -> tuple[GroupVersionResource, bool]:
+    """Look for a kind among the resources of its group version, which `sample` is a member of."""
+    path = version_path(sample)
+
+    async def ask() -> object:
+        return await client.request("GET", path)
+
+    for fresh in (False, True):  # a kind that is missing may have been defined since
+        try:
+            document = await (ask() if fresh else client._shared(("resources", path), ask, ttl=_REMEMBERED))
+        except NotFoundError:
+            break
+        for entry in tables_at(document, "resources"):
+            name = string_at(entry, "name")
+            if string_at(entry, "kind") == obj.kind and "/" not in name:
+                return GroupVersionResource(sample.group, sample.version, name), flag_at(entry, "namespaced")
+    nearest = await _nearest(client, obj)
+    hint = f"; the nearest is {nearest}" if nearest else ""
+    raise ConfigError(f"{verb} {obj}: the server has no kind {obj.kind!r} in apiVersion {obj.api_version!r}{hint}")
+
+
+async def _nearest(client: Client, obj: Document) -> str:
+    """Return the apiVersion and kind that were probably meant, or ""."""
+    try:
+        found: Discovery = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+    except (APIError, ConnectError, DecodeError):  # the error is about the kind, with a hint or without
+        return ""
+    kinds = {one.kind: f"{one.gvr.api_version} {one.kind}" for one in reversed(found)}
+    lower = {kind.lower(): kind for kind in kinds}
+    close = get_close_matches(obj.kind.lower(), lower, n=1, cutoff=0.6)
+    return kinds[lower[close[0]]] if close else ""

@@ -96,9 +96,7 @@ def changes(
     noise: Annotated[
         bool, typer.Option("--noise", help="Include heartbeats, generations, counts of replicas and the like.")
     ] = False,
-    show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Print the values of Secrets, with -o json.")
-    ] = False,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Print the values of Secrets.")] = False,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

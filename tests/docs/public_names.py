@@ -50,6 +50,8 @@ DOORS = (
     "kinformer.contrib.fastapi",
     "kinformer.contrib.prometheus",
     "kinformer.contrib.opentelemetry",
+    "kinformer.contrib.problems",
+    "kinformer.contrib.changes",
     "kinformer.cli.dashboard",
     "kinformer.testing",
     "kinformer.testing.faults",

@@ -96,6 +96,7 @@ _TELLING: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         (r"status\.conditions\[(Ready)\](?:\.status)?", _condition),
         (r"spec\.replicas", _named("replicas")),
         (r".*ontainers\[[^\]]*\]\.image", _image),
+        (r"status\..*ontainerStatuses\[[^\]]*\]\.ready", _named("ready")),
         (r"status\..*ontainerStatuses\[[^\]]*\]\.restartCount", _named("restarts")),
         (r"status\..*ontainerStatuses\[([^\]]*)\]\.state\.(waiting|terminated)", _state),
         (r"status\..*ontainerStatuses\[[^\]]*\]\.state\.(?:waiting|terminated)\.(reason)", _group),

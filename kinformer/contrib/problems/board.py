@@ -17,10 +17,11 @@ from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 
 _Batch = list[WatchEvent]
 
-__all__ = ["API_VERSION", "INFORMER", "Board"]
+__all__ = ["API_VERSION", "INFORMER", "MOMENTS", "Board"]
 
 API_VERSION = "kinformer/v1"
 INFORMER = "Informer"
+MOMENTS = "moments"  # the board as a member of the union of the informers
 _MOMENT = "Moment"
 
 _LOOK = 5.0  # seconds between two looks at the health of informers, which has no events
@@ -48,15 +49,20 @@ class Board:
 
     # --- the side of the rules --------------------------------------------------------------------
 
-    def call_at(self, name: str, due: float | None) -> None:
-        """Change the object `name` at a time, instead of an earlier request, or never for None."""
-        if due is None:
-            self._due.pop(name, None)
-            self.drop(name)
-        elif self._due.get(name) != due:
+    def call_at(self, name: str, due: float) -> str:
+        """Change a moment at a time, instead of an earlier request for it. Return its key."""
+        name = f"{_MOMENT}:{name}"
+        if self._due.get(name) != due:
             self._due[name] = due
             heapq.heappush(self._queue, (due, name))
             self._changed.set()
+        return name
+
+    def forget(self, name: str) -> None:
+        """Drop a moment, if it was requested."""
+        name = f"{_MOMENT}:{name}"
+        self._due.pop(name, None)
+        self.drop(name)
 
     def put(self, name: str, kind: str = _MOMENT, **status: Any) -> None:
         """Add or change an object."""
@@ -96,27 +102,30 @@ class Board:
         yield self._stream()
 
     async def _stream(self) -> AsyncIterator[_Batch]:
-        next_look = self._clock() + _LOOK
+        loop = asyncio.get_running_loop()
+        next_look = loop.time() + _LOOK
         while True:
             self._changed.clear()
-            now = self._clock()
-            if now >= next_look or now < next_look - _LOOK:
+            if loop.time() >= next_look:
                 self._look()
-                next_look = now + _LOOK
-            self._pass_moments(now)
+                next_look = loop.time() + _LOOK
+            self._pass_moments()
             if self._news:
                 batch = list(self._news)
                 self._news.clear()
                 yield batch
                 continue
-            due = min(next_look, self._queue[0][0]) if self._queue else next_look
+            wait = next_look - loop.time()
+            if self._queue:
+                wait = min(wait, self._queue[0][0] - self._clock())
             try:
-                async with asyncio.timeout(max(0.001, due - now)):
+                async with asyncio.timeout(max(0.001, wait)):
                     await self._changed.wait()
             except TimeoutError:
                 yield [WatchEvent("BOOKMARK", self._bookmark())]  # the informer is not to take quiet for silence
 
-    def _pass_moments(self, now: float) -> None:
+    def _pass_moments(self) -> None:
+        now = self._clock()
         while self._queue and self._queue[0][0] <= now:
             due, name = heapq.heappop(self._queue)
             if self._due.get(name) == due:

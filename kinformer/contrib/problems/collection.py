@@ -21,7 +21,7 @@ from kinformer import (
     group_by,
     union,
 )
-from kinformer.contrib.problems.board import INFORMER, Board
+from kinformer.contrib.problems.board import INFORMER, MOMENTS, Board
 from kinformer.contrib.problems.fields import one_line
 from kinformer.contrib.problems.findings import Examiner
 from kinformer.contrib.problems.look import evidence_of, member_of
@@ -43,7 +43,7 @@ _NAMESPACED = (
 _CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes", "storage.k8s.io/v1/storageclasses")
 _EVENTS = "v1/events"
 
-# Without conditions, the time of the last write is the only one in the status.
+# If a status has no times of its own, that of its last write is in managedFields.
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "apps/v1/statefulsets": {"keep_managed_fields": True},
     "apps/v1/daemonsets": {"keep_managed_fields": True},
@@ -91,7 +91,7 @@ class Problems:
         self._troubled: dict[str, float] = {}
         self._board = Board(clock, self._look)
         self._moments = SharedInformer(self._board, name="problems: moments", watch_list=False)
-        self._objects = union({"moments": self._moments}, name="problems: objects", away_after=_AWAY_AFTER)
+        self._objects = union({MOMENTS: self._moments}, name="problems: objects", away_after=_AWAY_AFTER)
         self._events: UnionCollection[KubeObject] = union({}, name="problems: events", away_after=_AWAY_AFTER)
         self._evidence = derive(
             self._events,
@@ -138,8 +138,10 @@ class Problems:
     def _request(self) -> None:
         """Request the informers that the factory does not have."""
         scoped = {} if self._namespace is None else {"namespace": self._namespace}
-        for resource in (*_NAMESPACED, _EVENTS, *self._resources):
+        for resource in (*_NAMESPACED, _EVENTS):
             self._take(resource, **scoped, **_OPTIONS.get(resource, {}))
+        for resource in self._resources:
+            self._take(resource, **scoped, keep_managed_fields=True)
         if self._namespace is None:
             for resource in _CLUSTER:
                 self._take(resource, namespace=None)
@@ -184,7 +186,8 @@ class Problems:
         for name, informer in list(self._informers.items()):
             if informer not in present:
                 members = self._events if name == _EVENTS else self._objects
-                members.remove(member_of(name))
+                if member_of(name) in members.members:  # one that has ended leaves by itself
+                    members.remove(member_of(name))
                 del self._informers[name]
                 self._examiner.kinds.forget(name)
                 self._note(name, None)

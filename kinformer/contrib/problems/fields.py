@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["Object", "flag", "moment", "number", "one_line", "table", "tables", "text", "value"]
+__all__ = ["Object", "flag", "moment", "number", "one_line", "status_written", "tables", "text", "value"]
 
 Object = Mapping[str, Any]
 
@@ -39,12 +39,6 @@ def flag(obj: object, *names: str) -> bool:
     return value(obj, *names) is True
 
 
-def table(obj: object, *names: str) -> Object:
-    """Return a mapping, or an empty one."""
-    found = value(obj, *names)
-    return found if isinstance(found, Mapping) else {}
-
-
 def tables(obj: object, *names: str) -> Sequence[Object]:
     """Return the mappings in a list, or nothing."""
     found = value(obj, *names)
@@ -58,6 +52,16 @@ def moment(obj: object, *names: str) -> float | None:
     except ValueError:
         return None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def status_written(obj: Object) -> float | None:
+    """Return the time of the last write of the status, since which it is as it is. None without managedFields."""
+    times = [
+        moment(entry, "time")
+        for entry in tables(obj, "metadata", "managedFields")
+        if text(entry, "subresource") == "status"
+    ]
+    return max((time for time in times if time is not None), default=None)
 
 
 def one_line(words: str) -> str:

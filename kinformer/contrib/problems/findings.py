@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from kinformer import Collection, KubeObject, SharedInformer
-from kinformer.contrib.problems.board import API_VERSION, INFORMER, Board
+from kinformer.contrib.problems.board import API_VERSION, INFORMER, MOMENTS, Board
 from kinformer.contrib.problems.cluster import is_claimed, is_node_down
-from kinformer.contrib.problems.fields import one_line, text
+from kinformer.contrib.problems.fields import one_line, status_written, text
 from kinformer.contrib.problems.look import (
     Evidence,
     Kinds,
@@ -81,15 +81,18 @@ class Examiner:
             return ()
         rule, found = applied
         resource = self._resource(obj)
-        since = found.since if found.since is not None else self._first_seen(obj, resource, rule)
+        if not resource:  # its informer has let it go in the meantime
+            return ()
+        since = found.since if found.since is not None else status_written(obj)
+        if since is None:
+            since = self._first_seen(obj, resource, rule)
         warning = self._newest_warning(obj, fetch) if found.events else None
         grace = self._grace if self._grace is not None else rule.grace if found.grace is None else found.grace
         if self._clock() < since + grace:
             self._note(obj, resource, rule, since)
-            self._board.call_at(obj.uid, since + grace)
-            fetch(self._moments, key=obj.uid)
+            fetch(self._moments, key=self._board.call_at(obj.uid, since + grace))
             return ()
-        self._board.call_at(obj.uid, None)
+        self._board.forget(obj.uid)
         owner, name = self._owner(obj, rule, fetch)
         message = found.message
         if warning is not None and warning.message not in message:
@@ -106,7 +109,7 @@ class Examiner:
             message=one_line(message),
             since=since,
         )
-        return ((f"{member_of(resource)}/{obj.namespace}/{obj.name}", finding),)
+        return ((_place(obj, resource), finding),)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -185,12 +188,12 @@ class Examiner:
         return noted[2]
 
     def _note(self, obj: KubeObject, resource: str, rule: Rule, since: float) -> float:
-        self._seen[obj.uid] = (f"{member_of(resource)}/{obj.namespace}/{obj.name}", rule.name, since)
+        self._seen[obj.uid] = (_place(obj, resource), rule.name, since)
         return since
 
     def _forget(self, obj: KubeObject) -> None:
         if self._seen.pop(obj.uid, None) is not None:
-            self._board.call_at(obj.uid, None)
+            self._board.forget(obj.uid)
 
     def prune(self) -> None:
         """Forget objects that no longer exist. Deletes run no function."""
@@ -198,7 +201,13 @@ class Examiner:
             found = self._objects.by_key.get(key)
             if found is None or found.uid != uid:
                 del self._seen[uid]
-                self._board.call_at(uid, None)
+                self._board.forget(uid)
+
+
+def _place(obj: KubeObject, resource: str) -> str:
+    """Return the key of an object in the union of the informers."""
+    member = MOMENTS if obj.api_version == API_VERSION else member_of(resource)
+    return f"{member}/{obj.namespace}/{obj.name}"
 
 
 @lru_cache(maxsize=1024)

@@ -91,7 +91,12 @@ def is_unschedulable(pod: KubeObject) -> Found | None:
     if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
         return None  # a pod with scheduling gates waits for a program, not for a node
     since = moment(scheduled, "lastTransitionTime") or _created(pod)
-    return Found(reason="Unschedulable", message=text(scheduled, "message"), since=since, events=False)
+    return Found(
+        reason="Unschedulable",
+        message=text(scheduled, "message") or "there is no node for it",
+        since=since,
+        events=False,
+    )
 
 
 def fails(pod: KubeObject) -> Found | None:
@@ -108,7 +113,7 @@ def fails(pod: KubeObject) -> Found | None:
             message = message or f"container {text(status, 'name')} {_how_it_ended(ended)}"
             reason = reason or _ended(ended)
             since = since or moment(ended, "finishedAt")
-    return Found(reason=reason or "Failed", message=message, since=since or _unready_since(pod))
+    return Found(reason=reason or "Failed", message=message or "the pod has failed", since=since or _unready_since(pod))
 
 
 def is_starting(pod: KubeObject) -> Found | None:
@@ -139,7 +144,7 @@ def is_not_ready(pod: KubeObject) -> Found | None:
     ]
     if not unready and ready.get("reason") != "ReadinessGatesNotReady":
         return None  # containers that have ended well, such as those of a Job beside a sidecar
-    what = f"container {unready[0][0]} is not ready" if unready else text(ready, "message")
+    what = f"container {unready[0][0]} is not ready" if unready else text(ready, "message") or "the pod is not ready"
     return Found(
         reason=text(ready, "reason") or "NotReady",
         message=what,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinformer import KubeObject
-from kinformer.contrib.problems.fields import moment, number, tables, text, value
+from kinformer.contrib.problems.fields import moment, number, text
 from kinformer.contrib.problems.problem import Found
 from kinformer.objects import condition_of, controller_of
 
@@ -17,7 +17,7 @@ def is_stuck(deployment: KubeObject) -> Found | None:
         return None
     return Found(
         reason="ProgressDeadlineExceeded",
-        message=text(progressing, "message"),
+        message=text(progressing, "message") or "the rollout makes no progress",
         since=moment(progressing, "lastTransitionTime"),
     )
 
@@ -29,7 +29,7 @@ def cannot_create(workload: KubeObject) -> Found | None:
         return None
     return Found(
         reason=text(failure, "reason") or "ReplicaFailure",
-        message=text(failure, "message"),
+        message=text(failure, "message") or "pods cannot be created",
         since=moment(failure, "lastTransitionTime"),
         events=False,
     )
@@ -54,7 +54,7 @@ def is_short(workload: KubeObject) -> Found | None:
     return Found(
         reason="ReplicasMissing",
         message=f"{ready:,} of {wanted:,} replicas ready",
-        since=since or _status_written(workload),
+        since=since,
         count=wanted - ready,
         unit="replicas",
     )
@@ -67,16 +67,6 @@ def has_failed(job: KubeObject) -> Found | None:
         return None
     return Found(
         reason=text(failed, "reason") or "Failed",
-        message=text(failed, "message"),
+        message=text(failed, "message") or "the Job has failed",
         since=moment(failed, "lastTransitionTime"),
     )
-
-
-def _status_written(workload: KubeObject) -> float | None:
-    """Return the time of the last write of the status, since which it is as it is. None without managedFields."""
-    times = [
-        moment(entry, "time")
-        for entry in tables(workload, "metadata", "managedFields")
-        if value(entry, "subresource") == "status"
-    ]
-    return max((time for time in times if time is not None), default=None)

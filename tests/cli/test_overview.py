@@ -1,0 +1,285 @@
+"""`kinformer problems` and `kinformer changes`: what is wrong, and what changes, in a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinformer.cli.commands import problems as command
+from kinformer.testing import APIServer, faults
+from tests.contrib.problem_scenes import (
+    DEFINITION,
+    LATER,
+    Object,
+    condition,
+    deployment,
+    ended,
+    make,
+    node,
+    pod,
+    resource,
+    waiting,
+)
+from tests.support.cli import CommandLine, Ended
+from tests.support.kube import config_map
+
+
+@pytest.fixture
+def kinformer(server: APIServer, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys, server.url)
+
+
+def old(seconds: float = 7200) -> float:
+    """The age, for the builders of objects, of what began that long ago."""
+    return LATER - time.time() + seconds
+
+
+def crashing(name: str, owner: Object | None = None, **options: Any) -> Object:
+    return pod(name, state=waiting("CrashLoopBackOff"), last=ended(1), restarts=5, age=old(), owner=owner, **options)
+
+
+def broken(server: APIServer) -> None:
+    """A Deployment with five crashing pods, and a broken node."""
+    top = server.create(deployment(wanted=5, ready=0, conditions=[condition("Available", "False", old())]))
+    below = server.create(make("ReplicaSet", "web-1", api="apps/v1", owner=top, spec=deployment()["spec"]))
+    for number in range(5):
+        server.create(crashing(f"web-1-{number}", below))
+    server.create(node("node-7", condition("Ready", "False", old(600), message="container runtime is down")))
+
+
+# --- problems ---------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_printed_if_nothing_is_wrong(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod(ready=True))
+    for arguments in (("-A",), ("-n", "shop"), ("-A", "-o", "json")):
+        assert await kinformer("problems", *arguments) == Ended(0, "", "")
+
+
+async def test_a_line_for_each_cause_and_status_1(server: APIServer, kinformer: CommandLine) -> None:
+    broken(server)
+    found = await kinformer("problems", "-A")
+    header, worst, crash = found.out.splitlines()
+    assert (found.status, found.err) == (1, "")
+    assert header.split() == ["SEVERITY", "NAMESPACE", "OWNER", "HIT", "REASON", "SINCE", "MESSAGE"]
+    assert worst.split()[:2] == ["critical", "Node/node-7"]
+    assert crash.split()[:6] == ["error", "shop", "Deployment/web", "5", "pods", "CrashLoopBackOff"]
+    assert crash.endswith("container main ended with exit code 1, restarted 5 times")
+
+
+async def test_a_namespace_is_shown_without_nodes(server: APIServer, kinformer: CommandLine) -> None:
+    broken(server)
+    found = await kinformer("problems", "-n", "shop")
+    assert found.status == 1
+    assert [line.split()[1] for line in found.out.splitlines()] == ["OWNER", "Deployment/web"]
+    assert await kinformer("problems") == Ended(0, "", "")  # the default namespace
+
+
+async def test_json_is_a_line_for_each_problem(server: APIServer, kinformer: CommandLine) -> None:
+    broken(server)
+    found = await kinformer("problems", "-A", "-o", "json")
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    assert [one["rule"] for one in lines] == ["node", "crashes"]
+    assert lines[1]["owner"] == {"kind": "Deployment", "namespace": "shop", "name": "web", "group": "apps"}
+    assert (lines[1]["count"], lines[1]["unit"], lines[1]["key"]) == (5, "pods", "shop/web-1-0")
+
+
+async def test_custom_resources_are_discovered(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(DEFINITION)
+    server.create(resource("a", condition("Ready", "False", old(), reason="NoSecret", message="no secret")))
+    found = await kinformer("problems", "-n", "shop")
+    assert found.out.splitlines()[1].split()[:3] == ["error", "Widget/a", "Ready=False"]
+
+
+async def test_custom_resources_are_bounded_and_the_rest_is_named(
+    server: APIServer, kinformer: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Internals: the bound."""
+    monkeypatch.setattr(command, "_MOST", 0)
+    server.create(DEFINITION)
+    found = await kinformer("problems", "-A")
+    assert (found.status, found.out) == (0, "")
+    assert found.err == "kinformer: left out 1 of 1 custom resources: example.com/v1/widgets\n"
+
+
+@pytest.mark.slow
+async def test_a_resource_that_cannot_be_read_is_named_and_the_others_are_shown(
+    server: APIServer, kinformer: CommandLine
+) -> None:
+    broken(server)
+    server.faults.add(faults.status(403), resource="batch/v1/jobs")
+    found = await kinformer("problems", "-A")
+    assert found.status == 2
+    assert len(found.out.splitlines()) == 3
+    assert found.err.startswith("kinformer: could not look at batch/v1/jobs: 403 Forbidden")
+    assert found.err.count("\n") == 1
+
+
+async def test_a_server_that_is_not_there_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    found = await CommandLine(capsys)("problems", "--server", "http://127.0.0.1:1")
+    assert (found.status, found.out) == (2, "")
+    assert "127.0.0.1:1" in found.err
+    assert found.err.count("\n") == 1
+
+
+async def test_a_kubeconfig_that_is_not_there_is_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = await CommandLine(capsys)("problems", "--kubeconfig", str(tmp_path / "none"))
+    assert (found.status, found.out, found.err.count("\n")) == (2, "", 1)
+
+
+async def test_starts_are_shown_with_a_grace_of_0(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod(age=old(5)))
+    assert (await kinformer("problems", "-A")).status == 0
+    found = await kinformer("problems", "-A", "--grace", "0")
+    assert found.status == 1
+    assert "Pod/web-1" in found.out
+
+
+async def test_nothing_of_a_problem_commands_the_terminal(server: APIServer, kinformer: CommandLine) -> None:
+    hidden = "\x1b[31m\u202e\n"
+    message = f"a{hidden}b"
+    server.create(pod(phase="Pending", state=waiting("ErrImagePull", message), age=old()))
+    for form in ("table", "json"):
+        found = await kinformer("problems", "-A", "-o", form)
+        assert not set("\x1b\u202e") & set(found.out)
+        assert all(line.isprintable() for line in found.out.splitlines())
+
+
+# --- changes ----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def writing(server: APIServer, *states: Object) -> AsyncIterator[None]:
+    """Write states again and again, since the command begins at a time of its own."""
+
+    async def write() -> None:
+        while True:
+            for state in states:
+                name, namespace = state["metadata"]["name"], state["metadata"].get("namespace")
+                kind = {"Pod": "v1/pods", "Deployment": "apps/v1/deployments", "Secret": "v1/secrets"}
+                if server.get(kind.get(state["kind"], "v1/configmaps"), namespace, name) is None:
+                    server.create(state)
+                else:
+                    server.update(state)
+                await asyncio.sleep(0.05)
+
+    task = asyncio.create_task(write())
+    try:
+        yield
+    finally:
+        assert not task.done()
+        task.cancel()
+
+
+async def test_changes_are_lines_in_words(server: APIServer, kinformer: CommandLine) -> None:
+    async with writing(server, deployment(wanted=3), deployment(wanted=5)):
+        found = await kinformer("changes", "-n", "shop", "--duration", "1")
+    assert (found.status, found.err) == (0, "")
+    words = [line.split() for line in found.out.splitlines()]
+    assert ["Deployment/web", "replicas", "3", "to", "5", "(-)"] in [one[1:] for one in words]
+    assert all(len(one[0]) == len("10:00:00") for one in words)
+
+
+async def test_changes_as_json_have_what_became_of_what(server: APIServer, kinformer: CommandLine) -> None:
+    async with writing(server, pod(ready=True), pod(ready=False)):
+        found = await kinformer("changes", "pods", "-A", "-o", "json", "--duration", "1")
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    changed = [one for one in lines if one["type"] == "changed"]
+    assert {"ready true to false", "ready false to true"} == {one["change"] for one in changed}
+    for field, value in {"resource": "v1/pods", "namespace": "shop", "name": "web-1", "kind": "Pod"}.items():
+        assert {one[field] for one in lines} == {value}
+    assert all(one["time"].endswith("Z") and one["differences"] for one in changed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("-A",), {"web", "a", "b"}),
+        ((), {"a"}),
+        (("-n", "other"), {"b"}),
+        (("-A", "--name", "[ab]"), {"a", "b"}),
+        (("-A", "--kind", "deployment"), {"web"}),
+        (("cm", "-A"), {"a", "b"}),
+        (("cm,deploy", "-A"), {"web", "a", "b"}),
+        (("cm/a", "deploy/other"), {"a"}),
+        (("cm", "-A", "-l", "app=b"), {"b"}),
+    ],
+)
+async def test_changes_are_chosen(
+    server: APIServer, kinformer: CommandLine, arguments: tuple[str, ...], names: set[str]
+) -> None:
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    states = [
+        state
+        for number in "12"
+        for state in (
+            deployment(wanted=int(number)),
+            config_map("a", data={"v": number}),
+            config_map("b", namespace="other", data={"v": number}, labels={"app": "b"}),
+        )
+    ]
+    async with writing(server, *states):
+        found = await kinformer("changes", *arguments, "-o", "json", "--duration", "0.8")
+    assert (found.status, found.err) == (0, "")
+    assert {json.loads(line)["name"] for line in found.out.splitlines()} == names
+
+
+async def test_noise_is_a_switch_away(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(deployment(ready=1))
+    async with writing(server, deployment(ready=3), deployment(ready=2)):
+        assert (await kinformer("changes", "deploy", "-A", "--duration", "0.8")).out == ""
+        assert "readyReplicas 2 to 3" in (await kinformer("changes", "deploy", "-A", "--noise", "--duration", "0.8")).out
+
+
+@pytest.mark.slow
+async def test_secrets_stay_hidden(server: APIServer, kinformer: CommandLine) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls", "namespace": "shop"}}
+    async with writing(server, *({**secret, "data": {"k": value}} for value in ("c2VjcmV0", "bW9yZQ=="))):
+        for form in ("table", "json"):
+            hidden = await kinformer("changes", "secrets", "-A", "-o", form, "--duration", "1")
+            assert "data.k" in hidden.out
+            assert "bW9yZQ" not in hidden.out
+        shown = await kinformer("changes", "secrets", "-A", "-o", "json", "--show-secrets", "--duration", "1")
+        assert "bW9yZQ==" in shown.out
+
+
+@pytest.mark.slow
+async def test_a_usual_resource_that_is_refused_is_left_out_and_a_chosen_one_ends_it(
+    server: APIServer, kinformer: CommandLine
+) -> None:
+    server.faults.add(faults.status(403), resource="v1/secrets")
+    async with writing(server, config_map("a", data={"v": "1"}), config_map("a", data={"v": "2"})):
+        found = await kinformer("changes", "--duration", "4")
+    assert found.err.startswith("kinformer: v1/secrets is left out: 403 Forbidden")
+    assert (found.status, found.err.count("\n")) == (0, 1)
+    assert "ConfigMap/a" in found.out
+    refused = await kinformer("changes", "secrets", "--duration", "20")
+    assert (refused.status, refused.out) == (1, "")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)], ids=["Ctrl-C", "SIGTERM"])
+async def test_changes_end_without_a_word(server: APIServer, number: signal.Signals, status: int) -> None:
+    arguments = ("-m", "kinformer.cli", "changes", "cm", "--server", server.url)
+    pipe = asyncio.subprocess.PIPE
+    running = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe)
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(30), writing(server, config_map(data={"v": "1"}), config_map(data={"v": "2"})):
+            assert b"ConfigMap/a" in await running.stdout.readline()
+        running.send_signal(number)
+        _, err = await asyncio.wait_for(running.communicate(), 20)
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.communicate()
+    assert (running.returncode, err) == (status, b"")

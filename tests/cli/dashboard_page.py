@@ -39,14 +39,15 @@ async def serving_dashboard(
     *,
     picks: bool = False,
     problems: bool = False,
+    grace: float | None = 0,
     user: str | None = None,
     derive: Callable[[SharedInformerFactory], object] = lambda _: None,
     **options: Any,
 ) -> AsyncIterator[str]:
     """The URL of a dashboard; with `picks` its page can open other resources too, as that of the command can.
 
-    With `problems` it follows the problems too, as that of the command does. `derive` gives derived collections to the
-    factory.
+    With `problems` it follows the problems too, as that of the command does, after `grace` seconds instead of the grace
+    times of the rules. `derive` gives derived collections to the factory.
     """
 
     @asynccontextmanager
@@ -63,7 +64,7 @@ async def serving_dashboard(
             if picks or problems:
                 board = await board_of(factory, Catalogue(client, factory))
             if problems:
-                board.show(await stack.enter_async_context(Problems(factory, grace=0)))
+                board.show(await stack.enter_async_context(Problems(factory, grace=grace)))
             yield factory
 
     async with serving(cluster_app(lifespan=kinformer_lifespan(setup)), **options) as url:

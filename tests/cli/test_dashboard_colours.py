@@ -25,12 +25,15 @@ pytestmark = [
 
 GRACE = next(rule.grace for rule in RULES if rule.name == "not-ready")
 RESOURCES = ("v1/pods", "v1/nodes", "apps/v1/deployments", "apps/v1/replicasets")
-COLOURS = """Object.fromEntries([...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => [r.cells[0].textContent,
-    [...r.querySelectorAll('.status')].map(c => [c.dataset.column, c.className.split(' ').at(-1)].join(' '))]))"""
-SQUARES = "Object.fromEntries([...document.querySelectorAll('#grid .pod')].map(one => [one.key.split('/')[1], one.className]))"
+COLOURS = """Object.fromEntries([...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r =>
+    [r.cells[0].textContent, [...r.querySelectorAll('.status')]
+        .map(c => [c.dataset.column, c.className.split(' ').at(-1)].join(' '))]))"""
+SQUARES = """Object.fromEntries([...document.querySelectorAll('#grid .pod')]
+    .map(one => [one.key.split('/')[1], one.className]))"""
 FAILING = """Object.fromEntries([...document.querySelectorAll('nav .ill')].filter(one => !one.hidden)
     .map(one => [one.getAttribute('aria-label'), one.textContent]))"""
-COUNTERS = "[...document.querySelectorAll('.view:not([hidden]) .counter')].filter(one => !one.hidden).map(one => one.textContent)"
+COUNTERS = """[...document.querySelectorAll('.view:not([hidden]) .counter')].filter(one => !one.hidden)
+    .map(one => one.textContent)"""
 CARDS = "[...document.querySelectorAll('#grid .node-name')].map(one => one.textContent)"
 CUT = "[...document.querySelectorAll('#body .cell')].filter(c => c.scrollWidth > c.clientWidth).map(c => c.textContent)"
 
@@ -78,8 +81,12 @@ async def test_a_running_pod_is_green_only_if_it_is_ready(server: APIServer, ope
     await page.keyboard.press("n")
     squares = await shows(page, SQUARES, lambda found: len(found) == 6)
     assert squares == {
-        "web-0": "pod good", "web-1": "pod good", "web-2": "pod bad", "web-3": "pod over",
-        "early": "pod busy", "late": "pod bad",
+        "web-0": "pod good",
+        "web-1": "pod good",
+        "web-2": "pod bad",
+        "web-3": "pod over",
+        "early": "pod busy",
+        "late": "pod bad",
     }
 
 

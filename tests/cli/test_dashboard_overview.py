@@ -22,7 +22,8 @@ from tests.support.waiting import until
 PROBLEMS = "[...document.querySelectorAll('#problem-list .cause a')].map(one => one.textContent)"
 LIST = "document.getElementById('problem-list').textContent"
 QUIET = "document.getElementById('no-problems').hidden ? '' : document.getElementById('no-problems').textContent"
-WHAT = "[...document.querySelectorAll('#timeline-list .line')].map(one => [...one.children].slice(1, 4).map(c => c.textContent))"
+WHAT = """[...document.querySelectorAll('#timeline-list .line')]
+    .map(one => [...one.children].slice(1, 4).map(c => c.textContent))"""
 INSIDE = "document.querySelector('.opened')?.textContent ?? ''"
 VIEW = "document.querySelector('.view:not([hidden])').id"
 FOCUS = "document.activeElement.textContent"
@@ -162,9 +163,7 @@ async def test_noise_is_in_the_timeline_only_on_request(server: APIServer) -> No
         beat = node("node-a")
         beat["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:05:00Z"
         server.update(beat)
-        found = await until(
-            lambda: ask(client, "timeline", noise=True), holds=lambda found: found["items"]
-        )
+        found = await until(lambda: ask(client, "timeline", noise=True), holds=lambda found: found["items"])
         assert found["items"][0]["noise"] is True
         assert (await ask(client, "timeline"))["items"] == []
 
@@ -202,7 +201,9 @@ async def test_problems_are_the_first_page_and_lead_to_the_owner_and_the_object(
     assert "error" in (text := await page.evaluate(LIST))
     assert "Deployment in default" in text
     assert "2 pods" in text
-    await shows(page, "document.querySelector('nav .ill:not([hidden])').getAttribute('aria-label') === 'Problems: 1 failing'")
+    await shows(
+        page, "document.querySelector('nav .ill:not([hidden])').getAttribute('aria-label') === 'Problems: 1 failing'"
+    )
     await page.click("#problem-list .cause a")
     await shows(page, OPENED, lambda name: name == "web")
     assert await page.evaluate(VIEW) == "problems"

@@ -222,7 +222,7 @@ def changes(board: TheBoard, resource: str, key: str) -> Response:
 
 
 @cluster_router.get("/timeline")
-def timeline(board: TheBoard, after: int = 0, noise: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002
+def timeline(board: TheBoard, after: int = 0, noise: bool = False) -> dict[str, Any]:
     """List the changes of all resources after a number, oldest first, without their differences."""
     return timeline_of(board.changes, after=after, noise=noise)
 

@@ -105,7 +105,8 @@ class Applier:
     The first `apply` of an object makes a request, which changes nothing on the server if nothing differs. The response
     shows which fields are owned, and the values that the server gave them (defaults, or `1` for `1000m`). After that, a
     request is made only if the wanted state changes, the object is gone, or another client has changed an owned field.
-    Other fields do not matter. A cache that has not seen the last apply is not mistaken for drift.
+    Other fields do not matter. A cache that has not seen the last apply is not mistaken for drift. For an object
+    without an informer, or a single write, use `Client.apply`, which makes a request at each call.
 
     Args:
         client: An entered client.

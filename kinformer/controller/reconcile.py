@@ -90,8 +90,8 @@ class Request:
         """Report a write: the key's next run waits until the cache has seen it, at most 10 s.
 
         Otherwise a reconcile that is triggered at once may not find an object that it has just created, and may create
-        it again. Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically. This
-        method is for other clients, such as the ApiClient passed to `Client.from_api_client`. Outside a controller (in
+        it again. Writes by a `Client` and its `api_client` within a reconcile are reported automatically. This method
+        is for other clients, such as the ApiClient passed to `Client.from_api_client`. Outside a controller (in
         a test of the reconcile), it does nothing.
 
         Args:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.verbs.listing import one_by_one
+from kinformer.verbs.targets import about
 
 __all__ = ["MAX_LINE_BYTES", "log_batches", "log_lines"]
 
@@ -46,12 +48,16 @@ def log_batches(
         **({"follow": "true"} if follow else {}),
         **({} if tail is None else {"tailLines": str(tail)}),
     }
-    return _read(client, _PODS.path(namespace, name, "log"), params)
+    return _read(client, _PODS.path(namespace, name, "log"), params, f"logs of {key}")
 
 
-async def _read(client: Client, path: str, params: dict[str, str]) -> AsyncGenerator[list[str], None]:
+async def _read(client: Client, path: str, params: dict[str, str], what: str) -> AsyncGenerator[list[str], None]:
     lines, budget = _Lines(), YieldBudget()
-    async with client.stream(path, params, accept="*/*") as body:
+    async with AsyncExitStack() as stack:
+        try:
+            body = await stack.enter_async_context(client.stream(path, params, accept="*/*"))
+        except NotFoundError as error:
+            raise about(error, what) from None
         while chunk := await body.read():
             found = lines.feed(chunk)
             if found:

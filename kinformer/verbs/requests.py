@@ -15,7 +15,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.verbs.bodies import Document
-from kinformer.verbs.targets import Target, target_of, target_of_key
+from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
 __all__ = ["apply", "create", "delete", "get", "patch", "replace"]
 
@@ -193,12 +193,12 @@ async def _send(
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Send a request. A 404 that is about no object gets the nearest resource that the server has."""
+    """Send a request. A 404 gets the whole key, or the nearest resource that the server has."""
     try:
         return await client.request(method, path, body=body, params=params, headers=headers)
     except NotFoundError as error:
         if error.details.get("name"):
-            raise
+            raise about(error, str(target)) from None
         raise await with_hint(client, target.resource, error) from None
 
 

@@ -19,7 +19,7 @@ from kinformer.objects.meta import (
 )
 from kinformer.verbs.bodies import Document
 
-__all__ = ["Target", "check_scope", "target_of", "target_of_key"]
+__all__ = ["Target", "about", "check_scope", "target_of", "target_of_key"]
 
 _REMEMBERED = 10.0  # seconds for which a group version's resources are reused
 
@@ -91,6 +91,11 @@ async def target_of(client: Client, verb: str, obj: Document, *, subresource: st
     if not namespaced and obj.namespace:
         raise ConfigError(f"{what}: metadata.namespace is {obj.namespace!r}, but {resource} is cluster-scoped")
     return Target(verb, resource, obj.namespace, obj.name)
+
+
+def about(error: NotFoundError, what: str) -> NotFoundError:
+    """Return a 404 with a message that begins with `what`, because the server's message has no namespace."""
+    return NotFoundError(error.status, error.reason, f"{what}: {error.message}", error.retry_after, error.details)
 
 
 async def check_scope(client: Client, verb: str, resource: GroupVersionResource, namespace: str | None) -> None:

@@ -114,8 +114,10 @@ async def test_a_resource_that_the_server_lacks(client: Client) -> None:
 async def test_a_namespace_that_is_absent(client: Client) -> None:
     with pytest.raises(NotFoundError, match='namespaces "nowhere" not found'):
         await client.create(config_map("a", namespace="nowhere"))
-    with pytest.raises(NotFoundError, match='configmaps "a" not found'):
+    with pytest.raises(NotFoundError, match='get v1/configmaps nowhere/a: configmaps "a" not found'):
         await client.get("v1/configmaps", "nowhere/a")
+    with pytest.raises(NotFoundError, match='logs of nowhere/a: pods "a" not found'):
+        await anext(client.logs("nowhere/a"))
 
 
 async def test_a_patch_of_another_form(server: APIServer, client: Client) -> None:

@@ -1,4 +1,7 @@
-"""`kinformer problems` and `kinformer changes`: what is wrong, and what changes, in a line each."""
+"""`kinformer problems` and `kinformer changes`: what is wrong, and what changes, in a line each.
+
+Internals: the bound of custom resources, since no server of a test has so many.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,6 @@ async def test_custom_resources_are_discovered(server: APIServer, kinformer: Com
 async def test_custom_resources_are_bounded_and_the_rest_is_named(
     server: APIServer, kinformer: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Internals: the bound."""
     monkeypatch.setattr(command, "_MOST", 0)
     server.create(DEFINITION)
     found = await kinformer("problems", "-A")
@@ -237,7 +239,9 @@ async def test_noise_is_a_switch_away(server: APIServer, kinformer: CommandLine)
     server.create(deployment(ready=1))
     async with writing(server, deployment(ready=3), deployment(ready=2)):
         assert (await kinformer("changes", "deploy", "-A", "--duration", "0.8")).out == ""
-        assert "readyReplicas 2 to 3" in (await kinformer("changes", "deploy", "-A", "--noise", "--duration", "0.8")).out
+        assert (
+            "readyReplicas 2 to 3" in (await kinformer("changes", "deploy", "-A", "--noise", "--duration", "0.8")).out
+        )
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer.contrib.changes import ABSENT, Change, Changes, Difference, object_differences
+from kinformer import Client, SharedInformer, SharedInformerFactory
+from kinformer.contrib.changes import ABSENT, Change, Changes, Difference
 from kinformer.testing import APIServer
 from tests.contrib.problem_scenes import DEFINITION, Object, condition, deployment, make, node, pod, resource, waiting
 from tests.support.kube import config_map
@@ -299,9 +299,3 @@ async def test_json_has_what_differs_and_no_absent_values(server: APIServer, cha
 def test_a_log_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="limit"):
         Changes({}, limit=0)
-
-
-def test_differences_of_secrets_take_what_may_be_shown() -> None:
-    old, new = (KubeObject.from_dict({**SECRET, "data": {"k": one}}) for one in "ab")
-    assert object_differences(old, new) == [("data.k", "(hidden)", "(hidden)")]
-    assert object_differences(old, new, shown=lambda obj: obj) == [("data.k", "a", "b")]

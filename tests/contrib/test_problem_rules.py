@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kinformer import Client, SharedInformerFactory
-from kinformer.contrib.problems import RULES, Problem, Problems
+from kinformer import Client, KubeObject, SharedInformerFactory
+from kinformer.contrib.problems import RULES, Problem, Problems, Rule
 from kinformer.testing import APIServer
 from tests.contrib.problem_scenes import DEFINITION, LATER, SCENES, Object, event, make, node, pod, resource, waiting
+from tests.support.odd_json import JSON, or_odd
 
 ELSEWHERE = {"hangs", "informer"}  # these need deletes and faults, so they have tests of their own
 
@@ -37,6 +42,17 @@ def initial_objects() -> list[Object]:
 def test_every_rule_has_scenes() -> None:
     assert {rule.name for rule in RULES} == set(SCENES) | ELSEWHERE
     assert all(scene.fires and scene.quiet for scene in SCENES.values())
+
+
+def test_the_table_of_the_documentation_is_that_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "problems.md").read_text(encoding="utf-8")
+    lines = page.split("## Rules")[1].split("##")[0].strip().splitlines()
+    rows = [line for line in lines if line.startswith("|")][2:]
+    assert rows == [
+        f"| {rule.name}{' °' if rule.is_symptom else ''} | {rule.severity} | {rule.grace:g} | {', '.join(rule.kinds)} "
+        f"| {rule.text} |"
+        for rule in RULES
+    ]
 
 
 @pytest.mark.parametrize(("rule", "name", "objects"), FIRES, ids=[f"{rule}-{name}" for rule, name, _ in FIRES])
@@ -147,3 +163,55 @@ async def test_a_control_plane_pod_of_a_node_is_its_own_owner(server: APIServer,
     async with looking(client) as problems:
         [found] = problems.lister.list()
         assert (found.owner.kind, found.owner.name) == ("Pod", "etcd-node-1")
+
+
+TIMES = or_odd("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z", "2026-01-05")
+CONDITIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": or_odd("Ready", "Stalled", "PodScheduled", "Failed", "Available", "Progressing", "SyncError"),
+        "status": or_odd("True", "False", "Unknown"),
+        "reason": or_odd("Unschedulable", "ProgressDeadlineExceeded"),
+        "message": JSON,
+        "observedGeneration": JSON,
+        "lastTransitionTime": TIMES,
+    },
+)
+STATES = st.fixed_dictionaries(
+    {},
+    optional={
+        "waiting": st.fixed_dictionaries({"reason": or_odd("CrashLoopBackOff", "ErrImagePull")}) | JSON,
+        "terminated": st.fixed_dictionaries({"exitCode": or_odd(1), "finishedAt": TIMES}) | JSON,
+    },
+)
+CONTAINERS = st.fixed_dictionaries(
+    {}, optional={"name": JSON, "ready": JSON, "restartCount": or_odd(5), "state": STATES, "lastState": STATES | JSON}
+)
+STATUSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": or_odd("Pending", "Failed", "Running", "Lost"),
+        "conditions": st.lists(CONDITIONS | JSON, max_size=3) | JSON,
+        "containerStatuses": st.lists(CONTAINERS | JSON, max_size=2) | JSON,
+        "initContainerStatuses": st.lists(CONTAINERS | JSON, max_size=2) | JSON,
+        "observedGeneration": JSON,
+        "readyReplicas": JSON,
+        "desiredNumberScheduled": or_odd(3),
+        "health": JSON | st.just({"status": "Degraded"}),
+        "lastPhaseTransitionTime": TIMES,
+    },
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(rule=st.sampled_from(RULES), status=STATUSES | JSON, spec=JSON | st.just({"nodeName": "n"}), data=st.data())
+def test_no_rule_fails_on_an_object_of_any_shape(rule: Rule, status: Any, spec: Any, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["Pod", "Deployment", "DaemonSet", "Node", "Widget", "Namespace"]))
+    metadata = {"name": "a", "namespace": "shop", "generation": 2, "managedFields": data.draw(JSON)}
+    obj = KubeObject.from_dict({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status})
+    found = rule.find(obj)
+    if found is not None:
+        assert isinstance(found.reason, str)
+        assert isinstance(found.message, str)
+        assert found.since is None or datetime.fromtimestamp(found.since, UTC)

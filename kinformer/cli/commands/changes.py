@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -91,17 +90,16 @@ async def changes(
             chosen = await _usual(client, selections) if isinstance(selections, Selection) else selections
             followed = [one for selection in chosen for one in await _follow(client, factory, selection)]
             followed = list(dict.fromkeys(followed))  # pods,po is one informer
-            synced = [one for one in followed if await _is_synced(one, usual=usual)]
-            if not synced:
-                raise ConfigError("none of the usual resources can be followed; name one")
-            named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
-            async with AsyncExitStack() as stack:
-                log = await stack.enter_async_context(Changes(named, noise=wanted.noise, show_secrets=show_secrets))
-                lines = _Lines(output, with_namespace=any(one.all_namespaces for one in chosen))
-                async with asyncio.TaskGroup() as group:
-                    for one in synced:
-                        group.create_task(report_outages(one), name="kinformer changes: outages")
-                    group.create_task(_print(log, wanted, lines), name="kinformer changes: lines")
+            lines = _Lines(output, with_namespace=any(one.all_namespaces for one in chosen))
+            async with asyncio.TaskGroup() as group:
+                for one in followed:
+                    group.create_task(report_outages(one), name="kinformer changes: outages")
+                synced = [one for one in followed if await _is_synced(one, usual=usual)]
+                if not synced:
+                    raise ConfigError("none of the usual resources can be followed; name one")
+                named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
+                async with Changes(named, noise=wanted.noise, show_secrets=show_secrets) as log:
+                    await _print(log, wanted, lines)
     except TimeoutError:
         if not limit.expired():
             raise

@@ -16,7 +16,8 @@ from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
 from kinformer.client import APIResource, Discovery, discover
-from kinformer.contrib.problems import Problem, Problems, by_severity, is_custom
+from kinformer.contrib.problems import Problem, Problems, by_severity
+from kinformer.contrib.problems.look import is_custom
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 
@@ -66,11 +67,14 @@ async def _look(client: Client, selection: Selection, output: str, grace: float 
             if not isinstance(reason, NotFoundError) or name in {str(one) for one in served}
         }
     _write(shown, output, with_namespace=namespace is None)
+    by_reason: dict[str, list[str]] = {}
     for name, reason in unread.items():
-        complain(f"could not look at {name}: {one_line(reason)}")
+        by_reason.setdefault(one_line(reason), []).append(name)
+    for words, names in by_reason.items():  # a server that is away is one line
+        complain(f"could not look at {', '.join(names)}: {words}")
     if left_out:
-        names = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")
-        complain(f"left out {len(left_out)} of {len(custom) + len(left_out)} custom resources: {names}")
+        some = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")
+        complain(f"left out {len(left_out)} of {len(custom) + len(left_out)} custom resources: {some}")
     return NOT_LOOKED if unread else SOME if shown else 0
 
 

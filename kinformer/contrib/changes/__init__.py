@@ -15,6 +15,8 @@ resume.
 Reading order: differences, noise, summary, author, change, log.
 """
 
-from kinformer._lazy import attach_stub
+from kinformer.contrib.changes.change import Change
+from kinformer.contrib.changes.differences import ABSENT, Difference
+from kinformer.contrib.changes.log import Changes
 
-__getattr__, __dir__ = attach_stub(__spec__)
+__all__ = ["ABSENT", "Change", "Changes", "Difference"]

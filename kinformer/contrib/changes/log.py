@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
 from kinformer.contrib.changes.author import author_of
@@ -42,7 +42,7 @@ class Changes:
 
     def __init__(
         self,
-        informers: SharedInformerFactory | Mapping[str, Collection[Any]],
+        informers: SharedInformerFactory | Mapping[str, Collection[KubeObject]],
         *,
         limit: int = 10_000,
         size: int = 32 * 1024 * 1024,
@@ -63,7 +63,7 @@ class Changes:
         self._since = datetime.fromtimestamp(clock(), UTC)
         self._kept: deque[Change] = deque()
         self._kept_noise: deque[Change] = deque()
-        self._followed: dict[str, tuple[Collection[Any], HandlerRegistration]] = {}
+        self._followed: dict[str, tuple[Collection[KubeObject], HandlerRegistration]] = {}
         self._news = asyncio.Event()
 
     # --- life -------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Changes:
         for name in list(self._followed):
             await self.unfollow(name)
 
-    def follow(self, resource: str, informer: Collection[Any]) -> None:
+    def follow(self, resource: str, informer: Collection[KubeObject]) -> None:
         """Keep the changes of an informer too, from now on. Does nothing for a resource that is followed."""
         if resource in self._followed:
             return

@@ -13,6 +13,8 @@ The rules are a table in `rules`, with the functions that find them in the modul
 Reading order: problem, rules, then fields, pods, workloads, cluster, conditions, then look, board, collection.
 """
 
-from kinformer._lazy import attach_stub
+from kinformer.contrib.problems.collection import Problems
+from kinformer.contrib.problems.problem import Owner, Problem, by_severity
+from kinformer.contrib.problems.rules import RULES, Rule
 
-__getattr__, __dir__ = attach_stub(__spec__)
+__all__ = ["RULES", "Owner", "Problem", "Problems", "Rule", "by_severity"]

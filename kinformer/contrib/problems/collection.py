@@ -152,7 +152,7 @@ class Problems:
             return
         found = self._find(resource)
         if found is None:
-            found = self._factory.for_resource(resource, **options)
+            found = self._factory.for_resource(resource, **{"fields": None, "metadata_only": False, **options})
             self._requested.append(found)
         self._informers[resource] = found
 

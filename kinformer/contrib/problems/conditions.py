@@ -57,7 +57,7 @@ def is_unready(obj: KubeObject) -> Found | None:
 
 def _conditions(obj: KubeObject) -> Iterator[Object]:
     """Yield the conditions for the current generation that are not for information only."""
-    generation, of_status = obj.generation, number(obj, "status", "observedGeneration")
+    generation, of_status = number(obj, "metadata", "generation"), number(obj, "status", "observedGeneration")
     for one in tables(obj, "status", "conditions"):
         observed = number(one, "observedGeneration") or of_status
         if one.get("severity") != "Info" and not (observed and observed < generation):

@@ -46,12 +46,13 @@ def tables(obj: object, *names: str) -> Sequence[Object]:
 
 
 def moment(obj: object, *names: str) -> float | None:
-    """Return a time in seconds since the epoch, or None."""
+    """Return a time in seconds since the epoch, or None. Kubernetes writes a time that is not set as year 1."""
     try:
         found = datetime.fromisoformat(text(obj, *names))
     except ValueError:
         return None
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    seconds = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    return seconds if seconds >= 0 else None
 
 
 def status_written(obj: Object) -> float | None:

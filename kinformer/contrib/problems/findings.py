@@ -101,7 +101,7 @@ class Examiner:
             rule=name,
             owner=owner,
             resource=resource,
-            key=obj.key if obj.kind != INFORMER else "",
+            key="" if obj.api_version == API_VERSION else obj.key,
             is_own=(owner.kind, owner.namespace, owner.name) == (obj.kind, obj.namespace, obj.name),
             count=found.count,
             unit=found.unit or resource.rpartition("/")[2],

@@ -39,7 +39,7 @@ def is_short(workload: KubeObject) -> Found | None:
     """Find a workload with fewer ready replicas than wanted."""
     if workload.kind == "ReplicaSet" and controller_of(workload) is not None:
         return None  # its Deployment tells
-    if number(workload, "status", "observedGeneration") < workload.generation:
+    if number(workload, "status", "observedGeneration") < number(workload, "metadata", "generation"):
         return None  # the status is that of an earlier spec
     if workload.kind == "DaemonSet":
         wanted = number(workload, "status", "desiredNumberScheduled")

@@ -1,4 +1,4 @@
-"""The dashboard's pages over all resources: what is wrong right now, and what has changed.
+"""The dashboard's pages over all resources: problems and changes.
 
 Without chromium and playwright the tests of the page are skipped, and say so.
 """

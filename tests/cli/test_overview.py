@@ -6,17 +6,19 @@ Internals: the bound of custom resources, since no server of a test has so many.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kinformer.cli import main
 from kinformer.cli.commands import problems as command
 from kinformer.testing import APIServer, faults
 from tests.contrib.problem_scenes import (
@@ -182,19 +184,54 @@ async def writing(server: APIServer, *states: Object) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def test_changes_are_lines_in_words(server: APIServer, kinformer: CommandLine) -> None:
+class Head(io.StringIO):
+    """The stdout of a command whose reader goes when it has enough, as `head` does."""
+
+    def __init__(self, enough: Callable[[list[str]], bool]) -> None:
+        super().__init__()
+        self._enough = enough
+
+    def write(self, words: str) -> int:
+        count = super().write(words)
+        if words.endswith("\n") and self._enough(self.getvalue().splitlines()):
+            raise BrokenPipeError
+        return count
+
+
+Lines = Callable[..., Coroutine[Any, Any, list[str]]]
+
+
+@pytest.fixture
+def lines_of(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> Lines:
+    """Run `kinformer changes`, and return its lines when there are enough."""
+
+    async def run(*arguments: str, enough: Callable[[list[str]], bool]) -> list[str]:
+        head = Head(enough)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", head)
+            command = ["changes", *arguments, "--duration", "60", "--server", server.url]
+            assert await asyncio.to_thread(main, command) == 141
+        return head.getvalue().splitlines()
+
+    return run
+
+
+def some(word: str, count: int = 3) -> Callable[[list[str]], bool]:
+    """Return the condition that some lines have a word."""
+    return lambda lines: sum(word in line for line in lines) >= count
+
+
+async def test_changes_are_lines_in_words(server: APIServer, lines_of: Lines) -> None:
     async with writing(server, deployment(wanted=3), deployment(wanted=5)):
-        found = await kinformer("changes", "-n", "shop", "--duration", "1")
-    assert (found.status, found.err) == (0, "")
-    words = [line.split() for line in found.out.splitlines()]
+        lines = await lines_of("-n", "shop", enough=some("3 to 5"))
+    words = [line.split() for line in lines]
     assert ["Deployment/web", "replicas", "3", "to", "5", "(-)"] in [one[1:] for one in words]
     assert all(len(one[0]) == len("10:00:00") for one in words)
 
 
-async def test_changes_as_json_have_what_became_of_what(server: APIServer, kinformer: CommandLine) -> None:
+async def test_changes_as_json_have_what_became_of_what(server: APIServer, lines_of: Lines) -> None:
     async with writing(server, pod(ready=True), pod(ready=False)):
-        found = await kinformer("changes", "pods", "-A", "-o", "json", "--duration", "1")
-    lines = [json.loads(line) for line in found.out.splitlines()]
+        lines = [json.loads(line) for line in await lines_of("pods", "-A", "-o", "json", enough=some("changed", 6))]
     changed = [one for one in lines if one["type"] == "changed"]
     assert {"ready true to false", "ready false to true"} == {one["change"] for one in changed}
     for field, value in {"resource": "v1/pods", "namespace": "shop", "name": "web-1", "kind": "Pod"}.items():
@@ -212,14 +249,16 @@ async def test_changes_as_json_have_what_became_of_what(server: APIServer, kinfo
         (("-A", "--kind", "deployment"), {"web"}),
         (("cm", "-A"), {"a", "b"}),
         (("cm,deploy", "-A"), {"web", "a", "b"}),
+        (("cm", "deploy", "po,pods", "-A"), {"web", "a", "b"}),
         (("cm/a", "deploy/other"), {"a"}),
         (("cm", "-A", "-l", "app=b"), {"b"}),
     ],
 )
 async def test_changes_are_chosen(
-    server: APIServer, kinformer: CommandLine, arguments: tuple[str, ...], names: set[str]
+    server: APIServer, lines_of: Lines, arguments: tuple[str, ...], names: set[str]
 ) -> None:
-    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    for namespace in ("other", "shop"):
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     states = [
         state
         for number in "12"
@@ -229,45 +268,57 @@ async def test_changes_are_chosen(
             config_map("b", namespace="other", data={"v": number}, labels={"app": "b"}),
         )
     ]
+
+    def enough(lines: list[str]) -> bool:
+        return all(some(f'"name": "{name}"')(lines) for name in names)
+
     async with writing(server, *states):
-        found = await kinformer("changes", *arguments, "-o", "json", "--duration", "0.8")
-    assert (found.status, found.err) == (0, "")
-    assert {json.loads(line)["name"] for line in found.out.splitlines()} == names
+        lines = await lines_of(*arguments, "-o", "json", enough=enough)
+    assert {json.loads(line)["name"] for line in lines} == names
+    assert len({(one["name"], one["time"]) for one in map(json.loads, lines)}) == len(lines)
 
 
-async def test_noise_is_a_switch_away(server: APIServer, kinformer: CommandLine) -> None:
+async def test_noise_is_a_switch_away(server: APIServer, lines_of: Lines) -> None:
     server.create(deployment(ready=1))
-    async with writing(server, deployment(ready=3), deployment(ready=2)):
-        assert (await kinformer("changes", "deploy", "-A", "--duration", "0.8")).out == ""
-        assert (
-            "readyReplicas 2 to 3" in (await kinformer("changes", "deploy", "-A", "--noise", "--duration", "0.8")).out
-        )
+    marks = (config_map("mark", data={"v": number}) for number in "12")
+    async with writing(server, deployment(ready=3), deployment(ready=2), *marks):
+        assert not any("Deployment" in line for line in await lines_of("cm,deploy", "-A", enough=some("mark", 5)))
+        loud = await lines_of("deploy", "-A", "--noise", enough=some("readyReplicas 2 to 3"))
+        assert any("readyReplicas 3 to 2" in line for line in loud)
 
 
-@pytest.mark.slow
-async def test_secrets_stay_hidden(server: APIServer, kinformer: CommandLine) -> None:
+async def test_secrets_stay_hidden(server: APIServer, lines_of: Lines) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls", "namespace": "shop"}}
     async with writing(server, *({**secret, "data": {"k": value}} for value in ("c2VjcmV0", "bW9yZQ=="))):
         for form in ("table", "json"):
-            hidden = await kinformer("changes", "secrets", "-A", "-o", form, "--duration", "1")
-            assert "data.k" in hidden.out
-            assert "bW9yZQ" not in hidden.out
-        shown = await kinformer("changes", "secrets", "-A", "-o", "json", "--show-secrets", "--duration", "1")
-        assert "bW9yZQ==" in shown.out
+            hidden = await lines_of("secrets", "-A", "-o", form, enough=some("data.k"))
+            assert not any(value in line for line in hidden for value in ("c2VjcmV0", "bW9yZQ"))
+        shown = await lines_of("secrets", "-A", "-o", "json", "--show-secrets", enough=some("data.k"))
+        assert any("bW9yZQ==" in line for line in shown)
 
 
 @pytest.mark.slow
 async def test_a_usual_resource_that_is_refused_is_left_out_and_a_chosen_one_ends_it(
-    server: APIServer, kinformer: CommandLine
+    server: APIServer, kinformer: CommandLine, lines_of: Lines, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.faults.add(faults.status(403), resource="v1/secrets")
     async with writing(server, config_map("a", data={"v": "1"}), config_map("a", data={"v": "2"})):
-        found = await kinformer("changes", "--duration", "4")
-    assert found.err.startswith("kinformer: v1/secrets is left out: 403 Forbidden")
-    assert (found.status, found.err.count("\n")) == (0, 1)
-    assert "ConfigMap/a" in found.out
-    refused = await kinformer("changes", "secrets", "--duration", "20")
-    assert (refused.status, refused.out) == (1, "")
+        await lines_of(enough=some("ConfigMap/a"))
+    told = capsys.readouterr().err
+    assert told.startswith("kinformer: v1/secrets is left out: 403 Forbidden")
+    assert told.count("\n") == 1
+    refused = await kinformer("changes", "secrets", "--duration", "60")
+    assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.slow
+async def test_changes_go_on_after_an_outage_that_is_told(
+    server: APIServer, lines_of: Lines, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with writing(server, config_map("a", data={"v": "1"}), config_map("a", data={"v": "2"})):
+        server.faults.add(faults.status(500), verb="watch", resource="v1/configmaps", times=2)
+        await lines_of("cm", enough=some("ConfigMap/a"))
+    assert "v1/configmaps: backing off, trying again: 500" in capsys.readouterr().err
 
 
 @pytest.mark.process

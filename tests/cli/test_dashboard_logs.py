@@ -248,6 +248,29 @@ async def test_a_log_is_read_only_while_its_panel_is_open_and_is_text(server: AP
 
 
 @marked
+async def test_a_log_that_is_left_before_its_pod_is_known_is_not_read(opened: Open) -> None:
+    page = await opened("#/r/v1/pods?open=v1/pods+default/two&tab=yaml", dashboard={"picks": True}, pods=3)
+    await shows(page, BODY, lambda text: "name: two" in text)
+    left = asyncio.Event()
+    asked = asyncio.Event()
+
+    async def late(route: Any) -> None:
+        if "format=yaml" not in route.request.url:
+            asked.set()
+            await left.wait()
+        await route.continue_()
+
+    await page.route("**/api/object?*", late)
+    await page.keyboard.press("o")
+    await asked.wait()
+    await page.keyboard.press("y")
+    async with page.expect_response(lambda answer: "/api/object?" in answer.url and "yaml" not in answer.url):
+        left.set()
+    await shows(page, BODY, lambda text: "name: two" in text)
+    assert await page.evaluate("kinformer.detail.logs.reading === null && kinformer.detail.logs.key === ''")
+
+
+@marked
 async def test_a_page_keeps_a_bounded_part_of_a_log(opened: Open) -> None:
     page = await opened("#/r/v1/pods?open=v1/pods+default/done&tab=logs", dashboard={"picks": True}, pods=3)
     await shows(page, BODY, lambda text: "The log has ended." in text)

@@ -256,6 +256,17 @@ async def test_what_cannot_be_looked_at_is_named_on_the_page(server: APIServer, 
 
 
 @in_browser
+async def test_an_informer_that_does_not_follow_leads_to_the_informers(server: APIServer, opened: Open) -> None:
+    page = await opened("", dashboard=ALL, pods=1)
+    await shows(page, QUIET, lambda text: text.startswith("There are no problems. "))
+    server.faults.add(faults.status(403), resource="v1/nodes")
+    await server.restart()
+    await shows(page, LIST, lambda text: "v1/nodes" in text and "403" in text)
+    await page.click("#problem-list .cause a")
+    await shows(page, VIEW, lambda view: view == "health")
+
+
+@in_browser
 async def test_a_page_without_problems_begins_with_the_nodes(opened: Open) -> None:
     page = await opened("", pods=1)
     await shows(page, VIEW, lambda view: view == "nodes")

@@ -132,7 +132,10 @@ export class Detail {
   async content(place, row) {
     if (this.tab === "changes") return changes(await this.store.get("changes", place));
     if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml" }, "text"));
-    if (this.tab === "logs") return this.logs.show(place.key, await this.store.get("object", place));
+    if (this.tab === "logs") {
+      const pod = await this.store.get("object", place);
+      return this.tab === "logs" && this.place?.key === place.key ? this.logs.show(place.key, pod) : null;  // it may have been left meanwhile
+    }
     if (this.tab === "events") {
       const found = await this.store.get("occurrences", place);
       if (!found.synced && !found.items.length) this.later(500);

@@ -123,6 +123,8 @@ async def test_a_resource_that_cannot_be_read_is_named(server: APIServer) -> Non
         assert list(found["unread"]) == ["v1/persistentvolumes"]
         assert "403" in found["unread"]["v1/persistentvolumes"]
         assert found["counts"]["error"] == 1, "the others are shown"
+        ready = await client.get("/readyz")
+        assert (ready.status_code, sorted(ready.json()["resources"])) == (200, sorted(RESOURCES))
 
 
 async def test_a_service_has_no_problems_to_show(server: APIServer) -> None:

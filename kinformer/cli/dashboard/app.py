@@ -12,15 +12,17 @@ import msgspec
 import yaml
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
 
 from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
-from kinformer.cli.dashboard.board import Board, board_of
+from kinformer.cli.dashboard.board import Board, board_of, present_board
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
 from kinformer.cli.dashboard.timeline import change_of, timeline_of
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
+from kinformer.manager import readiness
 from kinformer.objects import showable
 
 __all__ = ["cluster_app", "cluster_router"]
@@ -45,11 +47,23 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
         options: Options of `FastAPI`, such as `lifespan`.
     """
     app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)
+    app.add_api_route("/readyz", _readyz, tags=["health"], response_class=JSONResponse)
     app.include_router(health_router())
     app.include_router(cluster_router)
     for name, (content, kind, tag) in _page().items():
         app.add_route(f"/{name}", _static(content, kind, tag), include_in_schema=False)
     return Guard(app, names)
+
+
+async def _readyz(request: Request) -> JSONResponse:
+    factory = get_factory(request)
+    ready, resources = readiness(factory)
+    board = present_board(factory)
+    if board is not None and board.problems is not None:
+        # Problems follow resources that no page shows, some of which the user may have no right to read.
+        resources = {name: one for name, one in resources.items() if name in board.informers}
+        ready = all(one["ready"] for one in resources.values())
+    return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
 
 # --- the API over the caches --------------------------------------------------------------------------------------

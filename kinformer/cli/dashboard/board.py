@@ -26,7 +26,7 @@ from kinformer.contrib.event_source import EventSourceResponse
 from kinformer.contrib.problems import Problems
 from kinformer.derived import DerivedCollection
 
-__all__ = ["Board", "board_of"]
+__all__ = ["Board", "board_of", "present_board"]
 
 _BATCHES = 0.1  # seconds between two batches of changes to a page, which looks instantaneous
 _BEAT = 1.0  # seconds between two reports on the informers
@@ -260,6 +260,12 @@ async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None =
                 await informer.build_indexers(indexers_of(name))
             place.board = Board(informers, catalogue, _derived_of(ref(factory)))
     return place.board
+
+
+def present_board(factory: SharedInformerFactory) -> Board | None:
+    """Return the board of a factory, if there is one."""
+    place = _places.get(factory)
+    return place.board if place is not None else None
 
 
 def _derived_of(factory: ref[SharedInformerFactory]) -> Callable[[], Iterable[Any]]:

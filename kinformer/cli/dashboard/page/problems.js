@@ -79,13 +79,14 @@ export class Problems {
     const other = one.resource && one.key && (one.resource !== owner.resource || one.key !== owner.key);
     const link = (resource, key, words, focus, tab = "summary") => (resource
       ? element("a", { href: resource === "informers" ? "#/health" : this.href({ resource, key }, tab), "data-focus": focus }, words) : element("span", {}, words));
-    const informer = owner.kind === "Informer";
+    const informer = owner.kind === "Informer", itself = one.count === 1 && one.unit !== "replicas" && one.key === owner.key;
+    const hit = itself || informer ? "" : `${number.format(one.count)} ${one.count === 1 ? one.unit.replace(/s$/, "") : one.unit} `;
     return element("li", {},
       element("span", { class: `pill ${TONES.get(one.severity) ?? ""}` }, one.severity),
       element("p", { class: "cause" }, element("span", { class: "quiet" }, `${owner.kind}${owner.namespace ? ` in ${owner.namespace}` : ""}`),
         link(informer ? "informers" : owner.resource, owner.key, owner.name, place)),
       element("b", { class: `status ${TONES.get(one.severity) ?? ""}` }, one.reason),
-      element("p", { class: "hit" }, one.count > 1 ? `${number.format(one.count)} ${one.unit ?? ""} ` : "",
+      element("p", { class: "hit" }, hit,
         other && !informer ? link(one.resource, one.key, one.key.split("/").at(-1), `${place} ${one.key}`) : null),
       since(one.since),
       element("p", { class: "quiet message" }, one.message));

@@ -15,6 +15,7 @@ from kinformer.verbs.targets import about
 __all__ = ["MAX_LINE_BYTES", "log_batches", "log_lines"]
 
 MAX_LINE_BYTES = 1024 * 1024
+_SLICE = 32 * 1024  # bytes that are cut into lines at once, which takes up to a millisecond
 
 _PODS = GroupVersionResource("", "v1", "pods")
 
@@ -59,11 +60,12 @@ async def _read(client: Client, path: str, params: dict[str, str], what: str) ->
         except NotFoundError as error:
             raise about(error, what) from None
         while chunk := await body.read():
-            found = lines.feed(chunk)
-            if found:
-                yield found
-            if budget.exhausted():
-                await budget.pause()
+            for start in range(0, len(chunk), _SLICE):
+                found = lines.feed(chunk[start : start + _SLICE])
+                if found:
+                    yield found
+                if budget.exhausted():
+                    await budget.pause()
         rest = lines.close()
         if rest:
             yield rest

@@ -12,7 +12,17 @@ import pytest
 from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.contrib.changes import ABSENT, Change, Changes, Difference
 from kinformer.testing import APIServer
-from tests.contrib.problem_scenes import DEFINITION, Object, condition, deployment, make, node, pod, resource, waiting
+from tests.contrib.problem_scenes import (
+    DEFINITION,
+    Object,
+    condition,
+    deployment,
+    make,
+    node,
+    pod,
+    resource,
+    waiting,
+)
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
@@ -71,6 +81,8 @@ CHANGES = [
     ("label app a to b", config_map(labels={"app": "a"}), config_map(labels={"app": "b"})),
     ("data.color red to blue", config_map(data={"color": "red"}), config_map(data={"color": "blue"})),
     ("data.size removed", config_map(data={"size": "1", "v": "1"}), config_map(data={"v": "1"})),
+    ("phase Pending to Running, ready false to true", pod(phase="Pending", state=waiting("X")), pod(ready=True)),
+    ("available true", deployment(), deployment(conditions=[condition("Available", "True")])),
     ("holderIdentity a to b", lease("2026-01-05T10:00:00.000000Z"), lease("2026-01-05T10:00:00.000000Z", "b")),
 ]
 

@@ -282,6 +282,18 @@ async def test_a_resource_that_is_followed_later_is_looked_at_until_it_is_releas
         await until(lambda: "example.com/v1/widgets" not in problems.resources)
 
 
+@pytest.mark.virtual_time
+async def test_an_informer_that_the_program_releases_is_requested_again(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        async with Problems(factory, clock=lambda: LATER) as problems:
+            await problems.wait_synced(20)
+            await factory.release(pods)
+            server.create(crashing("web-1"))
+            assert await until(problems.lister.list, 30)
+        assert factory.informers == ()
+
+
 async def test_informers_are_shared_and_given_back(server: APIServer, client: Client) -> None:
     async with SharedInformerFactory(client) as factory:
         pods = factory.for_resource("v1/pods")

@@ -114,8 +114,15 @@ def _write(shown: Sequence[Problem], output: str, *, with_namespace: bool) -> No
         sys.stdout.write(f"{ink.render(line)}\n")
 
 
+def _key(one: Problem) -> str:
+    """Return the key of the owner."""
+    return f"{one.owner.namespace}/{one.owner.name}" if one.owner.namespace else one.owner.name
+
+
 def _row(one: Problem, *, with_namespace: bool) -> list[Cell]:
-    hit = f"{one.count:,} {one.unit}" if one.count > 1 or one.unit == "replicas" else ""
+    is_itself = one.count == 1 and one.unit != "replicas" and one.key in ("", _key(one))
+    unit = one.unit.removesuffix("s") if one.count == 1 else one.unit
+    hit = "" if is_itself else f"{one.count:,} {unit}"
     return [
         Cell(one.severity, _STYLES[one.severity]),
         *([Cell(clean(one.owner.namespace))] if with_namespace else []),

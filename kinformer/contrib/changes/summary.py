@@ -19,12 +19,32 @@ _Words = Callable[[re.Match[str], Difference], str]
 
 def summary_of(found: Sequence[Difference]) -> str:
     """Return the most telling differences in words, and the number of the others."""
-    ranked = sorted(((*_words(one), number) for number, one in enumerate(found)), key=lambda one: (one[0], one[2]))
+    shown = [one for one in found if not _is_implied(one)] or found
+    ranked = sorted(((*_words(one), number) for number, one in enumerate(shown)), key=lambda one: (one[0], one[2]))
     words = list(dict.fromkeys(words for _, words, _ in ranked))
     if not words:
         return "no field that is shown"
     more = len(words) - _MOST
     return ", ".join(words[:_MOST]) + (f", and {more:,} more" if more > 0 else "")
+
+
+# Details of a start or an end of a pod. They are in the differences.
+_IMPLIED = re.compile(
+    r"""
+    status\.(podIPs?|hostIPs?|startTime|qosClass)([.\[].*)?
+    | status\.(init|ephemeral)?[cC]ontainerStatuses(\[[^\]]*\](\.(lastState.*|started|containerID|image|imageID))?)?
+    | status\..*ontainerStatuses\[[^\]]*\]\.state\.running(\..*)?
+    """,
+    re.VERBOSE,
+)
+_ENDED_STATE = re.compile(r"status\..*ontainerStatuses\[[^\]]*\]\.state\.\w+(\..*)?")
+
+
+def _is_implied(one: Difference) -> bool:
+    """Return True if another difference says the same more plainly."""
+    if _IMPLIED.fullmatch(one.path):
+        return True
+    return one.new is ABSENT and _ENDED_STATE.fullmatch(one.path) is not None
 
 
 def _words(one: Difference) -> tuple[int, str]:
@@ -49,9 +69,23 @@ def _group(found: re.Match[str], one: Difference) -> str:
 
 
 def _condition(found: re.Match[str], one: Difference) -> str:
-    name = found[1][:1].lower() + found[1][1:]
+    name = _decapitalized(found[1])
     old, new = (str(_member(side, "status")).lower() for side in (one.old, one.new))
     return f"{name} {new}" if one.old is ABSENT else f"{name} {old} to {new}" if one.new is not ABSENT else f"no {name}"
+
+
+def _conditions(found: re.Match[str], one: Difference) -> str:
+    """Return the first conditions of an object: those that hold, or any."""
+    if not isinstance(one.new, list):
+        return _plain("conditions", one)
+    given = [entry for entry in one.new if isinstance(entry, dict) and isinstance(entry.get("type"), str)]
+    true = [entry for entry in given if entry.get("status") == "True"] or given
+    words = [f"{_decapitalized(entry['type'])} {str(entry.get('status')).lower()}" for entry in true[:_MOST]]
+    return ", ".join(words) or "conditions added"
+
+
+def _decapitalized(name: str) -> str:
+    return name[:1].lower() + name[1:]
 
 
 def _image(found: re.Match[str], one: Difference) -> str:
@@ -101,6 +135,7 @@ _TELLING: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         (r"status\..*ontainerStatuses\[([^\]]*)\]\.state\.(waiting|terminated)", _state),
         (r"status\..*ontainerStatuses\[[^\]]*\]\.state\.(?:waiting|terminated)\.(reason)", _group),
         (r"status\.conditions\[([^\]]*)\](?:\.status)?", _condition),
+        (r"status\.conditions", _conditions),
         (r"spec\.nodeName", _named("node")),
         (r"(data\.\w+)", _group),
         (r"(?:spec|status)\.(\w+)", _group),

@@ -10,7 +10,8 @@
             print(problem.severity, problem.owner, problem.message)
 
 The rules are a table in `rules`, with the functions that find them in the modules that are named for their objects.
-Reading order: problem, rules, then fields, pods, workloads, cluster, conditions, then look, board, collection.
+Reading order: problem, rules, then fields, pods, workloads, cluster, conditions, then look, board, findings, rows, then
+followed, collection.
 """
 
 from kinformer.contrib.problems.collection import Problems

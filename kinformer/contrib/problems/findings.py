@@ -41,12 +41,12 @@ class Examiner:
         objects: The union of the informers.
         moments: The informer of the board.
         evidence: The warnings, with the index `about`.
-        informers: The followed informers by resource.
+        kinds: The resources of the followed kinds.
         grace: The grace time of all rules, or None for their own.
         clock: Returns the time in seconds since the epoch.
 
     Attributes:
-        kinds: The resources of the followed kinds.
+        kinds: See above.
     """
 
     def __init__(
@@ -55,17 +55,16 @@ class Examiner:
         objects: Collection[KubeObject],
         moments: SharedInformer,
         evidence: Collection[Evidence],
-        informers: dict[str, SharedInformer],
+        kinds: Kinds,
         *,
         grace: float | None,
         clock: Callable[[], float],
     ) -> None:
-        self.kinds = Kinds(informers)
+        self.kinds = kinds
         self._board = board
         self._objects = objects
         self._moments = moments
         self._evidence = evidence
-        self._informers = informers
         self._grace = grace
         self._clock = clock
         # By the uid of an object: its key among the objects, a rule, and the time at which that was first seen.
@@ -104,7 +103,7 @@ class Examiner:
             key="" if obj.api_version == API_VERSION else obj.key,
             is_own=(owner.kind, owner.namespace, owner.name) == (obj.kind, obj.namespace, obj.name),
             count=found.count,
-            unit=found.unit or resource.rpartition("/")[2],
+            unit=found.unit or ("informers" if obj.api_version == API_VERSION else resource.rpartition("/")[2]),
             reason=found.reason,
             message=one_line(message),
             since=since,

@@ -1,0 +1,102 @@
+"""The informers in which problems are looked for: the factory's own, and those that it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kinformer import GroupVersionResource, SharedInformer, SharedInformerFactory
+
+__all__ = ["EVENTS", "Followed"]
+
+EVENTS = "v1/events"
+
+_NAMESPACED = (
+    "v1/pods",
+    "apps/v1/deployments",
+    "apps/v1/statefulsets",
+    "apps/v1/daemonsets",
+    "apps/v1/replicasets",
+    "batch/v1/jobs",
+    "v1/persistentvolumeclaims",
+    EVENTS,
+)
+_CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes", "storage.k8s.io/v1/storageclasses")
+
+# If a status has no times of its own, that of its last write is in managedFields.
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "apps/v1/statefulsets": {"keep_managed_fields": True},
+    "apps/v1/daemonsets": {"keep_managed_fields": True},
+    EVENTS: {"field_selector": "type=Warning"},
+}
+
+Changed = list[tuple[str, SharedInformer]]
+
+
+class Followed:
+    """The informers by resource, one for each.
+
+    Args:
+        factory: The factory.
+        namespace: Only informers of this namespace, and none of cluster-scoped resources.
+        resources: Further resources.
+
+    Attributes:
+        informers: The informers by resource.
+    """
+
+    def __init__(
+        self, factory: SharedInformerFactory, namespace: str | None, resources: Iterable[str | GroupVersionResource]
+    ) -> None:
+        self.informers: dict[str, SharedInformer] = {}
+        self._factory = factory
+        self._namespace = namespace
+        self._further = tuple(str(GroupVersionResource.parse(one)) for one in resources)
+        self._requested: list[SharedInformer] = []
+
+    def update(self) -> tuple[Changed, Changed]:
+        """Take the factory's informers, and request those that it does not have. Return the new and the ended ones."""
+        present = set(self._factory.informers)
+        ended = [(name, one) for name, one in self.informers.items() if one not in present]
+        for name, _ in ended:
+            del self.informers[name]
+        before = set(self.informers)
+        self._request()
+        for one in self._factory.informers:
+            self.informers.setdefault(one.name, one)
+        return [(name, one) for name, one in self.informers.items() if name not in before], ended
+
+    def _request(self) -> None:
+        scoped = {} if self._namespace is None else {"namespace": self._namespace}
+        for resource in _NAMESPACED:
+            self._take(resource, **scoped, **_OPTIONS.get(resource, {}))
+        for resource in self._further:
+            self._take(resource, **scoped, keep_managed_fields=True)
+        if self._namespace is None:
+            for resource in _CLUSTER:
+                self._take(resource, namespace=None)
+
+    def _take(self, resource: str, **options: Any) -> None:
+        if resource in self.informers:
+            return
+        found = self._find(resource)
+        if found is None:
+            found = self._factory.for_resource(resource, **{"fields": None, "metadata_only": False, **options})
+            self._requested.append(found)
+        self.informers[resource] = found
+
+    def _find(self, resource: str) -> SharedInformer | None:
+        wanted = None if self._namespace is None else (self._namespace,)
+        fitting = (one for one in self._factory.informers if one.name == resource)
+        return next((one for one in fitting if wanted is None or one.namespaces == wanted), None)
+
+    async def release(self) -> None:
+        """Give the requested informers back."""
+        while self._requested:
+            await self._factory.release(self._requested.pop())
+        self.informers.clear()
+
+    def unread(self) -> dict[str, BaseException]:
+        """Return the resources whose first list has failed, with the error of each."""
+        errors = {name: one.health().last_error for name, one in self.informers.items() if not one.has_synced}
+        return {name: error for name, error in errors.items() if error is not None}

@@ -1,4 +1,7 @@
-"""The dashboard shows the log of a container: as text, bounded, and only while its panel is open."""
+"""The dashboard shows the log of a container: as text, bounded, and only while its panel is open.
+
+Internals: the response, since no server sends lines that are odd or endless.
+"""
 
 from __future__ import annotations
 

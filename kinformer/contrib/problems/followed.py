@@ -81,7 +81,8 @@ class Followed:
             return
         found = self._find(resource)
         if found is None:
-            found = self._factory.for_resource(resource, **{"fields": None, "metadata_only": False, **options})
+            settings: dict[str, Any] = {"fields": None, "metadata_only": False, **options}
+            found = self._factory.for_resource(resource, **settings)
             self._requested.append(found)
         self.informers[resource] = found
 

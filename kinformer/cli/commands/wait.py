@@ -23,7 +23,6 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 _BRACED = re.compile(r"\{(?P<path>.*)\}(?:=(?P<value>.*))?", re.DOTALL)
-_EACH = re.compile(r"\.\*(?=[.\[]|$)")
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 _FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
 
@@ -175,7 +174,6 @@ def _json_path(text: str) -> Check:
         value = value.strip("'\"").strip()
         if not value:
             raise UsageError(_NO_VALUE)
-    path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for every item
     try:
         met = conditions.matches(path) if value is None else conditions.matches(path, value)
     except ConfigError as error:
@@ -183,7 +181,7 @@ def _json_path(text: str) -> Check:
 
     def check(obj: KubeObject | None) -> bool:
         found = None if obj is None else obj.path(path)
-        if "[*]" in path and isinstance(found, list):
+        if ("[*]" in path or ".*" in path) and isinstance(found, list):
             if len(found) > 1:
                 raise ConfigError("given jsonpath expression matches more than one value")
             found = found[0] if found else None

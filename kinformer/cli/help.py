@@ -74,6 +74,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
+            "With users who may do what roles and bindings allow, to try a 403",
+            "kinformer serve --rbac rbac.yaml\n  kinformer watch pods --context alice",
+        ),
+        (
             "With TLS, and a kubeconfig at a path of your choice",
             "kinformer serve --tls --write-kubeconfig ./kubeconfig",
         ),

@@ -224,9 +224,7 @@ async def test_all_objects_of_a_selector_must_meet_the_condition(server: APIServ
     assert sorted(ended.out.splitlines()) == ["pod/api-1 condition met", "pod/api-2 condition met"]
 
 
-async def test_one_error_lists_the_objects_of_a_selector_that_do_not(
-    server: APIServer, kinformer: CommandLine
-) -> None:
+async def test_one_error_lists_the_objects_of_a_selector_that_do_not(server: APIServer, kinformer: CommandLine) -> None:
     server.create(pod("api-1", status=READY))
     server.create(pod("api-2", phase="Pending"))
     ended = await kinformer("wait", "pods", "--all", "--for", "condition=Ready", "--timeout", "1s")

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from kinformer.cli.commands.access import Access, read_access
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
@@ -29,6 +30,7 @@ async def serve(
     objects: Sequence[str],
     churn: float,
     tls: bool = False,
+    rbac: Path | None = None,
     kubeconfig: Path | None = None,
     duration: float | None,
 ) -> int:
@@ -42,20 +44,25 @@ async def serve(
         objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
         tls: True serves https.
+        rbac: A file of roles and bindings that limit users, or None to allow everything. With it, the server
+            speaks https, because kubectl sends no token otherwise.
         kubeconfig: A file to write a kubeconfig to, before anything is printed. None uses a temporary folder, which is
             removed at the end.
         duration: Seconds after which to end, or None to run forever.
 
     Raises:
         UsageError: An item of `objects` is malformed, or names a kind that cannot be generated.
-        ConfigError: The server has no such resource, or a name is invalid.
+        ConfigError: The server has no such resource, a name is invalid, or the file of roles is wrong.
         OSError: The port is in use, or the kubeconfig cannot be written.
     """
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
+    access = None if rbac is None else read_access(rbac)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(_listening(host, port, names, tls=tls))
+        server = await stack.enter_async_context(_listening(host, port, names, tls=tls, access=access))
+        if access is not None:
+            await access.create(server)
         filling: Counter[APIResource] = Counter()
         if wanted:
             async with server.client() as client:
@@ -67,10 +74,14 @@ async def serve(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kinformer-serve-"))
             path = Path(folder) / "kubeconfig"
         server.kubeconfig(path)
+        if access is not None:
+            access.add_groups(server, path)
         began = time.monotonic()
         try:
             print(f"Serving {server.url}\n\n  export KUBECONFIG={shlex.quote(str(path.absolute()))}")
             print("  kubectl get namespaces\n  kinformer watch pods -A\n", flush=True)
+            if access is not None:
+                print(f"{access.summary}\n", flush=True)
             limit = asyncio.timeout(duration)
             try:
                 async with limit:
@@ -92,9 +103,19 @@ async def serve(
 
 
 @asynccontextmanager
-async def _listening(host: str, port: int, names: Sequence[str], *, tls: bool) -> AsyncIterator[APIServer]:
+async def _listening(
+    host: str, port: int, names: Sequence[str], *, tls: bool, access: Access | None
+) -> AsyncIterator[APIServer]:
     """Run a server. Errors name an address that is not available."""
-    server = APIServer(host=host, port=port, allowed_hosts=names, tls=tls, bootstrap=True)
+    server = APIServer(
+        host=host,
+        port=port,
+        allowed_hosts=names,
+        tls=tls or access is not None,
+        users=None if access is None else access.users,
+        rbac=access is not None,
+        bootstrap=True,
+    )
     try:
         await server.__aenter__()
     except OSError as error:

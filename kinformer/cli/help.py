@@ -74,7 +74,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
-            "With users who may do what roles and bindings allow, to try a 403",
+            "With users whom roles and bindings limit",
             "kinformer serve --rbac rbac.yaml\n  kinformer watch pods --context alice",
         ),
         (

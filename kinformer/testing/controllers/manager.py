@@ -30,6 +30,7 @@ logger = get_logger("kinformer.testing.controllers")
 
 _RETRY = 1.0  # seconds after a refused write. Doubled each time, up to _LONGEST_RETRY
 _LONGEST_RETRY = 60.0
+_SHORTEST = 0.001  # seconds to a next look, as a difference of times may be a little above 0 for ever
 
 
 class Controller(Protocol):
@@ -167,7 +168,7 @@ class Controllers:
             later = min(_RETRY * 2 ** (count - 1), _LONGEST_RETRY)
             logger.info("%s %s/%s: %s; again in %g s", *key, error, later)
         if later is not None:
-            self._add_timer(key, self._now() + later)
+            self._add_timer(key, self._now() + max(later, _SHORTEST))
 
     def _add_timer(self, key: _Key, at: float) -> None:
         if at < self._due.get(key, float("inf")):

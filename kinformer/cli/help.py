@@ -74,6 +74,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
+            "A cluster that lives: try kubectl create deployment, scale, rollout",
+            "kinformer serve --living",
+        ),
+        (
             "With users whom roles and bindings limit",
             "kinformer serve --rbac rbac.yaml\n  kinformer watch pods --context alice",
         ),

@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEvent, SharedInformerFactory
+from kinformer.cli.commands.living import live, populate
 from kinformer.cli.commands.population import Population
+from kinformer.cli.living_cluster import DEPLOYMENTS
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
+from kinformer.conditions import is_deployment_rolled_out, matches
 from kinformer.testing import APIServer
 from tests.support.bare_http import ask
 from tests.support.cli import CommandLine
@@ -407,3 +410,35 @@ async def test_a_file_of_roles_without_a_binding_or_that_does_not_exist_is_refus
     file.write_text(RBAC.split("---")[0])
     ended = await CommandLine(capsys)("serve", "--port", "0", "--rbac", str(file))
     assert (ended.status, "there is no RoleBinding or ClusterRoleBinding" in ended.err) == (1, True)
+
+
+@pytest.mark.virtual_time
+async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too() -> None:
+    async with APIServer() as server, server.client() as client:
+        assert populate(server) == "7 deployments with services in 4 namespaces, on 3 nodes"
+        living = asyncio.create_task(live(server, random.Random(1)))
+        for namespace, name in DEPLOYMENTS:
+            await client.wait_for("apps/v1/deployments", f"{namespace}/{name}", matches("status.readyReplicas"), 60)
+        body = {"metadata": {"name": "mine"}, "spec": server.list("apps/v1/deployments", "shop")[0]["spec"]}
+        body["spec"]["template"]["metadata"]["labels"] = body["spec"]["selector"]["matchLabels"] = {"app": "mine"}
+        await client.request("POST", "/apis/apps/v1/namespaces/default/deployments", body=body)
+        await client.wait_for("apps/v1/deployments", "default/mine", is_deployment_rolled_out, 60)
+        seen: set[str] = set()
+        while not {"Complete", "rolled out"} <= seen:
+            for job in server.list("batch/v1/jobs"):
+                seen.update(one["type"] for one in job.get("status", {}).get("conditions") or ())
+            sets = server.list("apps/v1/replicasets")
+            seen |= {"rolled out"} if len({one["metadata"]["name"] for one in sets}) > 8 else set()
+            assert len(server.list("v1/pods")) < 120
+            await asyncio.sleep(1)
+        assert all(one["endpoints"] for one in server.list("discovery.k8s.io/v1/endpointslices"))
+        living.cancel()
+        await asyncio.wait([living])
+
+
+async def test_a_living_cluster_has_no_generated_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--objects", "pods=1")
+    assert (ended.status, "--living cannot be combined with --objects" in ended.err) == (2, True)
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--duration", "1")
+    assert (ended.status, ended.err) == (0, "")
+    assert "Living: 7 deployments with services in 4 namespaces" in ended.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shlex
 import tempfile
 import time
@@ -13,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from kinformer.cli.commands.access import Access, read_access
+from kinformer.cli.commands.living import live, populate
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
@@ -29,6 +31,7 @@ async def serve(
     names: Sequence[str] = (),
     objects: Sequence[str],
     churn: float,
+    living: bool = False,
     tls: bool = False,
     rbac: Path | None = None,
     kubeconfig: Path | None = None,
@@ -43,6 +46,7 @@ async def serve(
         names: Accepted host names, in addition to `host`, IP addresses and `localhost`.
         objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
+        living: True serves a cluster whose controllers run, and in which Deployments are scaled and Jobs started.
         tls: True serves https.
         rbac: A file of roles and bindings that limit users, or None to allow everything. With it, the server
             speaks https, because kubectl sends no token otherwise.
@@ -58,6 +62,8 @@ async def serve(
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
+    if living and wanted:
+        raise UsageError("--living cannot be combined with --objects, whose pods have no controllers")
     access = None if rbac is None else read_access(rbac)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(_listening(host, port, names, tls=tls, access=access))
@@ -85,6 +91,9 @@ async def serve(
             limit = asyncio.timeout(duration)
             try:
                 async with limit:
+                    if living:
+                        print(f"Living: {populate(server)}. Controllers run your Deployments and Jobs too.", flush=True)
+                        await live(server, random.Random())
                     population = Population(server)
                     async for line in population.add(filling):
                         print(line, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -70,6 +70,7 @@ class Controllers:
         shutdown: Seconds that the containers of a deleted pod take to end, if the grace period is not shorter.
         outcome: Decides what becomes of a pod. None: it becomes ready, and succeeds if it ends by itself.
         seed: The seed of the names of pods.
+        parts: The names of the doubles to run, beside real controllers. None: all.
     """
 
     def __init__(
@@ -82,10 +83,11 @@ class Controllers:
         shutdown: float,
         outcome: Outcome | None,
         seed: int,
+        parts: Collection[str] | None = None,
     ) -> None:
         cluster = Cluster(writer, deleter, seed)
         self._cluster = cluster
-        self._controllers: Mapping[str, Controller] = {
+        controllers: dict[str, Controller] = {
             "garbage collector": GarbageCollector(cluster),
             "deployment": DeploymentController(cluster, self._now),
             "replica set": ReplicaSetController(cluster, self._now),
@@ -94,6 +96,7 @@ class Controllers:
             "kubelet": Kubelet(cluster, self._now, startup, runtime, shutdown, outcome),
             "endpoint slice": EndpointSliceController(cluster),
         }
+        self._controllers = {name: one for name, one in controllers.items() if parts is None or name in parts}
         self._queue: dict[_Key, None] = {}
         self._timers: list[tuple[float, int, _Key]] = []
         self._due: dict[_Key, float] = {}  # the earliest timer of each key

@@ -321,6 +321,8 @@ class APIServer(State):
         self._storage.rewind(revisions)
         self._storage.raise_floors()
         self._lifecycle.refresh()
+        for listener in self._ledger.on_rewind:
+            listener()
         for connection in self._http.connections if self._http is not None else ():
             transport = connection.transport
             if transport is not None and transport is not request.transport:

@@ -583,6 +583,20 @@ async def test_a_bug_in_what_a_test_gives_is_raised_at_the_end(
     assert "controllers" in caplog.text
 
 
+async def test_a_server_that_goes_back_in_time_or_restarts_is_followed(server: APIServer, client: Client) -> None:
+    server.create(deployment())
+    async with server.run_controllers():
+        await client.wait_for(DEPLOYMENTS, WEB, is_deployment_rolled_out, timeout=10)
+        server.faults.add(faults.rewind(12), verb="list", resource=PODS, times=1)
+        await client.request("GET", "/api/v1/pods")
+        assert not is_deployment_rolled_out(server.get(DEPLOYMENTS, "default", "web"))
+        await client.wait_for(DEPLOYMENTS, WEB, is_deployment_rolled_out, timeout=10)
+        assert all(pod["status"]["phase"] == "Running" for pod in pods(server))
+        await server.restart()
+        change(server, DEPLOYMENTS, "web", replicas=1)
+        await until(lambda: len(pods(server)) == 1)
+
+
 async def test_a_namespace_is_emptied_while_controllers_run(server: APIServer, client: Client) -> None:
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     server.create({**deployment(), "metadata": {"name": "web", "namespace": "shop"}})

@@ -32,11 +32,11 @@ class DeploymentStatus:
 
     def is_complete(self, deployment: Object, status: Object | None = None) -> bool:
         """Return True if all pods are of the present template and available."""
-        status = (deployment.get("status") or {}) if status is None else status
+        found: Object = (deployment.get("status") or {}) if status is None else status
         fields = ("updatedReplicas", "replicas", "availableReplicas")
         size = rollout.replicas(deployment)
-        seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-        return seen and all(status.get(field, 0) == size for field in fields)
+        seen = found.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        return seen and all(found.get(field, 0) == size for field in fields)
 
     def note_pause(self, deployment: Object) -> Object:
         """Write that a Deployment is paused, or is not any more."""

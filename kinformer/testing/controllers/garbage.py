@@ -47,8 +47,7 @@ class GarbageCollector:
             resource = self._cluster.type_of(namespace)
         except LookupError:  # its definition is gone
             return
-        key = name
-        obj = self._cluster.at(resource, key)
+        obj = self._cluster.at(resource, name)
         if obj is None:
             return
         finalizers = obj["metadata"].get("finalizers") or ()

@@ -107,12 +107,9 @@ class Controllers:
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise RuntimeError("these controllers have been started already: call run_controllers() again")
-        ledger = self._cluster.ledger
-        ledger.on_change.append(self._changed)
-        for resource in list(ledger.registry):
-            if resource.is_storage:
-                for stored in ledger.collection(resource).snapshot().items:
-                    self._changed(resource, None, ledger.read(resource, stored))
+        self._cluster.ledger.on_change.append(self._changed)
+        self._cluster.ledger.on_rewind.append(self._look_at_all)
+        self._look_at_all()
         self._task = asyncio.create_task(self._run(), name="kinformer testing: controllers")
         return self
 
@@ -120,8 +117,8 @@ class Controllers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._task is not None
-        with contextlib.suppress(ValueError):
-            self._cluster.ledger.on_change.remove(self._changed)
+        self._cluster.ledger.on_change.remove(self._changed)
+        self._cluster.ledger.on_rewind.remove(self._look_at_all)
         self._task.cancel()
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (crash := self._task.exception()) is not None and error is None:
@@ -130,6 +127,14 @@ class Controllers:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+    def _look_at_all(self) -> None:
+        """Queue all objects."""
+        ledger = self._cluster.ledger
+        for resource in list(ledger.registry):
+            if resource.is_storage:
+                for stored in ledger.collection(resource).snapshot().items:
+                    self._changed(resource, None, ledger.read(resource, stored))
 
     def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         """Queue what a write concerns."""

@@ -103,7 +103,7 @@ class TemplateLines:
 
     def write(self, event: InformerEvent) -> None:
         """Write one event."""
-        text = documents.from_template(self._template, self._shown(event.object).to_dict())
+        text = documents.from_template(self._template, documents.readable(self._shown(event.object)))
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
 

@@ -20,6 +20,7 @@ __all__ = [
     "from_template",
     "in_one_line",
     "object_name",
+    "readable",
     "to_yaml",
     "write_from_template",
     "write_json",
@@ -98,11 +99,19 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
 def write_from_template(template: JSONTemplate, document: Document) -> None:
     """Write the text of a template for a List, or for the object if it was requested by name. It ends no line."""
     objects, version, alone = document
-    items = [obj.to_dict() for obj in objects]
+    items = [readable(obj) for obj in objects]
     if not alone:
         items = [{"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": version}}]
     for item in items:
         sys.stdout.write(from_template(template, item))
+
+
+def readable(obj: KubeObject) -> dict[str, Any]:
+    """Return an object as a dict, or only its name if it is nested too deeply to be decoded."""
+    try:
+        return obj.to_dict()
+    except DecodeError:
+        return {"metadata": {"name": obj.name, "namespace": obj.namespace}}
 
 
 def from_template(template: JSONTemplate, document: Any) -> str:

@@ -259,10 +259,12 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _descendants(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping | list) and value:
-        yield value
-        for one in _items(value):
-            yield from _descendants(one)
+    waiting = [value]
+    while waiting:  # without recursion, as an object of the cluster may be nested deeply
+        one = waiting.pop()
+        if isinstance(one, Mapping | list) and one:
+            yield one
+            waiting += reversed(list(_items(one)))
 
 
 _each = _from_each(_items)

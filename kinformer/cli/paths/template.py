@@ -113,9 +113,10 @@ def _rendered(parts: Iterable[_Part], document: Any) -> Iterator[str]:
 
 
 def text_of_value(value: Any) -> str:
-    """Return a string unchanged, and any other value as JSON."""
-    return (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    )
+    """Return a string unchanged, and any other value as JSON, or `<unreadable>` if it is nested too deeply."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    except RecursionError:
+        return "<unreadable>"

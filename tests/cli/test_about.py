@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from kinformer import __version__
+import kinformer as library
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
 from tests.support.ports import reserved_port
+
+VERSION = library.__version__
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def kinformer(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 async def test_the_versions_of_client_and_server_are_printed(server: APIServer, kinformer: CommandLine) -> None:
     ended = await kinformer("version", "--server", server.url)
     client, of_server = ended.out.splitlines()
-    assert client.startswith(f"Client Version: v{__version__} (Python 3.")
+    assert client.startswith(f"Client Version: v{VERSION} (Python 3.")
     assert of_server.startswith("Server Version: v1.")
     assert (ended.status, ended.err) == (0, "")
 
@@ -28,7 +30,7 @@ async def test_the_versions_of_client_and_server_are_printed(server: APIServer, 
 async def test_json_has_all_that_the_server_says(server: APIServer, kinformer: CommandLine) -> None:
     ended = await kinformer("version", "-o", "json", "--server", server.url)
     versions = json.loads(ended.out)
-    assert versions["clientVersion"]["version"] == __version__
+    assert versions["clientVersion"]["version"] == VERSION
     async with server.client() as client:
         assert versions["serverVersion"] == await client.request("GET", "/version")
 

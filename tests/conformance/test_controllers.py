@@ -1,7 +1,6 @@
 """The doubles of controllers beside a real kube-controller-manager: a Deployment goes through the same states.
 
-Internals: the doubles of scheduler and kubelet alone, which a real kube-controller-manager lacks, and the ledger, in
-which no state of an object is missed.
+Internals: the doubles of scheduler and kubelet alone, and the ledger, which misses no state of an object.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
-            "A cluster that lives: try kubectl create deployment, scale, rollout",
+            "A cluster whose controllers run, to try a rollout",
             "kinformer serve --living",
         ),
         (

@@ -249,12 +249,12 @@ async def _wait_for_one(client: Client, one: _Wait, awaited: Awaited, timeout: f
     """Return the failure, or None if the condition holds, and True if the object existed."""
     resource, name = one.resource, one.name
     title = f"{resource.name}.{resource.group}" if resource.group else resource.name
-    existed = False
+    existed = seen = False
     condition = awaited.check(title, name)
 
     def check(obj: KubeObject | None) -> object:
-        nonlocal existed
-        existed = existed or obj is not None
+        nonlocal existed, seen
+        existed, seen = existed or obj is not None, True
         met = condition(obj)
         if timeout == 0 and not met:
             raise _NotMetError(f"condition not met for {resource.name}/{name}")
@@ -263,6 +263,8 @@ async def _wait_for_one(client: Client, one: _Wait, awaited: Awaited, timeout: f
     try:
         await client.wait_for(resource.gvr, one.key, check, timeout or _ONCE, allow_recreate=True)
     except TimeoutError as error:
+        if one.chosen and timeout and not seen:  # its turn came too late to look at it
+            return await _wait_for_one(client, one, awaited, 0.0)
         how = str(error).partition("; ")[2]
         reason = how if one.chosen else f"timed out waiting for the condition on {resource.name}/{name}; {how}"
         return _Failure(one, reason, True), existed

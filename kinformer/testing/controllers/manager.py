@@ -164,7 +164,7 @@ class Controllers:
                     async with asyncio.timeout_at(until):
                         await self._wake.wait()
         except Exception:
-            logger.exception("the controllers of the embedded server have ended with a bug")
+            logger.exception("the controllers of the embedded server have ended", reason="controllers_failed")
             raise
 
     def _reconcile(self, key: _Key) -> None:
@@ -174,7 +174,8 @@ class Controllers:
         except StatusError as error:
             count = self._refused[key] = self._refused.get(key, 0) + 1
             later = min(_RETRY * 2 ** (count - 1), _LONGEST_RETRY)
-            logger.info("%s %s/%s: %s; again in %g s", *key, error, later)
+            message = "the double of the %s controller was refused at %s/%s, and tries again in %g s: %s"
+            logger.info(message, *key, later, error, reason="write_refused")
         if later is not None:
             self._add_timer(key, self._now() + max(later, _SHORTEST))
 

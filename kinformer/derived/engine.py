@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
@@ -229,6 +230,25 @@ class Engine(ComputedCore):
             return [], []
         missing = self._missing()
         return [] if missing else ["its values are being computed"], missing
+
+    def refusals(self, strict: bool) -> list[Refusals]:
+        """Return the refusals of the informers behind it that its first sync waits for."""
+        found: dict[Refusals, None] = {}
+        seen: set[CollectionCore] = {self}
+        waiting: list[CollectionCore] = [self]
+        while waiting:
+            core = waiting.pop()
+            if not isinstance(core, ComputedCore):
+                found.update(dict.fromkeys(core.refusals(strict)))
+                continue
+            fresh = [source for source in core.blocked_by(strict) if source not in seen]
+            seen.update(fresh)
+            waiting.extend(reversed(fresh))
+        return list(found)
+
+    def blocked_by(self, strict: bool) -> list[CollectionCore]:
+        """Return the sources that its first sync waits for."""
+        return [] if self.values.synced.is_open else [source for _, source in self._missing()]
 
     def _missing(self) -> list[tuple[str, CollectionCore]]:
         return [(tap.source.name, tap.source.core) for tap in self.taps if not tap.is_synced]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
 
-from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life
+from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life, Refusals
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import StoppedError
@@ -121,6 +121,7 @@ class CollectionCore(Part, ABC):
             is_done=lambda: publisher.synced.is_open,
             reason=self.unsynced_reason,
             errors=self.unsynced_errors,
+            refusals=self.refusals,
             log=log,
         )
         super().__init__(name, life, sync)
@@ -164,9 +165,17 @@ class CollectionCore(Part, ABC):
 
     # --- the first sync ---------------------------------------------------------------------------
 
-    async def _first_sync(self, fail_fast: bool) -> None:
+    async def _first_sync(self) -> None:
         """Wait for the first sync, without a time limit or warnings."""
         await self.publisher.synced.wait()
+
+    @abstractmethod
+    def refusals(self, strict: bool) -> Sequence[Refusals]:
+        """Return the refusals of the informers that the first sync waits for.
+
+        Args:
+            strict: True to include those that it stops waiting for after a while, as a union by name does.
+        """
 
     # --- state ------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar, Unpack, overload
 
-from kinformer._runtime.life import FirstSync, Life
+from kinformer._runtime.life import FirstSync, Life, Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import wait_for_end
@@ -344,7 +344,7 @@ class SharedInformerFactory(Entered):
     # --- all of them --------------------------------------------------------------------------------------
 
     async def wait_for_cache_sync(
-        self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
+        self, timeout: float | None = None, *, fail_fast: bool | None = None, handlers: bool = False
     ) -> None:
         """Wait until every informer has its first full list, and every added part has synced.
 
@@ -352,12 +352,14 @@ class SharedInformerFactory(Entered):
 
         Args:
             timeout: Seconds, or None to wait forever.
-            fail_fast: Raise on the second 401, 403 or 404 of a resource.
+            fail_fast: None ends the wait once a resource has been answered by 401, 403 or 404 alone for 15 s, at least
+                4 times. An API server that starts answers so for a few seconds. True ends it at the second such answer,
+                False never. A resource with `optional=True` does not end it, unless this is True.
             handlers: Also wait until the handlers have finished their initial adds.
 
         Raises:
             NotSyncedError: The time has passed. `unsynced` maps each resource to its last error or None.
-            APIError: With `fail_fast`, on the second refusal.
+            APIError: The server keeps refusing. If it refuses several resources, the message lists them.
             RuntimeError: Called with `handlers` inside one of the handlers.
         """
         if handlers:
@@ -373,11 +375,16 @@ class SharedInformerFactory(Entered):
             is_done=lambda: not self._unsynced(handlers),
             reason=partial(self._reasons, handlers),
             errors=partial(self._errors, handlers),
+            refusals=partial(self._refusals, handlers),
             log=log,
         )
 
-    async def _all_synced(self, handlers: bool, fail_fast: bool) -> None:
-        waits = {asyncio.ensure_future(_synced(part, handlers, fail_fast)) for part in self._parts()}
+    def _refusals(self, handlers: bool, strict: bool) -> list[Refusals]:
+        unsynced = self._unsynced(handlers).values()
+        return list(dict.fromkeys(one for part in unsynced for one in part.sync.refusals(strict)))
+
+    async def _all_synced(self, handlers: bool) -> None:
+        waits = {asyncio.ensure_future(_synced(part, handlers)) for part in self._parts()}
         if not waits:
             return
         try:
@@ -437,7 +444,7 @@ def _is_synced(part: Part, handlers: bool) -> bool:
     return part.sync.is_done() and not (handlers and isinstance(part, CollectionCore) and not part.handlers.synced)
 
 
-async def _synced(part: Part, handlers: bool, fail_fast: bool) -> None:
-    await part.sync.first(fail_fast)
+async def _synced(part: Part, handlers: bool) -> None:
+    await part.sync.first()
     if handlers and isinstance(part, CollectionCore):
         await part.handlers.wait_synced()

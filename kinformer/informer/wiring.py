@@ -225,12 +225,13 @@ class Wiring:
         self.queue.change_scope(namespace, ScopeStep.JOINED)
         return reflector
 
-    def leave(self, namespace: str) -> None:
-        """Remove the objects of a namespace, as deletes. The caller cancels its reflector."""
+    def leave(self, namespace: str) -> Reflector:
+        """Remove the objects of a namespace, as deletes, and return its reflector. The caller cancels that."""
         parts = self._scopes.pop(namespace)
         parts.writer.is_closed = True
         self._departed.add(parts)
         self.queue.change_scope(namespace, ScopeStep.LEFT)
+        return parts.reflector
 
     def complete_without(self, reflector: Reflector) -> None:
         """Stop the first sync from waiting for a reflector whose resource may not or cannot be listed."""

@@ -398,7 +398,8 @@ class Reflector:
         if isinstance(error, NotFoundError) and self._health.synced and self._removed.questionable:
             await self._check_removal()
         if not transition.at_once:
-            await asyncio.sleep(self._delays.after(error, self._health.consecutive_failures))
+            failures, synced = self._health.consecutive_failures, self._health.synced
+            await asyncio.sleep(self._delays.after(error, failures, synced=synced))
 
     def _enter(self, transition: Transition) -> None:
         before, self._state = self._state, transition.state

@@ -237,6 +237,9 @@ class FirstSync:
         refusals: Returns the refusals of the informers that it waits for. Called with True to include those that it
             stops waiting for after a while.
         log: The logger for warnings.
+
+    Attributes:
+        cluster: The cluster whose name begins the warnings, or "".
     """
 
     def __init__(
@@ -255,6 +258,7 @@ class FirstSync:
         self.reason = reason
         self.errors = errors
         self.refusals = refusals
+        self.cluster = ""
         self._name = name
         self._log = log
         self._warned: float | None = None
@@ -319,4 +323,5 @@ class FirstSync:
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now
             message, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
-            self._log.warning(message, self._name, self.reason(), resource=",".join(resources), reason="unsynced")
+            about, resource = (self._name, self.reason()), ",".join(resources)
+            self._log.warning(message, *about, resource=resource, reason="unsynced", cluster=self.cluster)

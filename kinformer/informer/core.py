@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
@@ -24,7 +24,15 @@ from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CollectionCore", "Part", "leave_parts"]
+__all__ = ["CollectionCore", "Part", "leave_parts", "numbered"]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
 
 
 class Part:
@@ -71,6 +79,16 @@ async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseExcep
         raise
     errors = [task.exception() for task in leaving if not task.cancelled()]
     return [error for error in errors if error is not None]
+
+
+def numbered(parts: Iterable[N]) -> dict[str, N]:
+    """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
+    seen: dict[str, int] = {}
+    found: dict[str, N] = {}
+    for one in parts:
+        number = seen[one.name] = seen.get(one.name, 0) + 1
+        found[one.name if number == 1 else f"{one.name}#{number}"] = one
+    return found
 
 
 class CollectionCore(Part, ABC):
@@ -131,9 +149,19 @@ class CollectionCore(Part, ABC):
         self.publisher = publisher
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)
+        self.cluster = ""
         self.handlers = HandlerSet(
             name, publisher, schedule, self.tasks, life.require_running, metrics.handler, limiter, self.unlisted_reason
         )
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose name begins its log messages, in a fleet. Otherwise ""."""
+        return self.sync.cluster
+
+    @cluster.setter
+    def cluster(self, name: str) -> None:
+        self.sync.cluster = self.tasks.cluster = name
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from kinformer._runtime.life import FirstSync, Life, Refusals
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part, leave_parts
+from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -32,7 +31,7 @@ from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["SharedInformerFactory", "numbered", "refuse_release"]
+__all__ = ["SharedInformerFactory", "refuse_release"]
 
 log = get_logger("kinformer.factory")
 
@@ -41,14 +40,6 @@ _NAMESPACES = "v1/namespaces"
 _NAMED = 10  # the most informers that a message about unsynced ones names
 
 P = TypeVar("P")
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-N = TypeVar("N", bound=_Named)
 
 
 class _Held:
@@ -278,12 +269,14 @@ class SharedInformerFactory(Entered):
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
-        return SharedInformer(
+        informer: SharedInformer = SharedInformer(
             sources if chosen is None else ChosenNamespaces(chosen, source),
             name=str(gvr),
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )
+        core_of(informer).cluster = cluster_of(self._client)
+        return informer
 
     def _refuse_shared_file(self, informer: SharedInformer) -> None:
         for held in self._held.values():
@@ -311,6 +304,8 @@ class SharedInformerFactory(Entered):
         if core is None:
             raise TypeError(f"invalid add({part!r}): expected a derived collection or a fleet")
         self._require_running(f"add({core.name!r})")
+        if isinstance(core, CollectionCore):
+            core.cluster = cluster_of(self._client)
         if self._core.life.has_begun:
             core.life.begin()
         self._added.append(part)
@@ -369,7 +364,7 @@ class SharedInformerFactory(Entered):
         await (self._first_sync(handlers=True) if handlers else self._core.sync).wait(timeout, fail_fast=fail_fast)
 
     def _first_sync(self, *, handlers: bool) -> FirstSync:
-        return FirstSync(
+        sync = FirstSync(
             "the factory",
             partial(self._all_synced, handlers),
             is_done=lambda: not self._unsynced(handlers),
@@ -378,6 +373,8 @@ class SharedInformerFactory(Entered):
             refusals=partial(self._refusals, handlers),
             log=log,
         )
+        sync.cluster = cluster_of(self._client)
+        return sync
 
     def _refusals(self, handlers: bool, strict: bool) -> list[Refusals]:
         unsynced = self._unsynced(handlers).values()
@@ -428,16 +425,6 @@ def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> 
         core_of(informer).life.refuse_leaving()
         if held.namespaces is not None:
             refuse_release(factory, held.namespaces)
-
-
-def numbered(parts: Iterable[N]) -> dict[str, N]:
-    """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
-    seen: dict[str, int] = {}
-    found: dict[str, N] = {}
-    for one in parts:
-        number = seen[one.name] = seen.get(one.name, 0) + 1
-        found[one.name if number == 1 else f"{one.name}#{number}"] = one
-    return found
 
 
 def _is_synced(part: Part, handlers: bool) -> bool:

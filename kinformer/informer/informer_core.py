@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kinformer._runtime.fence import unfenced
@@ -107,7 +108,14 @@ class InformerCore(CollectionCore):
         self._feeding.append(self.tasks.start(self.parts.schedule.run(), f"kinformer resync of {self.name}"))
         if self.parts.snapshots is not None:
             self._feeding.append(self.tasks.start(self.parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
+        if self.parts.has_namespaces:
+            self._feeding.append(self.tasks.start(self._check_namespaces(), f"kinformer namespaces of {self.name}"))
         self.handlers.start()
+
+    async def _check_namespaces(self) -> None:
+        with suppress(StoppedError):
+            await self.publisher.synced.wait()
+            await self.parts.check_namespaces()
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it

@@ -288,6 +288,19 @@ class Wiring:
             raise StoppedError(f"namespace {scope} is no longer followed")
         await applied.wait(scope, version_number(version), partial(parts.reflector.refresh, version))
 
+    @property
+    def has_namespaces(self) -> bool:
+        """True if the namespaces are fixed, and were named by the program."""
+        return self.chosen is None and bool(self.namespaces)
+
+    async def check_namespaces(self) -> None:
+        """Look for namespaces that do not exist, among those that are empty. Each source logs a warning."""
+        for scope, parts in tuple(self._scopes.items()):
+            source = capabilities_of(parts.stack.source)
+            namespace = scope or source.namespace
+            if namespace and source.namespace_probe is not None and not self.indexer.in_namespace(namespace):
+                await source.namespace_probe.check_existence()
+
     # --- reports ----------------------------------------------------------------------------------
 
     def health(self) -> list[InformerHealth]:

@@ -28,6 +28,8 @@ __all__ = ["InformerCore"]
 
 log = get_logger("kinformer.informer")
 
+_CHECK_AFTER = 1.0  # seconds after which namespaces are checked, so that a program which lists once does not pay for it
+
 
 class InformerCore(CollectionCore):
     """The parts of one informer while they run.
@@ -115,6 +117,7 @@ class InformerCore(CollectionCore):
     async def _check_namespaces(self) -> None:
         with suppress(StoppedError):
             await self.publisher.synced.wait()
+            await asyncio.sleep(_CHECK_AFTER)
             await self.parts.check_namespaces()
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:

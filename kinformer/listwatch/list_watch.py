@@ -29,8 +29,8 @@ from kinformer.list_watcher import (
     find_capabilities,
 )
 from kinformer.listwatch.pages import HTTPPageItems
-from kinformer.listwatch.probes import AS_METADATA, kind_now, newest_version, read_back, with_hint
-from kinformer.objects.meta import GroupVersionResource, builtin_kind
+from kinformer.listwatch.probes import AS_METADATA, check_existence, kind_now, newest_version, read_back, with_hint
+from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
@@ -85,7 +85,7 @@ class ListWatch:
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace` or a path in `fields` is invalid.
 
     Attributes:
         stats: The counts so far.
@@ -111,7 +111,7 @@ class ListWatch:
     ) -> None:
         self.client = client
         self.resource = GroupVersionResource.parse(resource)
-        self.namespace = namespace or None
+        self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
@@ -256,6 +256,14 @@ class ListWatch:
         :meta private:
         """
         return await nearest_resource(self.client, self.resource)
+
+    async def check_existence(self) -> None:
+        """Log a warning if the namespace does not exist. Asked once for all ListWatches of a client.
+
+        :meta private:
+        """
+        if self.namespace is not None:
+            await check_existence(self.client, self.namespace, self.name)
 
     @property
     def contents(self) -> Mapping[str, str]:

@@ -121,7 +121,7 @@ def serve(
     """Serve an embedded API server, for kubectl, curl and tests."""
     from pathlib import Path
 
-    from kinformer.cli.commands.serve import serve as command
+    from kinformer.cli.commands.serving.serve import serve as command
 
     launch(
         lambda: command(

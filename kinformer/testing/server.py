@@ -20,6 +20,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
+from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
@@ -31,7 +32,6 @@ from kinformer.testing.http.durations import check_timeout
 from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.negotiation import is_pretty
-from kinformer.testing.http.rbac import RoleBasedAccess
 from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
 from kinformer.testing.http.sockets import HTTPServer, NoResponse, abort_all, listen, stop_accepting
 from kinformer.testing.kinds.status import StatusError, failure, internal

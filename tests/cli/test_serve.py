@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEvent, SharedInformerFactory
-from kinformer.cli.commands.living import live, populate
-from kinformer.cli.commands.population import Population
+from kinformer.cli.commands.serving.living import live, populate
+from kinformer.cli.commands.serving.population import Population
 from kinformer.cli.living_cluster import DEPLOYMENTS
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover

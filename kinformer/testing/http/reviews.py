@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.testing.api.rbac import Attempt
 from kinformer.testing.http.auth import AccessControl, User
-from kinformer.testing.http.rbac import Attempt
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, cause, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text

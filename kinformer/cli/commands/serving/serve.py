@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from kinformer.cli.commands.access import Access, read_access
-from kinformer.cli.commands.living import live, populate
-from kinformer.cli.commands.population import Population
+from kinformer.cli.commands.serving.access import Access, read_access
+from kinformer.cli.commands.serving.living import live, populate
+from kinformer.cli.commands.serving.population import Population
 from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover

@@ -1,4 +1,6 @@
-"""Public names that are imported when they are first used, listed in the stub of their package.
+"""Imports of public names when they are first used, and imports that need an extra.
+
+The public names of a package are listed in its stub.
 
 Such a package has an ``__init__.pyi`` with a line for each name, `from module import name as name`. Type checkers and
 editors read that file, and so does `attach_stub`: each name is written once. (PEP 562)
@@ -13,8 +15,9 @@ TYPE_CHECKING = False  # importing `typing` for it would take longer than everyt
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
+    from types import TracebackType
 
-__all__ = ["attach_stub"]
+__all__ = ["attach_stub", "needs_extra"]
 
 
 def attach_stub(spec: ModuleSpec | None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -54,3 +57,29 @@ def attach_stub(spec: ModuleSpec | None) -> tuple[Callable[[str], object], Calla
         return [*load(), *(name for name in own if name.startswith("__") and name.endswith("__"))]
 
     return get_attribute, list_names
+
+
+class needs_extra:  # noqa: N801 - read as a function, and `contextlib` would slow down `import kinformer`
+    """Names the extra to install if an import within it fails, because a package of the extra is missing.
+
+    Args:
+        extra: The extra of kinformer.
+        *packages: The modules of its packages. Any other module that is missing is a fault of another kind.
+
+    Raises:
+        ModuleNotFoundError: It is an ImportError, and its message has the command that installs the extra.
+    """
+
+    def __init__(self, extra: str, *packages: str) -> None:
+        self._extra = extra
+        self._packages = packages
+
+    def __enter__(self) -> None:
+        """Begin to look at the imports."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in self._packages:
+            message = f"{error.name} is not installed: pip install 'kinformer[{self._extra}]'"
+            raise ModuleNotFoundError(message, name=error.name) from None

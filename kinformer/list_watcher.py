@@ -359,6 +359,14 @@ class NamespacedSource(Protocol):
 
 
 @runtime_checkable
+class NamespaceProbe(Protocol):
+    """A source of one namespace that can find out whether the namespace exists."""
+
+    async def check_existence(self) -> None:
+        """Log a warning if it does not exist."""
+
+
+@runtime_checkable
 class WatchListSource(Protocol):
     """A source that reports whether it supports a watch with initial events."""
 
@@ -381,6 +389,7 @@ class Capabilities:
     name: str
     resource: Any = None
     namespace: str | None = None
+    namespace_probe: NamespaceProbe | None = None
     watch_list: bool = True
     decodes: bool = False
     selects_all: bool = False
@@ -420,6 +429,7 @@ def find_capabilities(source: object) -> Capabilities:
         name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
         resource=source.resource if isinstance(source, ResourceSource) else None,
         namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
+        namespace_probe=source if isinstance(source, NamespaceProbe) else None,
         watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
         decodes=source.decodes is True if isinstance(source, DecodingSource) else False,
         selects_all=source.selects_all is True if isinstance(source, WholeSource) else False,

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -25,7 +24,7 @@ from kinformer import Client, KubeObject, SharedInformerFactory, wait_for
 from kinformer.conditions import is_deleted
 from kinformer.exceptions import InvalidError
 from kinformer.objects import condition_is, condition_of, controller_of
-from kinformer.testing import faults
+from kinformer.testing import faults, running
 
 EVENTS, LEASES = "events.k8s.io/v1/events", "coordination.k8s.io/v1/leases"
 PAGES = {"index.html": "<h1>Books</h1>"}
@@ -79,24 +78,14 @@ async def cluster(kube_client: Client, kube_namespace: str) -> AsyncIterator[Clu
         yield Cluster(kube_client, factory, kube_namespace)
 
 
-@asynccontextmanager
-async def running(client: Client, namespace: str, listen: str | None = None) -> AsyncIterator[asyncio.Task[None]]:
-    """A replica of the operator, in this loop."""
-    replica = run(client, namespace=namespace, listen=listen, registry=CollectorRegistry())
-    task = asyncio.create_task(replica)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
+def replica(client: Client, namespace: str, listen: str | None = None) -> Coroutine[Any, Any, None]:
+    """A replica of the operator, to run in this loop."""
+    return run(client, namespace=namespace, listen=listen, registry=CollectorRegistry())
 
 
 @pytest_asyncio.fixture
-async def operator(kube_client: Client, kube_namespace: str) -> AsyncIterator[None]:
-    async with running(kube_client, kube_namespace):
-        yield
+async def operator(kube_running: Callable[..., Any], kube_client: Client, kube_namespace: str) -> None:
+    kube_running(replica(kube_client, kube_namespace))
 
 
 MakeObject = Callable[..., Awaitable[KubeObject]]
@@ -221,12 +210,12 @@ async def test_the_directory_has_a_website_for_as_long_as_it_is_there(
 async def test_a_website_that_was_deleted_while_no_operator_ran_is_cleaned_up_by_the_next(
     cluster: Cluster, make_object: MakeObject, kube_client: Client, kube_namespace: str
 ) -> None:
-    async with running(kube_client, kube_namespace):
+    async with running(replica(kube_client, kube_namespace)):
         await make_object(SHOP, name="shop")
         await cluster.until(CONFIG_MAPS, "websites", lambda directory: directory["data"])
     await cluster.delete(WEBSITES, "shop")
     await cluster.until(WEBSITES, "shop", lambda website: website.deletion_timestamp)
-    async with running(kube_client, kube_namespace):
+    async with running(replica(kube_client, kube_namespace)):
         await cluster.until_gone(WEBSITES, "shop")
     await cluster.until(CONFIG_MAPS, "websites", lambda directory: not directory.get("data"))
 
@@ -237,9 +226,9 @@ async def test_a_website_that_was_deleted_while_no_operator_ran_is_cleaned_up_by
 async def test_of_two_replicas_one_acts_and_the_other_takes_over_when_it_leaves(
     cluster: Cluster, make_object: MakeObject, kube_client: Client, kube_namespace: str
 ) -> None:
-    async with running(kube_client, kube_namespace) as first:
+    async with running(replica(kube_client, kube_namespace)) as first:
         lease = await cluster.until(LEASES, "website-operator", lambda lease: lease["spec"]["holderIdentity"])
-        async with running(kube_client, kube_namespace):
+        async with running(replica(kube_client, kube_namespace)):
             await make_object(SHOP, name="of-the-first")
             await cluster.until(DEPLOYMENTS, "of-the-first", lambda _: True)
             unchanged = await cluster.until(LEASES, "website-operator", lambda _: True)
@@ -258,7 +247,7 @@ async def test_of_two_replicas_one_acts_and_the_other_takes_over_when_it_leaves(
 async def test_it_goes_on_after_a_restart_of_the_server(
     kube_apiserver: Any, cluster: Cluster, make_object: MakeObject, kube_client: Client, kube_namespace: str
 ) -> None:
-    async with running(kube_client, kube_namespace):
+    async with running(replica(kube_client, kube_namespace)):
         await make_object(SHOP, name="before")
         await cluster.until(DEPLOYMENTS, "before", lambda _: True)
         await kube_apiserver.restart()
@@ -296,7 +285,7 @@ async def test_its_probes_and_metrics_tell_how_it_is(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
-    async with running(kube_client, kube_namespace, listen), aiohttp.ClientSession(f"http://{listen}") as http:
+    async with running(replica(kube_client, kube_namespace, listen)), aiohttp.ClientSession(f"http://{listen}") as http:
         await make_object(SHOP, name="shop")
         await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
         async with http.get("/readyz") as ready, http.get("/metrics") as metrics:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import StructuredLogger
@@ -13,14 +13,17 @@ from kinformer._runtime.tasks import Coro, require_loop
 from kinformer._runtime.waiters import NEXT_WARNING, warnings_while
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError
 
-__all__ = ["SHUTDOWN_TIMEOUT", "FirstSync", "Life", "Refusals"]
+__all__ = ["SHUTDOWN_TIMEOUT", "FirstSync", "Life", "Refusals", "refuses"]
 
 SHUTDOWN_TIMEOUT = 5.0
 """The default number of seconds that leaving may take before tasks are cancelled."""
 
-_DENIED = (401, 403, 404)
+_STATUSES = (401, 403, 404)
+_REPEATED = 2  # the first one may come from a token that is being renewed, or a role that is just being created
+_LASTING = 4
+_LONG = 15.0  # seconds, because an API server that starts answers 403 until its roles are loaded
 _NAMED = 10  # the number of resources that a warning names
-_ENOUGH = 2  # the first refusal may come from a token that is being renewed, or a role that is just being created
+_LOOK = 0.25  # seconds between two looks at the refusals
 
 
 class Life:
@@ -118,42 +121,108 @@ class Life:
             raise StoppedError(f"{method}: {self.owner} was exited")
 
 
-class Refusals:
-    """Counts the 401, 403 and 404 responses of one informer, and ends the waits that should fail fast."""
+def refuses(error: BaseException | None) -> bool:
+    """True if the server answered 401, 403 or 404."""
+    return isinstance(error, APIError) and error.status in _STATUSES
+
+
+class _Source(Protocol):
+    """The source of answers: a reflector, whose health says whether it has synced."""
+
+    def health(self) -> Any: ...
+
+
+class _Answers:
+    """The answers to the requests of one source.
+
+    Attributes:
+        last: The last answer, if it is a refusal.
+        at: The time of the last answer, on the loop's clock.
+        is_repeated: True if the last answer is a refusal, and not the first one with its status.
+        is_lasting: True if there have been at least 4 refusals for at least 15 s, and nothing else in between.
+    """
 
     def __init__(self) -> None:
+        self.last: APIError | None = None
+        self.is_repeated = False
+        self.is_lasting = False
+        self.at = 0.0
         self._counts: Counter[int] = Counter()
-        self._answer: APIError | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._since = 0.0
+        self._alone = 0
 
-    def note(self, error: BaseException) -> None:
-        """Record an error that ended a request or a stream. An error that is no refusal clears the last refusal."""
-        if not isinstance(error, APIError) or error.status not in _DENIED:
-            self._answer = None
+    def note(self, error: BaseException, now: float) -> None:
+        self.at = now
+        if not isinstance(error, APIError) or not refuses(error):
+            self.last, self.is_repeated, self.is_lasting = None, False, False
             return
+        if self.last is None:
+            self._since, self._alone = now, 0
+        self.last = error
+        self._alone += 1
         self._counts[error.status] += 1
-        if self._counts[error.status] < _ENOUGH:
-            return
-        self._answer = error
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
+        self.is_repeated = self._counts[error.status] >= _REPEATED
+        self.is_lasting = self._alone >= _LASTING and now - self._since >= _LONG
 
-    async def end(self, waiting: Coro[None]) -> None:
-        """Wait for `waiting`. If the second refusal with the same status comes first, raise it."""
-        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._answer is not None:
-            refused.set_exception(self._answer)
-        self._waiters.add(refused)
-        done = asyncio.ensure_future(waiting)
-        try:
-            await asyncio.wait({refused, done}, return_when=asyncio.FIRST_COMPLETED)
-            (done if done.done() else refused).result()
-        finally:
-            self._waiters.remove(refused)
-            if not refused.cancel():
-                refused.exception()  # if both are done, the sync counts
-            done.cancel()
+
+class Refusals:
+    """The answers 401, 403 and 404 to the requests of one informer, which end a wait for its first sync.
+
+    `fail_fast=True` ends it at the second one. None ends it once there has been nothing else for 15 s, in at least 4
+    answers of which the last one came during the wait. False never does.
+
+    Args:
+        name: The name of the informer.
+        optional: True if the informer does without the resource. Then None never ends a wait.
+    """
+
+    def __init__(self, name: str, *, optional: bool = False) -> None:
+        self.name = name
+        self._optional = optional
+        self._answers: dict[_Source, _Answers] = {}
+
+    def note(self, source: _Source, error: BaseException) -> None:
+        """Record the error of a request or a stream of a source."""
+        self._answers.setdefault(source, _Answers()).note(error, asyncio.get_running_loop().time())
+
+    def forget(self, source: _Source) -> None:
+        """Forget a source that is no longer waited for."""
+        self._answers.pop(source, None)
+
+    @property
+    def last(self) -> APIError | None:
+        """The refusal that a source which has not synced got last, or None."""
+        return next((answers.last for answers in self._unsynced() if answers.last is not None), None)
+
+    def ended_by(self, fail_fast: bool | None, since: float) -> APIError | None:
+        """Return the refusal that ends a wait which began at `since`, or None."""
+        if fail_fast is False or (fail_fast is None and self._optional):
+            return None
+        for answers in self._unsynced():
+            if answers.is_repeated if fail_fast else answers.is_lasting and answers.at >= since:
+                return answers.last
+        return None
+
+    def _unsynced(self) -> list[_Answers]:
+        return [answers for source, answers in self._answers.items() if not source.health().synced]
+
+
+def _error_of(refusals: Sequence[Refusals], fail_fast: bool | None, since: float) -> APIError | None:
+    """Return the error that ends a wait for several informers, or None. It lists all that are refused.
+
+    Args:
+        refusals: The refusals of the informers.
+        fail_fast: See `Refusals`.
+        since: The time when the wait began, on the loop's clock.
+    """
+    first = next((error for one in refusals if (error := one.ended_by(fail_fast, since)) is not None), None)
+    if first is None:
+        return None
+    each = {one.name: one.last for one in refusals if one.last is not None}
+    if len(each) == 1:
+        return first
+    message = "; ".join(f"{name}: {error.message or error}" for name, error in each.items())
+    return type(first)(first.status, first.reason, message, first.retry_after, first.details)
 
 
 class FirstSync:
@@ -161,50 +230,92 @@ class FirstSync:
 
     Args:
         name: A description of the owner.
-        first: A coroutine function that returns once the owner has synced. Called with True if a second 401, 403 or 404
-            should end the wait.
+        first: A coroutine function that returns once the owner has synced.
         is_done: Returns True once the owner has synced.
         reason: Returns a description of why it has not synced.
         errors: Returns the last error, or None, of each resource that it waits for.
+        refusals: Returns the refusals of the informers that it waits for. Called with True to include those that it
+            stops waiting for after a while.
         log: The logger for warnings.
+
+    Attributes:
+        cluster: The cluster whose name begins the warnings, or "".
     """
 
     def __init__(
         self,
         name: str,
-        first: Callable[[bool], Coro[None]],
+        first: Callable[[], Coro[None]],
         *,
         is_done: Callable[[], bool],
         reason: Callable[[], str],
         errors: Callable[[], Mapping[str, BaseException | None]],
+        refusals: Callable[[bool], Sequence[Refusals]],
         log: StructuredLogger,
     ) -> None:
         self.first = first
         self.is_done = is_done
         self.reason = reason
         self.errors = errors
+        self.refusals = refusals
+        self.cluster = ""
         self._name = name
         self._log = log
         self._warned: float | None = None
 
-    async def wait(self, timeout: float | None, *, fail_fast: bool = False) -> None:
+    async def wait(self, timeout: float | None, *, fail_fast: bool | None = None) -> None:
         """Wait for the first sync. Log a warning with the reason after 5 s, and every 10 s from then on.
+
+        Args:
+            timeout: Seconds, or None to wait forever.
+            fail_fast: Which refusals end the wait. See `Refusals`.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed.
-            APIError: With `fail_fast`, the second 401, 403 or 404.
+            APIError: The server keeps refusing.
             BaseException: The error that ended the owner, such as a StoppedError if it was left.
         """
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
                 with warnings_while(self._warn):
-                    await self.first(fail_fast)
+                    await (self.first() if fail_fast is False else self._unless_refused(fail_fast))
         except TimeoutError:
             if not limit.expired():
                 raise
             message = f"{self._name} has not synced after {timeout:g} s: {self.reason()}"
             raise NotSyncedError(message, self.errors()) from None
+
+    async def _unless_refused(self, fail_fast: bool | None) -> None:
+        """Wait for the first sync, or raise the refusals that prevent it.
+
+        They are looked at regularly, because the informers behind a derived collection or a fleet change.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        refused: APIError | None = None
+        timer: asyncio.TimerHandle
+        interrupt = asyncio.timeout(None)
+
+        def look() -> None:
+            nonlocal refused, timer
+            refused = _error_of(self.refusals(fail_fast is True), fail_fast, began)
+            if refused is None:
+                timer = loop.call_later(_LOOK, look)
+            else:
+                interrupt.reschedule(loop.time())
+
+        timer = loop.call_later(0, look)
+        try:
+            async with interrupt:
+                await self.first()
+        except TimeoutError:
+            if refused is None:
+                raise
+            if not self.is_done():
+                raise refused from None
+        finally:
+            timer.cancel()
 
     def _warn(self) -> None:
         """Log why the owner has not synced. If many tasks wait at once, only one logs it."""
@@ -212,4 +323,5 @@ class FirstSync:
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now
             message, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
-            self._log.warning(message, self._name, self.reason(), resource=",".join(resources), reason="unsynced")
+            about, resource = (self._name, self.reason()), ",".join(resources)
+            self._log.warning(message, *about, resource=resource, reason="unsynced", cluster=self.cluster)

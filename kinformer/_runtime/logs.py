@@ -1,28 +1,39 @@
 """Loggers whose records all have the same fields, and the deduplication of messages.
 
-A record has the attributes `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one of a few words), each
-"" if there is none. ``docs/logging.md`` lists them. No message or field quotes the contents of an object.
+A record has the attributes `resource` (``v1/pods``), `key` (``namespace/name``), `reason` (one of a few words) and
+`cluster` (its name in a fleet), each "" if there is none. ``docs/logging.md`` lists them. A message about a cluster of
+a fleet begins with its name. No message or field quotes the contents of an object.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kinformer.exceptions import cause_of
 
-__all__ = ["FIELDS", "LogOnce", "StructuredLogger", "get_logger"]
+__all__ = ["FIELDS", "LogOnce", "StructuredLogger", "cluster_of", "get_logger", "logged_for", "name_cluster"]
 
 FIELDS = ("resource", "key", "reason")
+
+_cluster: ContextVar[str] = ContextVar("kinformer_cluster", default="")
+
+_clusters: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # by their clients
 
 # The package's logger has no handler, not even a NullHandler: in a program that has not set up logging, Python writes
 # warnings and errors to stderr, and users should not miss them.
 
 
 class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose methods take `resource=`, `key=` and `reason=`. An exception as reason is reduced to one word."""
+    """A logger whose methods take `resource=`, `key=`, `reason=` and `cluster=`.
+
+    An exception as reason is reduced to one word. The cluster is by default that of `logged_for`.
+    """
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
         """Turn the fields into attributes of the record. `logging` calls this for each record."""
@@ -32,7 +43,39 @@ class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
             extra[field] = cause_of(value) if isinstance(value, BaseException) else str(value or "")
         # The source of one namespace among several is named "v1/pods in team-a".
         extra["resource"] = extra["resource"].partition(" in ")[0]
+        cluster = extra["cluster"] = kwargs.pop("cluster", None) or _cluster.get()
+        if cluster:
+            text = str(msg)
+            # A message with a % has arguments, which are formatted into it later.
+            msg = f"{cluster.replace('%', '%%') if '%' in text else cluster}: {text}"
         return msg, {**kwargs, "extra": extra}
+
+
+def name_cluster(client: object, name: str) -> None:
+    """Name the cluster of a client, for the log."""
+    _clusters[client] = name
+
+
+def cluster_of(client: object) -> str:
+    """Return the name of a client's cluster in a fleet, or ""."""
+    try:
+        return _clusters.get(client, "")
+    except TypeError:  # a client of another library, without hash or weak references
+        return ""
+
+
+@contextmanager
+def logged_for(cluster: str) -> Iterator[None]:
+    """Begin the messages of this context, and of the tasks that are started in it, with the name of a cluster.
+
+    "" means no cluster, also within the context of one.
+    """
+    before = _cluster.get()
+    _cluster.set(cluster)
+    try:
+        yield
+    finally:
+        _cluster.set(before)
 
 
 def get_logger(name: str, *, resource: str = "") -> StructuredLogger:

@@ -10,10 +10,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import nullcontext
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import get_logger, logged_for
 
 __all__ = ["Coro", "OneByOne", "Tasks", "require_loop", "wait_for_end"]
 
@@ -51,17 +52,22 @@ class Tasks:
     Args:
         on_crash: Called with the name and the exception of a task that failed. If a task ends by a CancelledError
             without being cancelled (because it awaited a cancelled future), the exception is a RuntimeError.
+
+    Attributes:
+        cluster: The cluster whose name begins their log messages, or "". None keeps that of the code that starts them.
     """
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
+        self.cluster: str | None = None
         self._on_crash = on_crash
         self._tasks: set[asyncio.Task[object]] = set()
 
     def start(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
         """Start a task and keep it."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        with nullcontext() if self.cluster is None else logged_for(self.cluster):
+            task = asyncio.get_running_loop().create_task(coroutine, name=name)
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
         return task
 
     @property

@@ -173,7 +173,7 @@ class Informers(BlockingVerbs):
         self._loop_thread.call("release", partial(self._factory.release, released))
 
     def wait_for_cache_sync(
-        self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
+        self, timeout: float | None = None, *, fail_fast: bool | None = None, handlers: bool = False
     ) -> None:
         """Wait until every informer has its first full list. See `SharedInformerFactory.wait_for_cache_sync`."""
         if handlers:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from kinformer.cli.about_commands import show_help, version
 from kinformer.cli.completion import (
     choices,
     complete_name,
@@ -25,6 +26,7 @@ from kinformer.cli.local_commands import dashboard, demo, serve
 from kinformer.cli.options import (
     SHELLS,
     WATCH_FORMS,
+    WHICH_PANEL,
     AllOption,
     ContextOption,
     DurationOption,
@@ -38,6 +40,7 @@ from kinformer.cli.options import (
     ResourcesArgument,
     ServerOption,
     checked_choice,
+    checked_form,
     checked_seconds,
     duration_of,
 )
@@ -117,9 +120,10 @@ def watch(
             "--output",
             "-o",
             metavar="FORM",
-            help="table, wide (more columns), name, json, jsonl (a line each) or yaml.",
-            autocompletion=choices(*WATCH_FORMS),
-            callback=checked_choice("-o", WATCH_FORMS),
+            help="table, wide (more columns), name, json, jsonl (a line each), yaml, jsonpath=TEMPLATE or "
+            "custom-columns=NAME:PATH,... as in kubectl.",
+            autocompletion=choices(*WATCH_FORMS, "jsonpath=", "custom-columns="),
+            callback=checked_form,
         ),
     ] = "table",
     once: Annotated[bool, typer.Option("--once", help="Print the existing objects and exit.")] = False,
@@ -135,7 +139,8 @@ def watch(
         typer.Option("--all-fields", help="Include managedFields and, with --diff, resourceVersion and generation."),
     ] = False,
     show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Print the values of Secrets, with -o json, jsonl or yaml.")
+        bool,
+        typer.Option("--show-secrets", help="Print the values of Secrets, with -o json, jsonl, yaml or jsonpath."),
     ] = False,
     changes_only: Annotated[bool, typer.Option("--changes-only", help="Omit the existing objects.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines on a terminal, too.")] = False,
@@ -198,12 +203,18 @@ def wait(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="The objects. Omit if RESOURCE is pods/NAME; further ones of that form may follow.",
+            help="The objects. Omit with -l or --all. pods/NAME takes none; further ones of that form may follow.",
             autocompletion=complete_name,
             show_default=False,
         ),
     ] = None,
     namespace: NamespaceOption = None,
+    all_namespaces: AllOption = False,
+    selector: LabelsOption = None,
+    field_selector: FieldsOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All objects that exist now.", rich_help_panel=WHICH_PANEL)
+    ] = False,
     timeout: Annotated[
         str,
         typer.Option(
@@ -220,9 +231,12 @@ def wait(
     from kinformer.cli.target import Server, selections_of
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selections = selections_of([resource, *(names or ())], namespace, False, None, None)
-    if not all(selection.names for selection in selections):
-        raise UsageError("argument NAME is missing; pass names after the resource, or pods/NAME")
+    selections = selections_of([resource, *(names or ())], namespace, all_namespaces, selector, field_selector)
+    named = any(selection.names for selection in selections)
+    if every and (named or selector or field_selector):
+        raise UsageError("--all cannot be combined with names or a selector")
+    if not (every or selector or field_selector or named):
+        raise UsageError("argument NAME is missing; pass names after the resource, pods/NAME, -l SELECTOR or --all")
     awaited, limit = Awaited(condition), seconds_of(timeout)
     launch(lambda: command(target, selections, awaited, timeout=limit), terminated=TERMINATED)
 
@@ -362,6 +376,10 @@ def completion(
 ) -> None:
     """Print the completion script of a shell: source <(kinformer completion bash)"""
     raise typer.Exit(print_script(app, shell))
+
+
+app.command(cls=Command, epilog=_ENDS)(version)
+app.command(name="help", cls=Command, epilog=_ENDS)(show_help)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         ("A list of the existing objects", "kinformer watch pods --once --sort-by .metadata.creationTimestamp"),
         ("A line of JSON for each change from now on", "kinformer watch pods -l app=web -o jsonl --changes-only"),
+        ("Columns of your own", "kinformer watch pods --once -o custom-columns=NAME:.metadata.name,IP:.status.podIP"),
     ),
     "wait": (
         ("Until a pod is ready", "kinformer wait pod web-1 --for condition=Ready --timeout 60s"),
@@ -48,6 +49,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "Until a deployment has three replicas",
             "kinformer wait deploy web --for 'jsonpath={.status.readyReplicas}=3'",
         ),
+        ("Until all pods of an application are ready", "kinformer wait pods -l app=web --for condition=Ready"),
         ("Until two pods are gone", "kinformer wait pods web-1 web-2 --for delete"),
     ),
     "stats": (
@@ -82,6 +84,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
         (
+            "A cluster whose controllers run, to try a rollout",
+            "kinformer serve --living",
+        ),
+        (
+            "With users whom roles and bindings limit",
+            "kinformer serve --rbac rbac.yaml\n  kinformer watch pods --context alice",
+        ),
+        (
             "With TLS, and a kubeconfig at a path of your choice",
             "kinformer serve --tls --write-kubeconfig ./kubeconfig",
         ),
@@ -90,6 +100,16 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("In ~/.bashrc", "source <(kinformer completion bash)"),
         ("In ~/.zshrc, after compinit", "source <(kinformer completion zsh)"),
         ("In ~/.config/fish/config.fish", "kinformer completion fish | source"),
+    ),
+    "version": (
+        ("kinformer's version, and the server's", "kinformer version"),
+        ("For a script", "kinformer version -o json"),
+        ("Without a server", "kinformer version --client"),
+    ),
+    "help": (
+        ("All commands", "kinformer help"),
+        ("One command", "kinformer help watch"),
+        ("This text", "kinformer help help"),
     ),
 }
 """The examples of each command: a description and the command line."""

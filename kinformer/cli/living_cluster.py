@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-__all__ = ["NAMESPACES", "LivingCluster", "ObjectWriter"]
+__all__ = ["DEPLOYMENTS", "JOBS", "NAMESPACES", "LivingCluster", "ObjectWriter"]
 
 NAMESPACES = ("batch", "payments", "search", "shop")
-_DEPLOYMENTS: Mapping[tuple[str, str], int] = {
+DEPLOYMENTS: Mapping[tuple[str, str], int] = {
     ("payments", "api"): 4,
     ("payments", "ledger"): 2,
     ("search", "index"): 5,
@@ -28,7 +28,7 @@ _DEPLOYMENTS: Mapping[tuple[str, str], int] = {
     ("shop", "catalog"): 6,
     ("shop", "web"): 8,
 }
-_JOBS = ("report", "backup", "import")
+JOBS = ("report", "backup", "import")
 _NODES = 5
 _TICK = 0.1  # seconds between two steps
 _EVENTS = 200  # Events that are kept. A real cluster deletes them after an hour
@@ -76,7 +76,7 @@ class LivingCluster:
         self._server = server
         self._chance = chance or random.Random()
         self._now = 0.0
-        self._replicas = dict(_DEPLOYMENTS)
+        self._replicas = dict(DEPLOYMENTS)
         self._ready: dict[tuple[str, str], tuple[int, int]] = {}
         self._pods: list[_Pod] = []
         self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
@@ -136,7 +136,7 @@ class LivingCluster:
         if self._now < self._next_job:
             return
         self._next_job = self._now + self._chance.uniform(0.5, 1.6)
-        self._start("batch", self._chance.choice(_JOBS))
+        self._start("batch", self._chance.choice(JOBS))
 
     def _fail_a_node(self) -> None:
         for name in [name for name, until in self._down.items() if until <= self._now]:
@@ -152,7 +152,7 @@ class LivingCluster:
         self._server.update(self._node(name, ready=False))
         self._tell("Node", "", name, "NodeNotReady", f"Node {name} status is now: NodeNotReady", by="node-controller")
         for pod in self._pods:
-            if pod.active and pod.owner not in _JOBS and pod.body["spec"].get("nodeName") == name:
+            if pod.active and pod.owner not in JOBS and pod.body["spec"].get("nodeName") == name:
                 self._finish(pod, "Failed", "Evicted")
 
     def _advance(self, pod: _Pod) -> None:
@@ -163,7 +163,7 @@ class LivingCluster:
             else:
                 self._run(pod)
         elif pod.phase == "Running":
-            if pod.owner not in _JOBS:
+            if pod.owner not in JOBS:
                 self._finish(pod, "Failed", "Error")
             elif self._chance.random() < 0.25:
                 self._finish(pod, "Failed", "OOMKilled")
@@ -193,7 +193,7 @@ class LivingCluster:
     # --- pods --------------------------------------------------------------------------------------------
 
     def _start(self, namespace: str, owner: str) -> None:
-        is_job = owner in _JOBS
+        is_job = owner in JOBS
         kind, parent = (
             ("Job", f"{owner}-{self._suffix(1)}") if is_job else ("ReplicaSet", self._replica_sets[namespace, owner])
         )
@@ -216,7 +216,7 @@ class LivingCluster:
             },
             "spec": {
                 "containers": [{"name": "main", "image": f"registry.example/{owner}:1.{self._chance.randrange(9)}"}],
-                "restartPolicy": "Never" if owner in _JOBS else "Always",
+                "restartPolicy": "Never" if owner in JOBS else "Always",
             },
             "status": {"phase": "Pending"},
         }
@@ -237,7 +237,7 @@ class LivingCluster:
             pod.body["spec"]["nodeName"] = self._chance.choice(self._nodes)
         self._report(pod, "Running", ready=True, state={"running": {"startedAt": _now()}})
         self._tell("Pod", pod.namespace, pod.name, "Started", "Started container main", by="kubelet")
-        life = self._chance.uniform(2.0, 7.0) if pod.owner in _JOBS else self._chance.expovariate(1 / 90)
+        life = self._chance.uniform(2.0, 7.0) if pod.owner in JOBS else self._chance.expovariate(1 / 90)
         pod.due = self._now + max(1.0, life)
 
     def _finish(self, pod: _Pod, phase: str, reason: str) -> None:
@@ -247,7 +247,7 @@ class LivingCluster:
         if phase == "Failed":
             message = f"Container main failed with exit code {code}: {reason}"
             self._tell("Pod", pod.namespace, pod.name, reason, message, by="kubelet", kind_of_event="Warning")
-        if pod.owner in _JOBS:
+        if pod.owner in JOBS:
             self._server.update(self._job(pod.namespace, pod.parent, pod.owner, succeeded=code == 0))
 
     def _report(self, pod: _Pod, phase: str, *, ready: bool, state: Object) -> None:
@@ -260,7 +260,7 @@ class LivingCluster:
         self._pods.remove(pod)
         self._server.delete("v1/pods", pod.namespace, pod.name)
         self._uids.pop(("Pod", pod.namespace, pod.name), None)
-        if pod.owner in _JOBS:
+        if pod.owner in JOBS:
             self._server.delete("batch/v1/jobs", pod.namespace, pod.parent)
             self._uids.pop(("Job", pod.namespace, pod.parent), None)
 

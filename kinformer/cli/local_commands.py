@@ -103,7 +103,16 @@ def serve(
     churn: Annotated[
         str, typer.Option(metavar="N", help="Changes per second; default: 0.", callback=checked_number("--churn"))
     ] = "0",
+    living: Annotated[
+        bool, typer.Option("--living", help="A cluster that lives: controllers run Deployments, Jobs and Services.")
+    ] = False,
     tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate created for this run.")] = False,
+    rbac: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Roles and bindings (YAML) that limit their users. Implies --tls. Default: no limits."
+        ),
+    ] = None,
     write_kubeconfig: Annotated[
         str | None, typer.Option(metavar="PATH", help="The kubeconfig to write; default: a temporary file.")
     ] = None,
@@ -112,7 +121,7 @@ def serve(
     """Serve an embedded API server, for kubectl, curl and tests."""
     from pathlib import Path
 
-    from kinformer.cli.commands.serve import serve as command
+    from kinformer.cli.commands.serving.serve import serve as command
 
     launch(
         lambda: command(
@@ -121,7 +130,9 @@ def serve(
             names=allowed_host or [],
             objects=objects or [],
             churn=number("--churn", churn),
+            living=living,
             tls=tls,
+            rbac=None if rbac is None else Path(rbac),
             kubeconfig=None if write_kubeconfig is None else Path(write_kubeconfig),
             duration=duration_of(duration),
         )

@@ -11,12 +11,13 @@ from typing import Annotated, Final
 import typer
 
 from kinformer.cli.completion import choices, complete_context, complete_namespace, complete_resource
-from kinformer.cli.usage import choice, number, seconds, whole_number
+from kinformer.cli.usage import UsageError, choice, number, seconds, whole_number
 
 __all__ = [
     "PLAIN_FORMS",
     "SHELLS",
     "WATCH_FORMS",
+    "WHICH_PANEL",
     "AllOption",
     "ContextOption",
     "DurationOption",
@@ -30,6 +31,7 @@ __all__ = [
     "ResourcesArgument",
     "ServerOption",
     "checked_choice",
+    "checked_form",
     "checked_number",
     "checked_port",
     "checked_seconds",
@@ -37,7 +39,7 @@ __all__ = [
 ]
 
 WATCH_FORMS: Final = ("table", "wide", "name", "json", "jsonl", "yaml")
-"""The values of `watch -o`."""
+"""The values of `watch -o`, besides `jsonpath=TEMPLATE` and `custom-columns=COLUMNS`."""
 
 PLAIN_FORMS: Final = ("table", "json")
 """The values of `stats -o` and `doctor -o`."""
@@ -79,6 +81,22 @@ def checked_choice(option: str, values: tuple[str, ...]) -> _Check:
     return check
 
 
+def checked_form(value: str) -> str:
+    """Check the value of `watch -o`. What follows `jsonpath=` and `custom-columns=` is checked by the command."""
+    named = value.partition("=")[0]
+    if named in ("jsonpath", "custom-columns"):
+        if named == value:
+            raise UsageError(f"invalid -o {value!r}: expected {_EXAMPLES[named]}")
+        return value
+    return choice("-o", value, (*WATCH_FORMS, "jsonpath=...", "custom-columns=..."))
+
+
+_EXAMPLES = {
+    "jsonpath": "a template, as in -o jsonpath='{.metadata.name}'",
+    "custom-columns": "columns, as in -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName",
+}
+
+
 def checked_port(value: str) -> str:
     """Check the value of `--port`."""
     whole_number("--port", value, 0, 65535)
@@ -91,7 +109,9 @@ def duration_of(text: str | None) -> float | None:
 
 
 _SERVER_PANEL = "Which server"
-_WHICH_PANEL = "Which objects"
+WHICH_PANEL: Final = "Which objects"
+"""The heading of the options that select objects."""
+
 _RESOURCE = "As in kubectl: pods, po, deployments.apps; also v1/pods."
 
 ResourceArgument = Annotated[str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)]
@@ -105,7 +125,7 @@ NamespaceOption = Annotated[
         "-n",
         metavar="NS",
         help="One namespace; default: the context's.",
-        rich_help_panel=_WHICH_PANEL,
+        rich_help_panel=WHICH_PANEL,
         autocompletion=complete_namespace,
     ),
 ]
@@ -116,12 +136,12 @@ OneNamespaceOption = Annotated[
         "-n",
         metavar="NS",
         help="One namespace; default: all.",
-        rich_help_panel=_WHICH_PANEL,
+        rich_help_panel=WHICH_PANEL,
         autocompletion=complete_namespace,
     ),
 ]
 AllOption = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.", rich_help_panel=_WHICH_PANEL)
+    bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.", rich_help_panel=WHICH_PANEL)
 ]
 LabelsOption = Annotated[
     str | None,
@@ -130,13 +150,13 @@ LabelsOption = Annotated[
         "-l",
         metavar="SELECTOR",
         help="By labels: app=web,tier notin (test).",
-        rich_help_panel=_WHICH_PANEL,
+        rich_help_panel=WHICH_PANEL,
     ),
 ]
 FieldsOption = Annotated[
     str | None,
     typer.Option(
-        "--field-selector", metavar="SELECTOR", help="By fields: status.phase=Running.", rich_help_panel=_WHICH_PANEL
+        "--field-selector", metavar="SELECTOR", help="By fields: status.phase=Running.", rich_help_panel=WHICH_PANEL
     ),
 ]
 PlainForm = Annotated[

@@ -11,6 +11,7 @@ import anyio
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
+from kinformer._runtime.logs import cluster_of
 from kinformer._runtime.request_context import note_write
 from kinformer._runtime.tasks import Coro
 from kinformer.client.aiohttp_internals import reads_gzip_members
@@ -176,11 +177,10 @@ class Client(ImplementedAbove):
         if self._connection is not None:
             raise RuntimeError("a client can be entered only once; create a new one")
         self._connection = self._options.apply_to(await self._load())
-        options = self._options
-        user_agent = options.user_agent or f"kinformer/{installed_version()}"
-        transport = Transport(self._connection, user_agent=user_agent, compression=options.compression)
+        user_agent = self._options.user_agent or f"kinformer/{installed_version()}"
+        transport = Transport(self._connection, user_agent=user_agent, compression=self._options.compression)
         await transport.open()
-        self._sender = Sender(transport.host, options.limit(), options.metrics)
+        self._sender = Sender(transport.host, self._options.limit(), self._options.metrics, cluster_of(self))
         self._transport = transport
         return self
 

@@ -125,9 +125,11 @@ class Sender:
         host: Host and port, for a metric label.
         limit: The client's own rate limit, or None.
         metrics: A sink, or None.
+        cluster: The name of the cluster in a fleet, for the log.
     """
 
-    def __init__(self, host: str, limit: RateLimit | None, metrics: Metrics | None) -> None:
+    def __init__(self, host: str, limit: RateLimit | None, metrics: Metrics | None, cluster: str = "") -> None:
+        self._cluster = cluster
         self._host = host
         self._limit = limit
         self._metrics = metrics
@@ -204,7 +206,8 @@ class Sender:
         if seconds > _LONG_WAIT and now >= self._next_line:
             self._next_line = now + _WAIT_LOG_PERIOD
             message = "%s %s waited %.3g s: the client's rate limit is %s"
-            log.info(message, exchange.method, exchange.url, seconds, limit, reason="throttled")
+            about = (exchange.method, exchange.url, seconds, limit)
+            log.info(message, *about, reason="throttled", cluster=self._cluster)
 
     def _note_retry(self, exchange: Exchange, error: APIError | ConnectError, delay: float) -> None:
         cause = str(error.status) if isinstance(error, APIError) else _LOST
@@ -217,9 +220,9 @@ class Sender:
         message = "%s %s: %s; retrying in %.3g s (%d of %d)"
         about = (exchange.method, exchange.url, error, delay, exchange.attempts, exchange.retries)
         if exchange.attempts == 1 and self._told.is_news(self._retries.total()):
-            log.info(message, *about, reason="request_retried")
+            log.info(message, *about, reason="request_retried", cluster=self._cluster)
         else:
-            log.debug(message, *about, reason="request_retried")
+            log.debug(message, *about, reason="request_retried", cluster=self._cluster)
 
 
 class RateLimit:

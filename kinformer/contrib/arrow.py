@@ -15,9 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from kinformer import Collection, ConfigError, KubeObject
+from kinformer._lazy import needs_extra
+
+with needs_extra("arrow", "pyarrow"):
+    import pyarrow as pa
 
 __all__ = ["to_arrow"]
 

@@ -15,12 +15,14 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from kinformer import Collection, KinformerError, LabelSelector
+from kinformer._lazy import needs_extra
 from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
 from kinformer.contrib.shutdown import ends_with_server
+
+with needs_extra("fastapi", "starlette"):
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
 __all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
 

@@ -23,11 +23,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
-
 from kinformer import (
     Collection,
     GroupVersionResource,
@@ -39,10 +34,17 @@ from kinformer import (
     SharedInformerFactory,
     __version__,
 )
+from kinformer._lazy import needs_extra
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
 from kinformer.manager import readiness, stale_reason, status_report
 from kinformer.objects import NoModel
+
+with needs_extra("fastapi", "starlette"):
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -330,7 +332,8 @@ def health_router(
             a file.
         max_staleness: See `kinformer.manager.readiness`. None requests nothing.
     """
-    from fastapi import APIRouter
+    with needs_extra("fastapi", "fastapi"):
+        from fastapi import APIRouter
 
     router = APIRouter()
     for route in health_routes(factory, details=details, max_staleness=max_staleness):

@@ -17,12 +17,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from opentelemetry import metrics, trace
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from opentelemetry.trace import Tracer
-
 from kinformer import KubeObject
+from kinformer._lazy import needs_extra
 from kinformer.metrics import MetricFamily
+
+with needs_extra("opentelemetry", "opentelemetry"):
+    from opentelemetry import metrics, trace
+    from opentelemetry.metrics import CallbackOptions, Meter, Observation
+    from opentelemetry.trace import Tracer
 
 __all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
 

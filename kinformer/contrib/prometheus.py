@@ -17,13 +17,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeVar, get_args
 
-from prometheus_client import REGISTRY, CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-
+from kinformer._lazy import needs_extra
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import MetricFamily, upstream_labels
+
+with needs_extra("prometheus", "prometheus_client"):
+    from prometheus_client import REGISTRY, CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.exposition import choose_encoder
+    from prometheus_client.metrics_core import Metric
 
 __all__ = ["PrometheusMetrics"]
 

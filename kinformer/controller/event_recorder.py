@@ -17,7 +17,7 @@ from typing import NamedTuple, NotRequired, Self, TypedDict
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer.client.client import Client
 from kinformer.controller.event_series import EventSeries, Occurrences, TokenBuckets
 from kinformer.controller.references import ObjectReference
@@ -333,7 +333,8 @@ class EventRecorder:
         about = job.document["regarding"]
         key = _utf8(f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")).decode()
         message = "event %s about %s %s was dropped: %s"
-        log.warning(message, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
+        what, cluster = (job.document["reason"], about.get("kind", ""), key), cluster_of(self._client)
+        log.warning(message, *what, error, key=key, reason=error, cluster=cluster)
 
     def _renamed(self, document: _EventDocument) -> _EventDocument:
         self._number += 1

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.life import Refusals
+from kinformer._runtime.logs import get_logger, logged_for
 from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
@@ -117,7 +118,8 @@ class Engine(ComputedCore):
         """End with an error of its own, or of a task."""
         if not self.life.has_ended:
             message = "derived collection %s ended with %s"
-            log.error(message, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
+            with logged_for(self.cluster):
+                log.error(message, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
             self._end(error)
 
     def wake(self) -> None:
@@ -177,7 +179,8 @@ class Engine(ComputedCore):
     def _tap_ended(self, tap: Tap, error: BaseException) -> None:
         if not self.life.has_ended and not self.has_departed:  # with its cluster, which ends this collection next
             tap.error = error
-            self._input_ended(tap, error)
+            with logged_for(self.cluster):
+                self._input_ended(tap, error)
 
     def _input_ended(self, tap: Tap, error: BaseException) -> None:
         """End, because a collection that it reads has ended."""
@@ -236,6 +239,25 @@ class Engine(ComputedCore):
             return [], []
         missing = self._missing()
         return [] if missing else ["its values are being computed"], missing
+
+    def refusals(self, strict: bool) -> list[Refusals]:
+        """Return the refusals of the informers behind it that its first sync waits for."""
+        found: dict[Refusals, None] = {}
+        seen: set[CollectionCore] = {self}
+        waiting: list[CollectionCore] = [self]
+        while waiting:
+            core = waiting.pop()
+            if not isinstance(core, ComputedCore):
+                found.update(dict.fromkeys(core.refusals(strict)))
+                continue
+            fresh = [source for source in core.blocked_by(strict) if source not in seen]
+            seen.update(fresh)
+            waiting.extend(reversed(fresh))
+        return list(found)
+
+    def blocked_by(self, strict: bool) -> list[CollectionCore]:
+        """Return the sources that its first sync waits for."""
+        return [] if self.values.synced.is_open else [source for _, source in self._missing()]
 
     def _missing(self) -> list[tuple[str, CollectionCore]]:
         return [(tap.source.name, tap.source.core) for tap in self.taps if not tap.is_synced]
@@ -325,7 +347,10 @@ class Engine(ComputedCore):
         for tap in self.taps:
             tap.begin_turn()
         try:
-            return self._work(budget)
+            if not self.cluster:  # a turn has no context of a cluster
+                return self._work(budget)
+            with logged_for(self.cluster):
+                return self._work(budget)
         finally:
             self.values.hand_out()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
+from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.values import Values
@@ -92,6 +93,10 @@ class MirrorCore(CollectionCore):
     def unsynced_errors(self) -> Mapping[str, BaseException | None]:
         """Return the last error of the collection."""
         return {self.name: self.collection.health().last_error}
+
+    def refusals(self, strict: bool) -> list[Refusals]:
+        """Return none, because the collection's requests are unknown."""
+        return []
 
     def health(self) -> InformerHealth:
         """Return the health of the collection."""

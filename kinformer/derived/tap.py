@@ -75,6 +75,10 @@ class ComputedCore(CollectionCore):
         """Return why its values are not complete: its own reasons, and the names and cores of incomplete sources."""
 
     @abstractmethod
+    def blocked_by(self, strict: bool) -> list[CollectionCore]:
+        """Return the sources that its first sync waits for. See `refusals`."""
+
+    @abstractmethod
     def health_from(self, known: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
         """Return the health, given that of the sources."""
 

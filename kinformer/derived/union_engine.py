@@ -240,6 +240,10 @@ class UnionEngine(Engine):
             return own, missing
         return [self.expects()], missing
 
+    def blocked_by(self, strict: bool) -> list[CollectionCore]:
+        """Return the sources that its first sync waits for. A member with a name is away after a while instead."""
+        return super().blocked_by(strict) if strict or not self.has_members else []
+
     def _missing(self) -> list[tuple[str, CollectionCore]]:
         if not self.has_members:
             return super()._missing()

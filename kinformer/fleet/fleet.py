@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from kinformer._runtime.life import FirstSync, Life
+from kinformer._runtime.life import FirstSync, Life, Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
@@ -23,7 +23,7 @@ from kinformer.fleet.roster import FleetStatistics, Roster
 from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
 from kinformer.fleet.unions import FleetUnion, FleetUnions
-from kinformer.informer.collection import Collection, Entered
+from kinformer.informer.collection import Collection, Entered, core_of
 from kinformer.informer.core import Part, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
@@ -102,6 +102,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
             is_done=lambda: self.has_synced,
             reason=self._unsynced_reason,
             errors=self._unsynced_errors,
+            refusals=self._refusals,
             log=log,
         )
         self._core = Part(name, life, sync)
@@ -254,20 +255,33 @@ class Fleet(Entered, Mapping[str, Cluster]):
         """True once the first clusters are known, and each union has synced."""
         return self._roster.settled.is_open and all(one.union.has_synced for one in self._unions.each)
 
-    async def wait_synced(self, timeout: float | None = None) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, for the present unions. A cluster that is away does not delay this.
+
+        Args:
+            timeout: Seconds, or None to wait forever.
+            fail_fast: Which refusals end the wait. See `SharedInformerFactory.wait_for_cache_sync`. By default these
+                are only the hub's, since a cluster that refuses is away after `away_after`. True includes the clusters.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed. The message has the reason.
+            APIError: The server keeps refusing.
             StoppedError: The fleet was exited.
         """
         self._core.life.require_running("wait_synced")
-        await self._core.sync.wait(timeout)
+        await self._core.sync.wait(timeout, fail_fast=fail_fast)
 
-    async def _first_sync(self, fail_fast: bool) -> None:
+    async def _first_sync(self) -> None:
         await self._roster.settled.wait()
         for one in tuple(self._unions.each):
-            await one.core.sync.first(fail_fast)
+            await one.core.sync.first()
+
+    def _refusals(self, strict: bool) -> list[Refusals]:
+        source = self._roster.source
+        hub = core_of(source.secrets) if isinstance(source, SecretClusters) else None
+        waits = [] if hub is None or hub.sync.is_done() else [hub]
+        waits += [one.core for one in self._unions.each if not one.core.sync.is_done()]
+        return [refusals for core in waits for refusals in core.sync.refusals(strict)]
 
     def _unsynced_reason(self) -> str:
         waits = [one.core for one in self._unions.each if not one.core.sync.is_done()]

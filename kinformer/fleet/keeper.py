@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import get_logger, logged_for, name_cluster
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, describe
@@ -164,15 +164,21 @@ class ClusterKeeper:
         )
 
     async def _run(self) -> None:
+        with logged_for(self.name):
+            await self._connect()
+
+    async def _connect(self) -> None:
         delays = Backoff().start()
         while not self._ending.is_set():
             try:
-                async with self.wanted.client() as client:
+                client = self.wanted.client()
+                name_cluster(client, self.name)
+                async with client:
                     await self._hold(client)
                     return
             except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
                 if self._ending.is_set():
-                    log.debug("cluster %s was disconnected with %s", self.name, describe(error), reason=error)
+                    log.debug("was disconnected with %s", describe(error), resource=self.name, reason=error)
                     return
                 self.cluster = None
                 self.note(error)

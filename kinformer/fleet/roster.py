@@ -277,7 +277,8 @@ class Roster:
             if str(self._failed.get(name)) != str(failure):
                 self._counts["failures"] += 1
                 self._counts["refused"] += 1
-                log.error("%s: cluster %s: %s", self._name, name, describe(failure), resource=name, reason=failure)
+                about = (self._name, describe(failure))
+                log.error("cannot be connected to %s: %s", *about, resource=name, reason=failure, cluster=name)
         self._failed = bad
 
     def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
@@ -300,7 +301,7 @@ class Roster:
         self._owner.cluster_left(name)
         if was_open:
             self._counts["left"] += 1
-            log.info("%s: cluster %s has left", self._name, name, resource=name, reason="left")
+            log.info("has left %s", self._name, resource=name, reason="left", cluster=name)
         ending = [keeper for keeper in keepers if keeper is not None]
         for keeper in ending:
             keeper.end(departs=True)
@@ -320,8 +321,8 @@ class Roster:
         self.open[name] = keeper
         self._logged.forget(name)
         self._counts["joined" if before is None else "replaced"] += 1
-        message = "%s: cluster %s has joined: %s"
-        log.info(message, self._name, name, cluster.client.server, resource=name, reason="joined")
+        message = "has joined %s: %s"
+        log.info(message, self._name, cluster.client.server, resource=name, reason="joined", cluster=name)
         self._owner.cluster_joined(self, keeper, cluster)
         if before is not None:
             before.end(departs=True)
@@ -336,8 +337,8 @@ class Roster:
         self._counts["unconnected"] += 1
         self._counts["refused"] += isinstance(error, ConfigError) and keeper.failures == 1
         if self._logged.is_news(name, str(error)):
-            message = "%s: cluster %s cannot be connected: %s"
-            log.error(message, self._name, name, describe(error), resource=name, reason=error)
+            message = "cannot be connected to %s: %s"
+            log.error(message, self._name, describe(error), resource=name, reason=error, cluster=name)
         keeper.tell(error)
         self._first.forget(name)
         self._first.check()
@@ -346,10 +347,8 @@ class Roster:
         """Count, record and log a failure of a connected cluster."""
         keeper.note(error)
         self._counts["failures"] += 1
-        message = "%s: cluster %s: %s: %s"
-        log.error(
-            message, self._name, keeper.name, what, describe(error), exc_info=error, resource=keeper.name, reason=error
-        )
+        about, name = (self._name, what, describe(error)), keeper.name
+        log.error("in %s: %s: %s", *about, exc_info=error, resource=name, reason=error, cluster=name)
 
     # --- reports ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import ClusterNames, Desired, Wanted
-from kinformer.informer.collection import Collection, core_of
+from kinformer.informer.collection import Collection, core_of, wait_until_synced
 from kinformer.metrics import Metrics
 from kinformer.objects.accessors import string_at
 from kinformer.objects.object import KubeObject
@@ -50,6 +50,9 @@ class SecretClusters:
         cluster_of: Returns the cluster name for a Secret, or None to leave it out.
         trusted: True to accept kubeconfigs that name files of this machine, or programs to run.
         client_options: Options of the clients.
+
+    Attributes:
+        secrets: See above.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class SecretClusters:
         trusted: bool,
         client_options: ClientKeywords,
     ) -> None:
-        self._secrets = secrets
+        self.secrets = secrets
         self._key = key
         self._cluster_of = cluster_of
         self._trusted = trusted
@@ -71,25 +74,25 @@ class SecretClusters:
     @property
     def description(self) -> str:
         """The source in words, with the name of the collection."""
-        return f"the Secrets of {self._secrets.name}"
+        return f"the Secrets of {self.secrets.name}"
 
     @property
     def metrics(self) -> Metrics | None:
         """The metrics sink of the Secrets, if there is one."""
-        core = core_of(self._secrets)
+        core = core_of(self.secrets)
         sink: Metrics | None = None if core is None else core.sink
         return sink
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
         """Yield the clusters at first and after each change of a Secret."""
-        async with self._secrets.events(queue_size=None, name="fleet") as stream:
-            await self._secrets.wait_synced()
+        async with self.secrets.events(queue_size=None, name="fleet") as stream:
+            await wait_until_synced(self.secrets)
             yield await self._desired()
             while await stream.read(_BATCH):
                 yield await self._desired()
 
     async def _desired(self) -> Desired:
-        secrets = sorted(self._secrets.lister.list(), key=lambda secret: str(secret.key))
+        secrets = sorted(self.secrets.lister.list(), key=lambda secret: str(secret.key))
         clusters: dict[str, Wanted] = {}
         names = ClusterNames(self._cluster_of)
         failures = names.failures

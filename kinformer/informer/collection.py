@@ -163,17 +163,20 @@ class CollectionFace(Entered, Generic[ObjectT]):
         core: CollectionCore = self._core
         return core.publisher.synced.is_open
 
-    async def wait_synced(self, timeout: float | None = None) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
 
+        Args:
+            timeout: Seconds, or None to wait forever.
+            fail_fast: Which refusals of the server end the wait. See `SharedInformerFactory.wait_for_cache_sync`. A
+                member of a union that has a name ends it only if this is True.
+
         Raises:
-            NotSyncedError: `timeout` seconds have passed. The message has the reason.
+            NotSyncedError: `timeout` seconds have passed. `unsynced` and the message have the last error.
+            APIError: The server keeps refusing.
             StoppedError: The collection, or one that it reads, was stopped. If that crashed, its error is raised
                 instead.
         """
-        await self._wait_synced(timeout)
-
-    async def _wait_synced(self, timeout: float | None, *, fail_fast: bool = False) -> None:
         core: CollectionCore = self._core
         core.life.require_loop("wait_synced")
         if not self.has_synced:
@@ -287,6 +290,15 @@ class CollectionFace(Entered, Generic[ObjectT]):
     def _stream(self) -> Callable[..., EventStream]:
         """Return the function that creates a stream."""
         return EventStream
+
+
+async def wait_until_synced(collection: Collection[Any]) -> None:
+    """Wait for the first sync of a collection as long as it takes, for a part that works in the background."""
+    core = core_of(collection)
+    if core is None:
+        await collection.wait_synced()
+    else:
+        await core.sync.wait(None, fail_fast=False)
 
 
 def core_of(face: object) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life
+from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life, Refusals
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import StoppedError
@@ -24,7 +24,15 @@ from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CollectionCore", "Part", "leave_parts"]
+__all__ = ["CollectionCore", "Part", "leave_parts", "numbered"]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
 
 
 class Part:
@@ -71,6 +79,16 @@ async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseExcep
         raise
     errors = [task.exception() for task in leaving if not task.cancelled()]
     return [error for error in errors if error is not None]
+
+
+def numbered(parts: Iterable[N]) -> dict[str, N]:
+    """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
+    seen: dict[str, int] = {}
+    found: dict[str, N] = {}
+    for one in parts:
+        number = seen[one.name] = seen.get(one.name, 0) + 1
+        found[one.name if number == 1 else f"{one.name}#{number}"] = one
+    return found
 
 
 class CollectionCore(Part, ABC):
@@ -121,6 +139,7 @@ class CollectionCore(Part, ABC):
             is_done=lambda: publisher.synced.is_open,
             reason=self.unsynced_reason,
             errors=self.unsynced_errors,
+            refusals=self.refusals,
             log=log,
         )
         super().__init__(name, life, sync)
@@ -130,9 +149,19 @@ class CollectionCore(Part, ABC):
         self.publisher = publisher
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)
+        self.cluster = ""
         self.handlers = HandlerSet(
             name, publisher, schedule, self.tasks, life.require_running, metrics.handler, limiter, self.unlisted_reason
         )
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose name begins its log messages, in a fleet. Otherwise ""."""
+        return self.sync.cluster
+
+    @cluster.setter
+    def cluster(self, name: str) -> None:
+        self.sync.cluster = self.tasks.cluster = name
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -164,9 +193,17 @@ class CollectionCore(Part, ABC):
 
     # --- the first sync ---------------------------------------------------------------------------
 
-    async def _first_sync(self, fail_fast: bool) -> None:
+    async def _first_sync(self) -> None:
         """Wait for the first sync, without a time limit or warnings."""
         await self.publisher.synced.wait()
+
+    @abstractmethod
+    def refusals(self, strict: bool) -> Sequence[Refusals]:
+        """Return the refusals of the informers that the first sync waits for.
+
+        Args:
+            strict: True to include those that it stops waiting for after a while, as a union by name does.
+        """
 
     # --- state ------------------------------------------------------------------------------------
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
-from kinformer._runtime.life import FirstSync, Life
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.life import FirstSync, Life, Refusals
+from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part, leave_parts
+from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -32,7 +31,7 @@ from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["SharedInformerFactory", "numbered", "refuse_release"]
+__all__ = ["SharedInformerFactory", "refuse_release"]
 
 log = get_logger("kinformer.factory")
 
@@ -41,14 +40,6 @@ _NAMESPACES = "v1/namespaces"
 _NAMED = 10  # the most informers that a message about unsynced ones names
 
 P = TypeVar("P")
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-N = TypeVar("N", bound=_Named)
 
 
 class _Held:
@@ -278,12 +269,14 @@ class SharedInformerFactory(Entered):
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
-        return SharedInformer(
+        informer: SharedInformer = SharedInformer(
             sources if chosen is None else ChosenNamespaces(chosen, source),
             name=str(gvr),
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )
+        core_of(informer).cluster = cluster_of(self._client)
+        return informer
 
     def _refuse_shared_file(self, informer: SharedInformer) -> None:
         for held in self._held.values():
@@ -311,6 +304,8 @@ class SharedInformerFactory(Entered):
         if core is None:
             raise TypeError(f"invalid add({part!r}): expected a derived collection or a fleet")
         self._require_running(f"add({core.name!r})")
+        if isinstance(core, CollectionCore):
+            core.cluster = cluster_of(self._client)
         if self._core.life.has_begun:
             core.life.begin()
         self._added.append(part)
@@ -344,7 +339,7 @@ class SharedInformerFactory(Entered):
     # --- all of them --------------------------------------------------------------------------------------
 
     async def wait_for_cache_sync(
-        self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
+        self, timeout: float | None = None, *, fail_fast: bool | None = None, handlers: bool = False
     ) -> None:
         """Wait until every informer has its first full list, and every added part has synced.
 
@@ -352,12 +347,14 @@ class SharedInformerFactory(Entered):
 
         Args:
             timeout: Seconds, or None to wait forever.
-            fail_fast: Raise on the second 401, 403 or 404 of a resource.
+            fail_fast: None ends the wait once a resource has been answered by 401, 403 or 404 alone for 15 s, at least
+                4 times. An API server that starts answers so for a few seconds. True ends it at the second such answer,
+                False never. A resource with `optional=True` does not end it, unless this is True.
             handlers: Also wait until the handlers have finished their initial adds.
 
         Raises:
             NotSyncedError: The time has passed. `unsynced` maps each resource to its last error or None.
-            APIError: With `fail_fast`, on the second refusal.
+            APIError: The server keeps refusing. If it refuses several resources, the message lists them.
             RuntimeError: Called with `handlers` inside one of the handlers.
         """
         if handlers:
@@ -367,17 +364,24 @@ class SharedInformerFactory(Entered):
         await (self._first_sync(handlers=True) if handlers else self._core.sync).wait(timeout, fail_fast=fail_fast)
 
     def _first_sync(self, *, handlers: bool) -> FirstSync:
-        return FirstSync(
+        sync = FirstSync(
             "the factory",
             partial(self._all_synced, handlers),
             is_done=lambda: not self._unsynced(handlers),
             reason=partial(self._reasons, handlers),
             errors=partial(self._errors, handlers),
+            refusals=partial(self._refusals, handlers),
             log=log,
         )
+        sync.cluster = cluster_of(self._client)
+        return sync
 
-    async def _all_synced(self, handlers: bool, fail_fast: bool) -> None:
-        waits = {asyncio.ensure_future(_synced(part, handlers, fail_fast)) for part in self._parts()}
+    def _refusals(self, handlers: bool, strict: bool) -> list[Refusals]:
+        unsynced = self._unsynced(handlers).values()
+        return list(dict.fromkeys(one for part in unsynced for one in part.sync.refusals(strict)))
+
+    async def _all_synced(self, handlers: bool) -> None:
+        waits = {asyncio.ensure_future(_synced(part, handlers)) for part in self._parts()}
         if not waits:
             return
         try:
@@ -423,21 +427,11 @@ def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> 
             refuse_release(factory, held.namespaces)
 
 
-def numbered(parts: Iterable[N]) -> dict[str, N]:
-    """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
-    seen: dict[str, int] = {}
-    found: dict[str, N] = {}
-    for one in parts:
-        number = seen[one.name] = seen.get(one.name, 0) + 1
-        found[one.name if number == 1 else f"{one.name}#{number}"] = one
-    return found
-
-
 def _is_synced(part: Part, handlers: bool) -> bool:
     return part.sync.is_done() and not (handlers and isinstance(part, CollectionCore) and not part.handlers.synced)
 
 
-async def _synced(part: Part, handlers: bool, fail_fast: bool) -> None:
-    await part.sync.first(fail_fast)
+async def _synced(part: Part, handlers: bool) -> None:
+    await part.sync.first()
     if handlers and isinstance(part, CollectionCore):
         await part.handlers.wait_synced()

@@ -9,7 +9,7 @@ from typing import Protocol
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import StoppedError
-from kinformer.informer.collection import Collection
+from kinformer.informer.collection import Collection, wait_until_synced
 
 __all__ = ["KeyFollower"]
 
@@ -75,7 +75,7 @@ class KeyFollower:
                 await self._report(event.key or event.object.key, budget)
 
     async def _follow_first(self) -> None:
-        await self._collection.wait_synced()
+        await wait_until_synced(self._collection)
         budget = YieldBudget()
         for key in self._collection.by_key:
             await self._report(key, budget)

@@ -103,16 +103,6 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
     # --- the sync ---------------------------------------------------------------------------------------
 
-    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
-        """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
-
-        Raises:
-            NotSyncedError: `timeout` seconds have passed. `unsynced` and the message have the last error.
-            APIError: With `fail_fast`, on the second 401, 403 or 404.
-            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
-        """
-        await self._wait_synced(timeout, fail_fast=fail_fast)
-
     @property
     def handlers_synced(self) -> bool:
         """True if every handler has finished its initial adds."""

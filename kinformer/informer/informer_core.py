@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kinformer._runtime.clock import SYSTEM
@@ -29,6 +30,8 @@ from kinformer.reflector.reflector import Reflector
 __all__ = ["InformerCore"]
 
 log = get_logger("kinformer.informer")
+
+_CHECK_AFTER = 1.0  # seconds after which namespaces are checked, so that a program which lists once does not pay for it
 
 
 class InformerCore(CollectionCore):
@@ -73,13 +76,13 @@ class InformerCore(CollectionCore):
         )
         self.face: Any = None
         self.ended: asyncio.Future[None] | None = None
-        self._refusals = Refusals()
+        self._refusals = Refusals(name, optional=options.optional)
         self._namespaces = NamespaceFollower(
             name,
             self.parts.chosen,
             self.parts.queue,
             join=lambda namespace: self._run_reflector(self.parts.join(namespace)),
-            leave=self.parts.leave,
+            leave=self._leave,
             tasks=self.tasks,
         )
         self.freshness = Freshness(
@@ -135,7 +138,15 @@ class InformerCore(CollectionCore):
         self._feeding.append(self.tasks.start(self.parts.schedule.run(), f"kinformer resync of {self.name}"))
         if self.parts.snapshots is not None:
             self._feeding.append(self.tasks.start(self.parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
+        if self.parts.has_namespaces:
+            self._feeding.append(self.tasks.start(self._check_namespaces(), f"kinformer namespaces of {self.name}"))
         self.handlers.start()
+
+    async def _check_namespaces(self) -> None:
+        with suppress(StoppedError):
+            await self.publisher.synced.wait()
+            await asyncio.sleep(_CHECK_AFTER)
+            await self.parts.check_namespaces()
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it
@@ -193,14 +204,15 @@ class InformerCore(CollectionCore):
         is_absent = self.options.optional and isinstance(error, APIError) and error.status == 404
         if is_absent or (self.parts.chosen is not None and isinstance(error, ForbiddenError)):
             self.parts.complete_without(reflector)
-        self._refusals.note(error)
+            self._refusals.forget(reflector)
+        else:
+            self._refusals.note(reflector, error)
         self._metrics.failed(error)
         if self.options.on_error is not None:
             self.options.on_error(self.face, error)
 
-    async def _first_sync(self, fail_fast: bool) -> None:
-        waiting = self.publisher.synced.wait()
-        await (self._refusals.end(waiting) if fail_fast else waiting)
+    def _leave(self, namespace: str) -> None:
+        self._refusals.forget(self.parts.leave(namespace))
 
     # --- state --------------------------------------------------------------------------------------
 
@@ -213,6 +225,11 @@ class InformerCore(CollectionCore):
     def unsynced_errors(self) -> Mapping[str, BaseException | None]:
         """Return the last error of its requests."""
         return {self.name: self.health().last_error}
+
+    def refusals(self, strict: bool) -> list[Refusals]:
+        """Return the refusals of its requests, and of the informer of its namespaces."""
+        namespaces = None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+        return [self._refusals, *(() if namespaces is None else namespaces.sync.refusals(strict))]
 
     def health(self) -> InformerHealth:
         """Return how well the cache follows the server."""

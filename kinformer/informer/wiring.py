@@ -227,12 +227,13 @@ class Wiring:
         self.queue.change_scope(namespace, ScopeStep.JOINED)
         return reflector
 
-    def leave(self, namespace: str) -> None:
-        """Remove the objects of a namespace, as deletes. The caller cancels its reflector."""
+    def leave(self, namespace: str) -> Reflector:
+        """Remove the objects of a namespace, as deletes, and return its reflector. The caller cancels that."""
         parts = self._scopes.pop(namespace)
         parts.writer.is_closed = True
         self._departed.add(parts)
         self.queue.change_scope(namespace, ScopeStep.LEFT)
+        return parts.reflector
 
     def complete_without(self, reflector: Reflector) -> None:
         """Stop the first sync from waiting for a reflector whose resource may not or cannot be listed."""
@@ -293,6 +294,19 @@ class Wiring:
         if parts is None:
             raise StoppedError(f"namespace {scope} is no longer followed")
         await parts.proof.reached(version_number(version))
+
+    @property
+    def has_namespaces(self) -> bool:
+        """True if the namespaces are fixed, and were named by the program."""
+        return self.chosen is None and bool(self.namespaces)
+
+    async def check_namespaces(self) -> None:
+        """Look for namespaces that do not exist, among those that are empty. Each source logs a warning."""
+        for scope, parts in tuple(self._scopes.items()):
+            source = capabilities_of(parts.stack.source)
+            namespace = scope or source.namespace
+            if namespace and source.namespace_probe is not None and not self.indexer.in_namespace(namespace):
+                await source.namespace_probe.check_existence()
 
     # --- reports ----------------------------------------------------------------------------------
 

@@ -210,7 +210,9 @@ class LeaderElector:
             self._state = "leading"
             term = self._term = _Term(self._clock, self._options, sent, lease)
             term.start_renewing(self._keep_renewing(term), f"kinformer renewal of {self.name}")
-            log.info("%s leads %s", self.identity, self.name, key=self.name, reason="leading")
+            log.info(
+                "%s leads %s", self.identity, self.name, key=self.name, reason="leading", cluster=self._leases.cluster
+            )
             try:
                 with Fence(lambda: self._check_lead(term), self.name):
                     yield self
@@ -351,7 +353,9 @@ class LeaderElector:
                     return None
         if base is None:
             message = "the Lease %s was deleted while %s led; creating it again"
-            log.warning(message, self.name, self.identity, key=self.name, reason="lease_deleted")
+            log.warning(
+                message, self.name, self.identity, key=self.name, reason="lease_deleted", cluster=self._leases.cluster
+            )
         sent, lease = await self._write(base, self._next_document(base, take=False), validity.request_timeout)
         validity.extend(sent)
         term.lease = lease
@@ -373,13 +377,15 @@ class LeaderElector:
                     return
                 with contextlib.suppress(ConflictError):
                     await self._leases.update(lease.released(self._clock.wall()), timeout())
-                    log.info("%s released %s", self.identity, self.name, key=self.name, reason="released")
+                    about, cluster = (self.identity, self.name), self._leases.cluster
+                    log.info("%s released %s", *about, key=self.name, reason="released", cluster=cluster)
                     return
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = None
         except KinformerError as error:
             message = "%s could not release %s; others wait until it expires: %s"
-            log.warning(message, self.identity, self.name, error, key=self.name, reason=error)
+            cluster = self._leases.cluster
+            log.warning(message, self.identity, self.name, error, key=self.name, reason=error, cluster=cluster)
 
     # --- state ----------------------------------------------------------------------------------------------------
 
@@ -391,13 +397,16 @@ class LeaderElector:
         self._observation.observe(lease, self._clock.boot())
         if lease.holder and lease.holder != self._logged_holder:
             self._logged_holder = lease.holder
-            log.info("%s is led by %s", self.name, lease.holder, key=self.name, reason="new_leader")
+            about, cluster = (self.name, lease.holder), self._leases.cluster
+            log.info("%s is led by %s", *about, key=self.name, reason="new_leader", cluster=cluster)
 
     def _note_failure(self, error: KinformerError, verb: str) -> None:
         # A warning when a kind of failure begins, so that an outage logs one line. health() has the rest.
         level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
         self._error = error
-        log.log(level, "%s could not %s %s: %s", self.identity, verb, self.name, error, key=self.name, reason=error)
+        message, cluster = "%s could not %s %s: %s", self._leases.cluster
+        about = (self.identity, verb, self.name, error)
+        log.log(level, message, *about, key=self.name, reason=error, cluster=cluster)
         self._metrics.count_failure(1)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kinformer._runtime.fence import unfenced
+from kinformer._runtime.logs import cluster_of
 from kinformer._runtime.request_context import urgent
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.leaderelection.lease import Lease, LeaseDocument
@@ -52,6 +53,11 @@ class LeaseClient:
         self._client = client
         self._namespace = namespace
         self._path = _LEASES.path(namespace)
+
+    @property
+    def cluster(self) -> str:
+        """The name of the client's cluster in a fleet, for the log. Otherwise ""."""
+        return cluster_of(self._client)
 
     def path(self, name: str) -> str:
         """Return the path of a Lease. Raises ConfigError if its name is not a segment of a path."""

@@ -17,7 +17,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
-from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
+from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.list_watcher import (
     Capabilities,
     ListOptions,
@@ -30,10 +30,17 @@ from kinformer.list_watcher import (
     find_capabilities,
 )
 from kinformer.listwatch.pages import HTTPPageItems
-from kinformer.listwatch.probes import AS_METADATA, kind_now, list_metadata, newest_version, with_hint
-from kinformer.objects.meta import GroupVersionResource, builtin_kind
+from kinformer.listwatch.probes import (
+    AS_METADATA,
+    check_existence,
+    kind_now,
+    list_metadata,
+    newest_version,
+    with_hint,
+)
+from kinformer.listwatch.selecting import selects
+from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
-from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
 from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
@@ -48,8 +55,6 @@ _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a 
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
 
-# Selectable fields of pods that compare as "" if they are not set.
-_EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
 # that refuses it uses the next clause.
@@ -85,7 +90,7 @@ class ListWatch:
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace` or a path in `fields` is invalid.
 
     Attributes:
         stats: The counts so far.
@@ -111,7 +116,7 @@ class ListWatch:
     ) -> None:
         self.client = client
         self.resource = GroupVersionResource.parse(resource)
-        self.namespace = namespace or None
+        self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
@@ -258,6 +263,14 @@ class ListWatch:
         """
         return await nearest_resource(self.client, self.resource)
 
+    async def check_existence(self) -> None:
+        """Log a warning if the namespace does not exist. Asked once for all ListWatches of a client.
+
+        :meta private:
+        """
+        if self.namespace is not None:
+            await check_existence(self.client, self.namespace, self.name)
+
     @property
     def contents(self) -> Mapping[str, str]:
         """Return a description of the objects and their form. It is equal for sources of the same objects."""
@@ -301,14 +314,7 @@ class ListWatch:
         """
         if self.namespace and obj.namespace != self.namespace:
             return False
-        params = self._options(ListOptions()).params()
-        try:
-            if not LabelSelector.parse(params.get("labelSelector")).matches(obj.labels):
-                return False
-            requirements = FieldSelector.parse(params.get("fieldSelector")).requirements
-            return all(_may_meet(obj, *requirement) for requirement in requirements)
-        except (SelectorError, ConfigError, DecodeError):  # left to the server
-            return True
+        return selects(obj, self._options(ListOptions()).params())
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
         """Read the current metadata of one object from etcd, or None if it does not exist or is no longer selected.
@@ -436,10 +442,3 @@ class ListWatch:
         # of built-in types, which have kind before the items. Lists of custom resources never report it.
         if typed and not header.shard_info and self._told.is_news("", "shards_ignored"):
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
-
-
-def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
-    """Return False if the object certainly does not match this condition of a field selector."""
-    empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
-    actual = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
-    return not isinstance(actual, str) or (actual == value) == (operator == "=")

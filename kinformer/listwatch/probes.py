@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
-from kinformer.exceptions import DecodeError, NotFoundError
+from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
-__all__ = ["AS_METADATA", "kind_now", "list_metadata", "newest_version", "with_hint"]
+__all__ = ["AS_METADATA", "check_existence", "kind_now", "list_metadata", "newest_version", "with_hint"]
+
+log = get_logger("kinformer.list_watch")
 
 AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
+NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 _PAGE = 500  # objects in a response, as in client-go
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
 
@@ -79,6 +84,29 @@ async def with_hint(client: Client, resource: GroupVersionResource, error: NotFo
     hinted = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
     hinted.nearest = nearest
     return hinted
+
+
+async def check_existence(client: Client, namespace: str, name: str) -> None:
+    """Log a warning if a namespace does not exist. The server lists what is in such a namespace, as empty.
+
+    Args:
+        client: The client, which asks once for each namespace. Most roles may not read namespaces, so that the answer
+            is often a 403, and then nothing is logged.
+        namespace: The name of the namespace.
+        name: The source, in words.
+    """
+    await client._shared(("namespace", namespace), lambda: _check_existence(client, namespace, name), ttl=math.inf)
+
+
+async def _check_existence(client: Client, namespace: str, name: str) -> None:
+    path, headers = NAMESPACES.path(name=namespace), {"Accept": AS_METADATA}
+    try:
+        await client.request("GET", path, headers=headers, retries=0, timeout=_HINT_TIMEOUT)
+    except NotFoundError:
+        message = "%s: the namespace %r does not exist, so there is nothing to follow until it is created"
+        log.warning(message, name, namespace, resource=name, key=namespace, reason="no_namespace")
+    except (APIError, ConnectError, DecodeError):
+        return  # it is only a hint
 
 
 async def kind_now(client: Client, resource: GroupVersionResource) -> str:

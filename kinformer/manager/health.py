@@ -15,8 +15,8 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.managed import ManagedController, health_fields
 from kinformer.exceptions import describe, kind_of
 from kinformer.informer.collection import Collection, FollowedClusters, core_of
-from kinformer.informer.core import Part
-from kinformer.informer.factory import SharedInformerFactory, numbered
+from kinformer.informer.core import Part, numbered
+from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.freshness import check_max_staleness, too_old
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector

@@ -38,6 +38,7 @@ PathValues: TypeAlias = dict[Segments, str | None]
 """The values at some paths as strings, with None for missing or null values. Arrays and objects are left out."""
 
 _NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
+_NUMBER = re.compile(r"-?\d+")
 _BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
 
 # The identity and the sources of an object's attributes, which are always kept, regardless of `fields`.
@@ -63,7 +64,22 @@ _MOST_SEGMENTS = 64  # deeper than any schema of an API server
 _NO_KEY = re.compile(r'["\\\x00-\x1f]')
 
 
+def _named(text: str, name: str, position: int) -> Segment:
+    """Return the segment for a name after a dot. `*` is the wildcard, as in kubectl."""
+    if name == "*":
+        return None
+    if _NUMBER.fullmatch(name):
+        # It would be read as a key, and so match no item of a list, without a hint.
+        raise ConfigError(
+            f"the path {text!r} has the number {name} at position {position}: "
+            f"write [{name}] for an item of a list, or ['{name}'] for a key"
+        )
+    return re.sub(r"\\(.)", r"\1", name)
+
+
 def _parse(text: str) -> tuple[Segment, ...]:
+    if text.startswith("{"):
+        raise ConfigError(f"the path {text!r} has '{{' at position 0: write it without braces, as in .spec.nodeName")
     segments: list[Segment] = []
     position = 1 if text.startswith("$") else 0
     # kubectl and CRDs write `.spec.nodeName` and `$.spec.nodeName`.
@@ -76,7 +92,7 @@ def _parse(text: str) -> tuple[Segment, ...]:
             if name is None:
                 char = repr(text[position]) if position < len(text) else "the end"
                 raise ConfigError(f"the path {text!r} has {char} at position {position}, expected a name")
-            segments.append(re.sub(r"\\(.)", r"\1", name.group()))
+            segments.append(_named(text, name.group(), position))
             position = name.end()
             wants_name = False
         elif text[position] == ".":
@@ -197,7 +213,8 @@ def _walk(found: list[object], segments: Sequence[Segment]) -> list[object]:
 def parse_path(text: str) -> JSONPath:
     r"""Parse `spec.nodeName`, `metadata.labels['a.b/c']`, `spec.containers[*].image` or `status.conditions[0].type`.
 
-    A key with a dot is written in brackets, or with a backslash as kubectl does: `metadata.labels.a\.b/c`.
+    A key with a dot is written in brackets, or with a backslash as kubectl does: `metadata.labels.a\.b/c`. So is a key
+    that is a number, `data['0']`, because `.0` is mostly meant as `[0]`. `.*` is the same as `[*]`.
 
     Raises:
         ConfigError: The path is invalid. The message names the position.

@@ -19,6 +19,7 @@ __all__ = [
     "OwnerReference",
     "builtin_kind",
     "builtin_resource",
+    "check_namespace",
     "compare_resource_versions",
     "decode_owner_references",
     "is_namespaced_kind",
@@ -31,6 +32,7 @@ __all__ = [
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _CORE_VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
 _RESOURCE_VERSION = re.compile(r"[1-9][0-9]*")
 
 
@@ -118,6 +120,20 @@ class GroupVersionResource:
 def version_path(resource: GroupVersionResource) -> str:
     """Return the path of a resource's group version: `"/api/v1"`, `"/apis/apps/v1"`."""
     return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+
+
+def check_namespace(name: str, resource: GroupVersionResource) -> str:
+    """Return the name of a namespace.
+
+    Raises:
+        ConfigError: No namespace can have this name, so a list of its objects would be empty for ever.
+    """
+    if not isinstance(name, str) or _NAMESPACE.fullmatch(name) is None:
+        raise ConfigError(
+            f"invalid namespace {name!r} for {resource}: use lowercase letters, digits and '-', at most 63 characters, "
+            "with a letter or a digit at both ends"
+        )
+    return name
 
 
 def _segment(name: str, role: str, resource: GroupVersionResource) -> str:

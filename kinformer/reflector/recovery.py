@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP, Backoff
+from kinformer._runtime.life import refuses
 from kinformer.exceptions import (
     APIError,
     DecodeError,
@@ -60,6 +61,8 @@ STREAM_ERRORS = 3  # server errors without a new version after which the resourc
 ATTEMPTS = 3  # consecutive failures of initial streams after which automatic mode lists
 
 _RETURN = 2.0  # seconds within which a request follows the first answer of a server that was silent
+_SOON = 5.0  # the most seconds to wait after one of the first refusals
+_SOON_TRIES = 6
 RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too. client-go's REST layer gives up there
 
 # The reason of an ERROR 500 after which an unreadable object is gone without a DELETED event (apimachinery,
@@ -220,29 +223,35 @@ class Delays:
             failures yet.
     """
 
-    __slots__ = ("_failures", "_short_watches", "_was_silent")
+    __slots__ = ("_failures", "_initial", "_refusals", "_short_watches", "_was_silent")
 
     def __init__(self, backoff: Backoff) -> None:
+        self._initial = backoff.initial
         self._failures = backoff.start()
         self._short_watches = backoff.start()
         self._was_silent = False
+        self._refusals = 0  # in a row
 
-    def after(self, error: Exception, failures: int) -> float:
+    def after(self, error: Exception, failures: int, *, synced: bool) -> float:
         """Return the seconds to wait after `error`, the last of `failures` consecutive failures.
 
         It is the delay requested by the server, plus up to a quarter at random, because every client gets the same
         request. Without one, it is the backoff. A server that answers is back, even if it refuses: the first answer
         after a silence ends the backoff that had grown. The next request follows at random within 2 s, so that a
-        thousand clients do not return at once.
+        thousand clients do not return at once. Before the first sync (`synced` is False), the first refusals (401, 403,
+        404) are followed by a request within 5 s, since a wait for that sync ends if they last.
         """
         is_silent = isinstance(error, OSError)
         is_back = self._was_silent and not is_silent
         self._was_silent = is_silent
+        self._refusals = self._refusals + 1 if refuses(error) else 0
         if is_back:
             self._failures.reset()
         requested = error.retry_after if isinstance(error, APIError) else None
         if not requested or requested < 0:
-            return _RETURN * random.random() if is_back else self._failures.next(silent=is_silent)
+            delay = _RETURN * random.random() if is_back else self._failures.next(silent=is_silent)
+            is_early = not synced and 0 < self._refusals <= _SOON_TRIES
+            return min(delay, max(_SOON, self._initial)) if is_early else delay
         requested = min(requested, RETRY_AFTER_CAP) * (1.0 + 0.25 * random.random())
         return requested if failures <= RETRY_AFTER_TRIES else max(requested, self._failures.next())
 

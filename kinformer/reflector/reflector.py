@@ -8,7 +8,6 @@ kube-runtime/src/watcher.rs, has similar states.)
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
@@ -20,7 +19,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
-from kinformer.exceptions import APIError, ExpiredError, NotFoundError, TooManyRequestsError
+from kinformer.exceptions import APIError, NotFoundError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
 from kinformer.objects.meta import meta_namespace_key
 from kinformer.reflector.continuity import Continuity
@@ -32,6 +31,7 @@ from kinformer.reflector.errors import (
     StaleListError,
     StoreFailedError,
 )
+from kinformer.reflector.failure_log import FailureLog
 from kinformer.reflector.health import HealthRecord, InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.reflector.options import Resume as ResumeFunction
@@ -115,6 +115,7 @@ class Reflector:
         self._options = options_of(ReflectorOptions, "Reflector", options)
         head_timeout = self._options.head_timeout
         self._health = HealthRecord()
+        self._failures = FailureLog(self.name)
         self._follower = Follower(lister_watcher, event_store(store), self._health, self._options, clock)
         self._resync = ResyncTimer(resync_period, store.resync, self._follower.interrupt)
         self._continuity = Continuity(
@@ -176,8 +177,7 @@ class Reflector:
         """Request a full list that is not older than `resource_version`, unless the store reaches it before.
 
         The list is made soon, and ends the open watch. Its cause is "requested". Several calls make one list. If the
-        server has not reached that version (because it is wrong, or the server went back), the newest version is
-        listed, once.
+        server has not reached that version (it is wrong, or the server went back), the newest version is listed, once.
 
         Raises:
             ValueError: The version is not a number.
@@ -187,7 +187,7 @@ class Reflector:
             self._follower.interrupt()
 
     def doubt(self) -> None:
-        """Verify the server soon, because another request found it changed. Ends the open watch."""
+        """Verify the server, because another request found it changed. Ends the open watch."""
         self._continuity.doubt()
         self._follower.interrupt()
 
@@ -200,7 +200,7 @@ class Reflector:
                 not raised but retried.
         """
         if self._health.running:
-            raise RuntimeError(f"reflector {self.name} is already running; create another reflector")
+            raise RuntimeError(f"reflector {self.name} is already running; create another one")
         self._health.started(asyncio.get_running_loop().time)
         bug: Exception | None = None
         try:
@@ -333,6 +333,7 @@ class Reflector:
         """Write `events`, and then the events of the stream until it ends."""
         self._state = Watch(opened=True)
         self._health.following()
+        self._failures.following()
         self._removed.over()
         self._continuity.learn_cluster()
         self._resync.start()
@@ -401,7 +402,8 @@ class Reflector:
         if isinstance(error, NotFoundError) and self._health.synced and self._removed.questionable:
             await self._check_removal()
         if not transition.at_once:
-            await asyncio.sleep(self._delays.after(error, self._health.consecutive_failures))
+            failures, synced = self._health.consecutive_failures, self._health.synced
+            await asyncio.sleep(self._delays.after(error, failures, synced=synced))
 
     def _enter(self, transition: Transition) -> None:
         before, self._state = self._state, transition.state
@@ -413,13 +415,11 @@ class Reflector:
             self._follower.errors = 0
 
     def _report(self, error: Exception, state: State, transition: Transition) -> None:
-        falls_back = transition.falls_back
-        news = not self._plan.choice.has_fallen_back if falls_back else type(error) is not type(self._health.last_error)
-        # Every server sends these occasionally, and the next request resolves them.
-        expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
-        level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
-        message = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
-        log.log(level, message, self.name, state.doing, error, resource=self.name, reason=error)
+        if transition.falls_back:
+            self._failures.falls_back(error, state.doing, is_news=not self._plan.choice.has_fallen_back)
+        else:
+            is_news = type(error) is not type(self._health.last_error)
+            self._failures.failed(error, state.doing, is_news=is_news)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)

@@ -9,4 +9,5 @@ from kinformer.testing.factories import MakeDeployment as MakeDeployment
 from kinformer.testing.factories import MakeObject as MakeObject
 from kinformer.testing.factories import MakePod as MakePod
 from kinformer.testing.features import Features as Features
+from kinformer.testing.programs import running as running
 from kinformer.testing.server import APIServer as APIServer

@@ -12,9 +12,10 @@
 | `kube_client` | an entered `Client` for it, with all rights |
 | `kube_namespace` | the name of a new namespace, removed after the test with its contents |
 | `make_object`, `make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
+| `kube_running` | a function that runs a program beside the test: `kube_running(main(kube_client))` |
 
-Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and the types in the last
-row.
+Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and the types of the
+factories.
 
 The plugin is loaded in every pytest run where kinformer is installed, so it imports neither kinformer nor asyncio
 before the first of these fixtures is requested. The fixtures are for coroutine tests, under pytest-asyncio (in every
@@ -23,16 +24,20 @@ mode and loop scope) and under anyio's plugin.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from kinformer.testing.pytest_scene import USED, Scene, crds_of, scene
+from kinformer.testing.pytest_scene import PROGRAMS, USED, Scene, crds_of, scene
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from kinformer.client.client import Client
     from kinformer.testing.cluster_server import ClusterServer
     from kinformer.testing.clusters.control_plane import ControlPlane
@@ -40,6 +45,9 @@ if TYPE_CHECKING:
     from kinformer.testing.factories import MakeDeployment, MakeObject, MakePod
 
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
+
+_BESIDE = pytest.StashKey[bool]()
+"""Set once a test runs beside its programs, because a test may be run again."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "kube_running" in getattr(item, "fixturenames", ()):
+        _run_beside_programs(item)
     marker = item.get_closest_marker("kube_apiserver")
     if marker is None or not marker.args:
         return
@@ -72,6 +82,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _check_kind(f"{item.nodeid}: the mark kube_apiserver", kind)
     if (kind := server_kind(item.config)) not in marker.args:
         pytest.skip(f"requires kube_apiserver={' or '.join(marker.args)}, but this run uses {kind}")
+
+
+def _run_beside_programs(item: Any) -> None:
+    """Have the test end with the error of a program of `kube_running`, also if a fixture started it.
+
+    A fixture may run in another task than the test, so the programs get to know the test's task within the test.
+    """
+    test = item.obj
+    if _BESIDE in item.stash or not inspect.iscoroutinefunction(test) or hasattr(test, "hypothesis"):
+        return
+
+    @functools.wraps(test)
+    async def beside(*args: Any, **kwargs: Any) -> Any:
+        async with item.stash[PROGRAMS].beside():
+            return await test(*args, **kwargs)
+
+    item.stash[_BESIDE] = True
+    item.obj = beside
 
 
 @pytest.hookimpl(wrapper=True)
@@ -232,3 +260,13 @@ def make_pod(_kube_scene: Scene) -> MakePod:
 def make_deployment(_kube_scene: Scene) -> MakeDeployment:
     """A coroutine function that creates a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
     return _kube_scene.factory.make_deployment
+
+
+@pytest.fixture
+def kube_running(_kube_scene: Scene) -> Callable[[Coroutine[Any, Any, object]], Task[Any]]:
+    """A function that runs a program beside the test, as `running` does: `kube_running(main(kube_client))`.
+
+    Fixtures can call it too. It returns the program's task. If the program ends, the test is cancelled and fails with
+    the program's error. After the test the program is cancelled, before the server ends.
+    """
+    return _kube_scene.programs.start

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
     from kinformer.testing.factories import ObjectFactory
+    from kinformer.testing.programs import Programs
 
-__all__ = ["USED", "Scene", "crds_of", "scene"]
+__all__ = ["PROGRAMS", "USED", "Scene", "crds_of", "scene"]
 
 _NAMESPACED = {"kube_namespace", "make_object", "make_pod", "make_deployment"}
 
 USED = pytest.StashKey["ControlPlane"]()
 """The control plane that a test has used."""
+
+PROGRAMS = pytest.StashKey["Programs"]()
+"""The programs that run beside a test."""
 
 
 def crds_of(config: pytest.Config) -> list[Path]:
@@ -36,19 +40,23 @@ def crds_of(config: pytest.Config) -> list[Path]:
 
 
 class Scene:
-    """Server, client, namespace and factory of one test."""
+    """Server, client, namespace, factory and programs of one test."""
 
-    def __init__(self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory) -> None:
+    def __init__(
+        self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory, programs: Programs
+    ) -> None:
         self.server = server
         self.client = client
         self.namespace = namespace
         self.factory = factory
+        self.programs = programs
 
 
 @asynccontextmanager
 async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> AsyncIterator[Scene]:
     """Set up and tear down the scene of one test, in its event loop."""
     from kinformer.testing.factories import ObjectFactory
+    from kinformer.testing.programs import Programs
 
     async with AsyncExitStack() as stack:
         server = await _server(request, shared, stack)
@@ -62,7 +70,9 @@ async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingC
         factory = ObjectFactory(client, namespace)
         if shared is not None:
             stack.push_async_callback(factory.remove_outside)
-        yield Scene(server, client, namespace, factory)
+        programs = request.node.stash[PROGRAMS] = Programs()
+        stack.push_async_callback(programs.end)
+        yield Scene(server, client, namespace, factory, programs)
 
 
 async def _server(

@@ -20,6 +20,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
+from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
@@ -75,6 +76,8 @@ class APIServer(State):
         users: A mapping of bearer token to user name, or only names, which get generated tokens. None: tokens are not
             checked.
         rules: Allowed (user, verb, resource) triples. `"*"` is any verb or resource. None: everything is allowed.
+        rbac: True allows what the Roles, ClusterRoles and bindings in the server allow, instead of `rules`. A change of
+            them counts from the next request on. Users may always read discovery and ask for their own rights.
         tls: True serves `https` with a certificate from the server's own authority. kubectl and client-go send tokens
             only over `https`. Client certificates from that authority are accepted (`client_certificate`): the common
             name is the user, the organizations are the groups, and a member of `system:masters` has all rights. Needs
@@ -98,6 +101,7 @@ class APIServer(State):
         allowed_hosts: Iterable[str] | None = None,
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
+        rbac: bool = False,
         tls: bool = False,
         bootstrap: bool = False,
         clock: Clock | None = None,
@@ -109,7 +113,8 @@ class APIServer(State):
         self._hosts = None if allowed_hosts is None else AllowedHosts(allowed_hosts, own=host)
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
-        self._access = AccessControl(users, rules, named=tls)
+        roles = RoleBasedAccess(self._ledger) if rbac else None
+        self._access = AccessControl(users, rules, roles=roles, named=tls)
         self._tls = tls
         self._to_bootstrap = bootstrap
         self._authority: Authority | None = None
@@ -235,9 +240,14 @@ class APIServer(State):
         return None if self._authority is None else self._authority.client_context()
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
-        """Write a kubeconfig that only its owner can read, and return its path."""
-        token = self.token(user)
-        name = user or "kubernetes-admin"
+        """Write a kubeconfig that only its owner can read, and return its path.
+
+        Its current context is for a user, by default one with all rights, whose file has a context for each of `users`
+        too, under the user's name.
+        """
+        current = user or "kubernetes-admin"
+        others = [] if user is not None else self._access.user_names
+        names = {"kinformer": current, **{name: name for name in others}}
         cluster = {"server": self.url}
         if self._authority is not None:
             cluster["certificate-authority-data"] = base64.b64encode(self._authority.certificate).decode()
@@ -245,9 +255,13 @@ class APIServer(State):
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "kinformer", "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": token} if token else {}}],
+            "users": [
+                {"name": name, "user": {"token": token} if (token := self.token(wanted)) else {}}
+                for name, wanted in [(current, user), *((name, name) for name in others)]
+            ],
             "contexts": [
-                {"name": "kinformer", "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
+                {"name": context, "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
+                for context, name in names.items()
             ],
             "current-context": "kinformer",
         }
@@ -307,6 +321,8 @@ class APIServer(State):
         self._storage.rewind(revisions)
         self._storage.raise_floors()
         self._lifecycle.refresh()
+        for listener in self._ledger.on_rewind:
+            listener()
         for connection in self._http.connections if self._http is not None else ():
             transport = connection.transport
             if transport is not None and transport is not request.transport:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing.api.delete import DeleteOptions, Deleter
@@ -23,6 +24,9 @@ from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger
 from kinformer.testing.store.ownership import FieldManager
 from kinformer.testing.store.storage import Storage
+
+if TYPE_CHECKING:
+    from kinformer.testing.controllers.kubelet import Fate
 
 __all__ = ["State"]
 
@@ -179,6 +183,46 @@ class State:
         self.update(crd) if known else self.create(crd)
         stored = self._ledger.stored(spaces, "", name)
         return self._object(spaces, stored)
+
+    def run_controllers(
+        self,
+        *,
+        startup: float = 0.1,
+        runtime: float = 0.1,
+        shutdown: float = 0.1,
+        outcome: Callable[[Mapping[str, Any]], Fate | None] | None = None,
+        seed: int = 0,
+    ) -> AbstractAsyncContextManager[None]:
+        """Run small versions of a cluster's controllers on this server, from entering to exiting.
+
+        ::
+
+            async with server.run_controllers():
+                await client.wait_for("apps/v1/deployments", "default/web", is_deployment_rolled_out)
+
+        They are those of Deployments, ReplicaSets, Jobs, EndpointSlices and owner references, a scheduler, and kubelets
+        that run pods without containers. A pod gets a node if there are Nodes. Their writes are not in `requests`, and
+        faults do not strike them. They act in the order of the changes, in virtual time too.
+
+        Args:
+            startup: Seconds from the start of a pod until it is ready.
+            runtime: Seconds that a pod runs whose `restartPolicy` is not `Always`, such as that of a Job.
+            shutdown: Seconds that a deleted pod takes to end, if its grace period is not shorter.
+            outcome: Decides what becomes of a pod, given as a dict: `"Running"` (and ready), `"Succeeded"`, `"Failed"`,
+                `"Unready"`, or `"Waiting"` for an image that cannot be pulled. None leaves it to the `restartPolicy`.
+            seed: The seed of the names of pods.
+        """
+        from kinformer.testing.controllers.manager import running
+
+        return running(
+            self._writer,
+            self._deleter,
+            startup=startup,
+            runtime=runtime,
+            shutdown=shutdown,
+            outcome=outcome,
+            seed=seed,
+        )
 
     async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
         """Call `register_crd` for each definition in files, folders (see `read_crds`) and dicts.

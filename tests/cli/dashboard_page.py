@@ -6,7 +6,7 @@ Internals: the board of a dashboard, since only `kinformer dashboard` makes one 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from kinformer import Backoff, SharedInformerFactory
@@ -14,6 +14,7 @@ from kinformer.cli.dashboard import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.contrib.fastapi import kinformer_lifespan
+from kinformer.contrib.problems import Problems
 from kinformer.testing import APIServer
 from tests.support.web_server import serving
 
@@ -37,24 +38,33 @@ async def serving_dashboard(
     resources: Sequence[str] = ("v1/pods", "v1/nodes"),
     *,
     picks: bool = False,
+    problems: bool = False,
+    grace: float | None = 0,
     user: str | None = None,
     derive: Callable[[SharedInformerFactory], object] = lambda _: None,
     **options: Any,
 ) -> AsyncIterator[str]:
     """The URL of a dashboard; with `picks` its page can open other resources too, as that of the command can.
 
-    `derive` gives derived collections to the factory.
+    With `problems` it follows the problems too, as that of the command does, after `grace` seconds instead of the grace
+    times of the rules. `derive` gives derived collections to the factory.
     """
 
     @asynccontextmanager
     async def setup() -> AsyncIterator[SharedInformerFactory]:
         backoff = Backoff(initial=0.02, maximum=0.1)
-        async with server.client(user) as client, SharedInformerFactory(client, backoff=backoff) as factory:
+        async with (
+            server.client(user) as client,
+            SharedInformerFactory(client, backoff=backoff) as factory,
+            AsyncExitStack() as stack,
+        ):
             for resource in resources:
                 factory.for_resource(resource)
             derive(factory)
-            if picks:
-                await board_of(factory, Catalogue(client, factory))
+            if picks or problems:
+                board = await board_of(factory, Catalogue(client, factory))
+            if problems:
+                board.show(await stack.enter_async_context(Problems(factory, grace=grace)))
             yield factory
 
     async with serving(cluster_app(lifespan=kinformer_lifespan(setup)), **options) as url:

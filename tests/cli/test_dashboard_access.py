@@ -211,15 +211,25 @@ async def test_axe_finds_nothing_serious(server: APIServer, opened: Open, axe: s
     script = {"run.sh": "#!/bin/sh\nexit 1\n"}
     server.create(kube.config_map("scripts", data=script))
     size = {"width": width, "height": 800}
-    dashboard = {"picks": True, "resources": ("v1/pods", "v1/nodes", "v1/configmaps")}
+    dashboard = {"problems": True, "resources": ("v1/pods", "v1/nodes", "v1/configmaps")}
     page = await opened(dashboard=dashboard, pods=7, color_scheme=scheme, viewport=size)
 
     async def look(place: str) -> None:
         assert await violations(page, axe) == [], place
 
-    for place in ("#/r/v1/pods?labels=app+in", "#/nodes", "#/health"):
+    for place in ("#/r/v1/pods?labels=app+in", "#/r/v1/pods?level=bad", "#/nodes", "#/health", "#/problems"):
         await page.evaluate(f"location.hash = {place!r}")
+        if place == "#/problems":
+            await shows(page, "document.querySelectorAll('#problem-list li').length")
         await look(place)
+    await page.evaluate("location.hash = '#/changes?noise=1'")
+    server.update(pod("other-1", phase="Running", labels={"app": "other"}))
+    await page.click("#timeline-list .line")
+    await shows(page, "document.querySelector('.opened').textContent", lambda text: "status.phase" in text)
+    await look("the timeline")
+    await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/web-1&tab=logs'")
+    await shows(page, BODY, lambda text: "generated line" in text)
+    await look("the logs")
     await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/web-1'")
     await shows(page, BODY, lambda text: "registry.example" in text)
     await look("the summary")
@@ -257,7 +267,7 @@ async def test_axe_finds_nothing_serious_while_the_server_of_the_page_is_gone(
             await shows(page, BODY, lambda text: "registry.example" in text)
             await shows(page, NAMES, lambda names: len(names) == 7)
         await shows(page, TROUBLE, lambda text: text.startswith("The server of this page has not answered for"))
-        for place in ("#/r/v1/pods?open=v1/pods+default/web-1", "#/nodes", "#/health"):
+        for place in ("#/r/v1/pods?open=v1/pods+default/web-1", "#/nodes", "#/health", "#/changes"):
             await page.evaluate(f"location.hash = {place!r}")
             await shows(page, DIMMED)
             assert await violations(page, axe) == [], place

@@ -310,9 +310,12 @@ async def test_an_address_that_is_no_encoding_opens_the_page_all_the_same(opened
     await shows(page, NAMES, lambda names: len(names) == 4)
 
 
-@pytest.mark.parametrize("place", ["#/r/v1/pods", "#/nodes", "#/health"])
-async def test_a_narrow_screen_shows_all_of_it(opened: Open, place: str) -> None:
-    page = await opened(place, viewport={"width": 360, "height": 700})
+@pytest.mark.parametrize("place", ["#/r/v1/pods", "#/nodes", "#/health", "#/problems", "#/changes"])
+async def test_a_narrow_screen_shows_all_of_it(server: APIServer, opened: Open, place: str) -> None:
+    page = await opened(place, dashboard={"problems": True}, viewport={"width": 360, "height": 700})
+    server.create(pod("broken", phase="Failed"))
+    if place in ("#/problems", "#/changes"):
+        await shows(page, "document.querySelector('.view:not([hidden]) .sheet').textContent.includes('broken')")
     await shows(page, "document.documentElement.scrollWidth <= 360")
     if place.startswith("#/r"):
         shown = "[...document.querySelectorAll('#head .cell')].map(cell => cell.dataset.column)"

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from kinformer import Client, GroupVersionResource, InformerEvent, SharedInformerFactory
-from kinformer.cli.commands.population import Population
+from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEvent, SharedInformerFactory
+from kinformer.cli.commands.serving.living import live, populate
+from kinformer.cli.commands.serving.population import Population
+from kinformer.cli.living_cluster import DEPLOYMENTS
 from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
+from kinformer.conditions import is_deployment_rolled_out, matches
 from kinformer.testing import APIServer
 from tests.support.bare_http import ask
 from tests.support.cli import CommandLine
@@ -300,3 +303,142 @@ async def test_a_port_that_is_taken_is_one_line_and_status_1() -> None:
     assert err.decode() == (
         f"kinformer: cannot listen on 127.0.0.1:{port}: address already in use; choose another with --port or --host\n"
     )
+
+
+RBAC = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: shop, resourceVersion: "7", uid: x}
+rules:
+- {apiGroups: [""], resources: [pods], verbs: [list]}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: RoleBinding
+  metadata: {name: reader, namespace: shop}
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+  subjects:
+  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
+  - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: devs}
+  - {kind: ServiceAccount, name: app, namespace: shop}
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: ClusterRoleBinding
+  metadata: {name: view}
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+  subjects:
+  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}
+"""
+
+
+@pytest.mark.process
+async def test_users_of_a_file_of_roles_may_do_what_it_says(tmp_path: Path) -> None:
+    file, kubeconfig = tmp_path / "rbac.yaml", tmp_path / "kubeconfig"
+    file.write_text(RBAC)
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0", "--rbac", str(file)),
+        *("--write-kubeconfig", str(kubeconfig)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    members = {"alice", "member-of-devs", "system:serviceaccount:shop:app"}
+    try:
+        async with asyncio.timeout(30):
+            while not (line := (await running.stdout.readline()).decode()).startswith("Users"):
+                pass
+            assert all(name in line for name in members | {"bob"})
+            assert set(Client.contexts(kubeconfig)) == members | {"bob", "kinformer"}
+            for name in members:
+                async with Client.from_kubeconfig(kubeconfig, context=name) as client:
+                    await client.request("GET", "/api/v1/namespaces/shop/pods")
+                    with pytest.raises(ForbiddenError, match="cannot list"):
+                        await client.request("GET", "/api/v1/namespaces/default/pods")
+            async with Client.from_kubeconfig(kubeconfig, context="bob") as bob:
+                await bob.request("GET", "/api/v1/pods")
+                with pytest.raises(ForbiddenError):
+                    await bob.request("GET", "/api/v1/secrets")
+            async with Client.from_kubeconfig(kubeconfig) as administrator:
+                await administrator.request("GET", "/api/v1/secrets")
+            running.send_signal(signal.SIGTERM)
+            _, err = await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+    assert (running.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "complaint"),
+    [
+        ("verbs: [list]", "verb: [list]", 'document 1, Role reader: .*unknown field "rules[0].verb"'),
+        ("verbs: [list]", "verbs: []", "document 1, Role reader: .*rules[0].verbs: Required value"),
+        ("kind: Role\n", "kind: Rolle\n", "document 1: kind: expected Role, ClusterRole, .* got 'Rolle'"),
+        (
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n",
+            "apiVersion: rbac/v1\nkind: Role\n",
+            "document 1: apiVersion: expected 'rbac.authorization.k8s.io/v1' for a Role, got 'rbac/v1'",
+        ),
+        ("{name: reader, namespace: shop}", "{namespace: shop}", "document 2, items[0]: metadata.name: expected"),
+        ("kind: Role, name: reader", "kind: Role, name: other", "roleRef.name: there is no Role 'other' in namespace"),
+        ("kind: Role, name: reader", "kind: Role", "roleRef: expected a kind (Role or ClusterRole) and a name"),
+        ("kind: Group", "kind: Team", "items[0], RoleBinding reader: subjects[1].kind: expected User, Group or Serv"),
+        ("name: app, namespace: shop", "name: app", "subjects[2].namespace: expected a string, got None"),
+        ("items:", "items: {", "not YAML: .* line "),
+    ],
+)
+async def test_a_wrong_file_of_roles_is_refused_with_the_field(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, now: str, then: str, complaint: str
+) -> None:
+    file = tmp_path / "rbac.yaml"
+    file.write_text(RBAC.replace(now, then, 1))
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--rbac", str(file))
+    assert ended.status == 1
+    pattern = ".*".join(re.escape(part) for part in complaint.split(".*"))
+    assert re.match(f"kinformer: {re.escape(str(file))}.*{pattern}", ended.err), ended.err
+    assert ended.err.count("\n") == 1
+
+
+async def test_a_file_of_roles_without_a_binding_or_that_does_not_exist_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "rbac.yaml"
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--rbac", str(file))
+    assert (ended.status, ended.err) == (1, f"kinformer: {file}: no such file or directory\n")
+    file.write_text(RBAC.split("---")[0])
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--rbac", str(file))
+    assert (ended.status, "there is no RoleBinding or ClusterRoleBinding" in ended.err) == (1, True)
+
+
+@pytest.mark.virtual_time
+async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too() -> None:
+    async with APIServer() as server, server.client() as client:
+        assert populate(server) == "7 deployments with services in 4 namespaces, on 3 nodes"
+        living = asyncio.create_task(live(server, random.Random(1)))
+        for namespace, name in DEPLOYMENTS:
+            await client.wait_for("apps/v1/deployments", f"{namespace}/{name}", matches("status.readyReplicas"), 60)
+        body = {"metadata": {"name": "mine"}, "spec": server.list("apps/v1/deployments", "shop")[0]["spec"]}
+        body["spec"]["template"]["metadata"]["labels"] = body["spec"]["selector"]["matchLabels"] = {"app": "mine"}
+        await client.request("POST", "/apis/apps/v1/namespaces/default/deployments", body=body)
+        await client.wait_for("apps/v1/deployments", "default/mine", is_deployment_rolled_out, 60)
+        seen: set[str] = set()
+        while not {"Complete", "rolled out"} <= seen:
+            for job in server.list("batch/v1/jobs"):
+                seen.update(one["type"] for one in job.get("status", {}).get("conditions") or ())
+            sets = server.list("apps/v1/replicasets")
+            seen |= {"rolled out"} if len({one["metadata"]["name"] for one in sets}) > 8 else set()
+            assert len(server.list("v1/pods")) < 120
+            await asyncio.sleep(1)
+        assert all(one["endpoints"] for one in server.list("discovery.k8s.io/v1/endpointslices"))
+        living.cancel()
+        await asyncio.wait([living])
+
+
+async def test_a_living_cluster_has_no_generated_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--objects", "pods=1")
+    assert (ended.status, "--living cannot be combined with --objects" in ended.err) == (2, True)
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--duration", "1")
+    assert (ended.status, ended.err) == (0, "")
+    assert "Living: 7 deployments with services in 4 namespaces" in ended.out

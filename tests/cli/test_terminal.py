@@ -180,3 +180,24 @@ async def test_the_doctor_wraps_what_is_long(server: APIServer) -> None:
         steps = terminal.text.split("\n\n")[0].splitlines()
         assert len(steps) > 15
         assert {line[:22].strip() for line in steps if not line.startswith(("ok ", "warn "))} == {""}
+
+
+async def test_a_question_mark_shows_the_keys(server: APIServer) -> None:
+    server.create(config_map("cm-a"))
+    async with on_terminal("watch", "cm", "--sort-by", ".metadata.nothing", "--server", server.url) as terminal:
+        await terminal.shows("cm-a", "? keys", "--sort-by .metadata.nothing: no object has a value there")
+        terminal.press("?")
+        await terminal.shows("latest change first", "Page Up", "q, Ctrl-D", "~ changed", "? or Escape hides")
+        assert not names(terminal)
+        terminal.press("?")
+        await terminal.shows("cm-a", "? keys")
+        terminal.press("/?")
+        await terminal.shows("0 of 1")
+        terminal.press("\x1b")
+        await terminal.shows("cm-a")
+        terminal.press("?")
+        await terminal.shows("? or Escape hides")
+        terminal.press("\x1b")
+        await terminal.shows("cm-a")
+        terminal.press("q")
+        assert await terminal.ended() == 0

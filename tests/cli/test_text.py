@@ -15,13 +15,14 @@ import pytest
 import yaml
 
 from kinformer import InformerEvent, KubeObject
-from kinformer.cli.commands.event_lines import JsonLines, TableLines
+from kinformer.cli.commands.event_lines import JsonLines, TableLines, TemplateLines
 from kinformer.cli.output.amounts import age, human_duration
 from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
-from kinformer.cli.output.documents import Document, to_yaml, write_yaml
+from kinformer.cli.output.documents import Document, from_template, to_yaml, write_yaml
 from kinformer.cli.output.tables import Columns, Table, clean, status_style
 from kinformer.cli.output.text import escaped
+from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
 from tests.support import kube
 
@@ -329,6 +330,21 @@ def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys:
     line = capsys.readouterr().out
     assert '"changes":null' in line
     assert new.raw.decode() in line
+    raw = b'{"metadata":{"name":"deep"},"spec":%s1%s}' % (b'{"n":' * 1_000_000, b"}" * 1_000_000)
+    deeper = KubeObject("default/deep", "default", "", "1", "v1", "Pod", {}, (), raw)
+    for obj in (new, deeper):
+        TemplateLines(JSONTemplate("{.metadata.name} {..n}"), shown=lambda obj: obj).write(InformerEvent("ADDED", obj))
+        assert capsys.readouterr().out.startswith("deep ")
+
+
+def test_a_template_controls_no_terminal_but_a_file_gets_all_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {"data": {"file": "a\tb\n\x1b[31mc\u202e\n"}}
+    template = JSONTemplate("{.data.file}")
+    assert from_template(template, document) == document["data"]["file"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert from_template(template, document) == "a\tb\n?[31mc?\n"
 
 
 def test_a_pipe_gets_no_colours_and_a_terminal_does(

@@ -209,3 +209,77 @@ async def test_a_wait_that_is_ended_does_not_say_that_the_condition_holds(
     running.send_signal(number)
     out, _ = await asyncio.wait_for(running.communicate(), 20)
     assert (running.returncode, out) == (status, b"")
+
+
+async def test_all_objects_of_a_selector_must_meet_the_condition(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("api-1", labels={"app": "api"}, status=READY))
+    server.create(pod("api-2", labels={"app": "api"}, phase="Pending"))
+    running = asyncio.ensure_future(
+        kinformer("wait", "pods", "-l", "app=api", "--for", "condition=Ready", "--timeout", "20s")
+    )
+    await watched(server, "api-2")
+    set_status(server, "api-2", READY)
+    ended = await running
+    assert (ended.status, ended.err) == (0, "")
+    assert sorted(ended.out.splitlines()) == ["pod/api-1 condition met", "pod/api-2 condition met"]
+
+
+async def test_one_error_lists_the_objects_of_a_selector_that_do_not(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("api-1", status=READY))
+    server.create(pod("api-2", phase="Pending"))
+    ended = await kinformer("wait", "pods", "--all", "--for", "condition=Ready", "--timeout", "1s")
+    assert (ended.status, ended.out) == (1, "pod/api-1 condition met\n")
+    assert ended.err.startswith("kinformer: timed out waiting for the condition on 2 of 3 pods: api-2 (")
+    assert (ended.err.count("\n"), "web-1 (" in ended.err, "api-1" in ended.err) == (1, True, False)
+
+
+async def test_a_selector_is_checked_once_with_a_timeout_of_0(server: APIServer, kinformer: CommandLine) -> None:
+    ended = await kinformer("wait", "pods", "--all", "-A", "--for", "condition=Ready", "--timeout", "0")
+    assert ended == Ended(1, "", "kinformer: timed out waiting for the condition on 1 of 1 pods: web-1\n")
+
+
+async def test_more_objects_than_are_watched_at_once_all_count(server: APIServer, kinformer: CommandLine) -> None:
+    for number in range(120):
+        server.create(pod(f"api-{number}", labels={"app": "api"}, status=READY if number % 2 else {"phase": "Pending"}))
+    ended = await kinformer("wait", "pods", "-l", "app=api", "--for", "condition=Ready", "--timeout", "1")
+    assert (ended.status, len(ended.out.splitlines())) == (1, 60)
+    assert "on 60 of 120 pods: " in ended.err
+
+
+async def test_objects_of_a_selector_are_waited_for_until_they_are_gone(
+    server: APIServer, kinformer: CommandLine
+) -> None:
+    running = asyncio.ensure_future(kinformer("wait", "pods", "--all", "--for", "delete", "--timeout", "20s"))
+    await watched(server)
+    server.delete("v1/pods", "default", "web-1")
+    assert await running == Ended(0, "pod/web-1 condition met\n", "")
+    assert await kinformer("wait", "pods", "--all", "--for", "delete") == Ended(0, "", "")
+
+
+async def test_a_selector_that_matches_nothing_is_an_error(kinformer: CommandLine) -> None:
+    ended = await kinformer("wait", "pods", "-l", "app=none", "--for", "condition=Ready")
+    assert ended == Ended(1, "", "kinformer: no matching resources found\n")
+
+
+async def test_a_selector_waits_for_the_creation_of_a_first_object(server: APIServer, kinformer: CommandLine) -> None:
+    running = asyncio.ensure_future(kinformer("wait", "pods", "-l", "app=new", "--for", "create", "--timeout", "20s"))
+    await until(lambda: any(r.params.get("labelSelector") == "app=new" for r in server.requests))
+    server.create(pod("new-1", labels={"app": "new"}))
+    assert await running == Ended(0, "pod/new-1 condition met\n", "")
+    ended = await kinformer("wait", "pods", "-l", "app=none", "--for", "create", "--timeout", "0")
+    assert ended == Ended(1, "", "kinformer: no matching resources found\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["pods", "web-1", "--all"], "--all cannot be combined with names or a selector"),
+        (["pods", "--all", "-l", "app=web"], "--all cannot be combined with names or a selector"),
+        (["pods", "web-1", "-l", "app=web"], "names cannot be combined with -A or a selector"),
+        (["pods"], "-l SELECTOR or --all"),
+    ],
+)
+async def test_objects_are_chosen_in_one_way(kinformer: CommandLine, arguments: list[str], complaint: str) -> None:
+    ended = await kinformer("wait", *arguments, "--for", "condition=Ready")
+    assert (ended.status, ended.out) == (2, "")
+    assert complaint in ended.err

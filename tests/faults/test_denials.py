@@ -133,7 +133,7 @@ async def test_fault_33_the_permission_is_revoked() -> None:
 async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
     """Listing is allowed, and watching is not.
 
-    One list, synced, then `forbidden` and not live. To stop, raise in `on_error` or wait with `fail_fast`.
+    One list, synced, then `forbidden` and not live. To stop, raise in `on_error`.
     """
     users, rules = {"t": "bob"}, [("bob", "list", RESOURCE)]
     async with APIServer(users=users, rules=rules) as server:

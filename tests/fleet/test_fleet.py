@@ -359,7 +359,8 @@ async def test_a_log_line_says_what_joined_and_left(caplog: pytest.LogCaptureFix
         await fleet.remove("east")
     for reason in ("joined", "left"):
         assert said(caplog, reason) == [Said("INFO", "kinformer.fleet", "east")]
-        assert message_of(caplog, reason).startswith("prod: ")
+        assert message_of(caplog, reason).startswith("east: ")
+        assert "prod" in message_of(caplog, reason)
     assert servers["east"].url in message_of(caplog, "joined")
 
 

@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from kinformer import KubeObject
+from kinformer.conditions import matches
 from kinformer.exceptions import ConfigError, DecodeError
 from kinformer.objects import OwnerReference
 from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
@@ -415,6 +416,33 @@ def test_whether_a_path_is_kept_is_known_beforehand(
     fields: list[str] | None, path: str, metadata_only: bool, expected: bool
 ) -> None:
     assert covers(fields, path, metadata_only=metadata_only) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("spec.containers.0.image", r"position 16: write \[0\] for an item of a list, or \['0'\] for a key"),
+        ("spec.containers.-1", r"write \[-1\]"),
+        (".data.0", r"or \['0'\] for a key"),
+        ("{.spec.nodeName}", "without braces"),
+    ],
+)
+def test_a_path_in_another_language_is_refused_with_the_right_form(path: str, hint: str) -> None:
+    for use in (pod().path, lambda one: Projection([one]), PathIndex, matches):
+        with pytest.raises(ConfigError, match=hint):
+            use(path)
+
+
+def test_a_key_that_is_a_number_is_written_in_brackets_or_escaped() -> None:
+    obj = KubeObject.from_dict({**POD, "data": {"0": "zero", "10": "ten"}})
+    assert obj.path("data['0']") == "zero"
+    assert obj.path(r"data.\10") == "ten"
+    assert obj.path("data.v1") is None
+
+
+def test_a_star_after_a_dot_is_the_wildcard_as_in_kubectl() -> None:
+    assert pod().path("spec.containers.*.image") == ["i:1", "i:2"]
+    assert sorted(pod().path("metadata.labels.*")) == ["web", "x"]
 
 
 def test_an_index_of_a_path_gives_text() -> None:

@@ -9,14 +9,16 @@ from typing import Any, Protocol
 import msgspec
 
 from kinformer import InformerEvent, KubeObject
+from kinformer.cli.output import documents
 from kinformer.cli.output.differences import ABSENT, difference_lines, object_differences
 from kinformer.cli.output.documents import in_one_line, object_name, yaml_of
 from kinformer.cli.output.tables import Table
 from kinformer.cli.output.text import clean, escaped
+from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
 
-__all__ = ["EventLines", "JsonLines", "NameLines", "TableLines", "YamlDocuments"]
+__all__ = ["EventLines", "JsonLines", "NameLines", "TableLines", "TemplateLines", "YamlDocuments"]
 
 
 class EventLines(Protocol):
@@ -81,6 +83,28 @@ class YamlDocuments:
     def write(self, event: InformerEvent) -> None:
         """Write one event."""
         sys.stdout.write(f"---\n# {event.type} {clean(event.object.key)}\n{yaml_of(self._shown(event.object))}")
+        sys.stdout.flush()
+
+
+class TemplateLines:
+    """The text of a template for each event, on a line of its own.
+
+    Args:
+        template: The template.
+        shown: Returns what may be shown of an object.
+    """
+
+    def __init__(self, template: JSONTemplate, *, shown: Callable[[KubeObject], KubeObject]) -> None:
+        self._template = template
+        self._shown = shown
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Do nothing: templates have no columns."""
+
+    def write(self, event: InformerEvent) -> None:
+        """Write one event."""
+        text = documents.from_template(self._template, documents.readable(self._shown(event.object)))
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
 
 

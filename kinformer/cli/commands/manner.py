@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinformer import KubeObject
-from kinformer.cli.output.columns import Order
+from kinformer.cli.output.columns import Column, Order, custom_columns
 from kinformer.cli.output.differences import NOISE
+from kinformer.cli.paths.template import JSONTemplate
 from kinformer.cli.usage import UsageError
 from kinformer.objects import showable
 
@@ -18,8 +20,8 @@ class Manner:
     """The form in which a watch is shown.
 
     Attributes:
-        output: "table", "wide", "name", "json", "jsonl" or "yaml". A watch writes a line or a document for each event,
-            so "json" and "jsonl" are then the same.
+        output: The value of `-o`, such as "table", "json", "jsonpath=TEMPLATE" or "custom-columns=COLUMNS". A watch
+            writes a line or a document for each event, so "json" and "jsonl" are then the same.
         diff: Show the differences of updates.
         all_fields: Keep managedFields, and leave nothing out of differences.
         plain: Write lines on a terminal too, instead of a table that changes in place.
@@ -41,16 +43,43 @@ class Manner:
     show_secrets: bool = False
 
     def __post_init__(self) -> None:
-        if self.diff and self.output in ("name", "yaml"):
-            raise UsageError(f"--diff cannot be combined with -o {self.output}")
-        if self.show_secrets and self.output not in ("json", "jsonl", "yaml"):
-            raise UsageError(f"--show-secrets cannot be combined with -o {self.output}: use json, jsonl or yaml")
-        _ = self.order
+        if self.diff and self.form in ("name", "yaml", "jsonpath"):
+            raise UsageError(f"--diff cannot be combined with -o {self.form}")
+        if self.show_secrets and self.form not in ("json", "jsonl", "yaml", "jsonpath"):
+            raise UsageError(
+                f"--show-secrets cannot be combined with -o {self.form}: use json, jsonl, yaml or jsonpath"
+            )
+        _ = self.order, self.template, self.columns
+
+    @property
+    def form(self) -> str:
+        """The output without what follows `=`."""
+        return self.output.partition("=")[0]
 
     @property
     def is_table(self) -> bool:
         """True if objects are rows of columns."""
-        return self.output in ("table", "wide")
+        return self.form in ("table", "wide", "custom-columns")
+
+    @property
+    def template(self) -> JSONTemplate | None:
+        """The template of `-o jsonpath`."""
+        if self.form != "jsonpath":
+            return None
+        try:
+            return JSONTemplate(self.output.partition("=")[2])
+        except ValueError as error:
+            raise UsageError(f"invalid -o jsonpath: {error}") from None
+
+    @property
+    def columns(self) -> Sequence[Column] | None:
+        """The columns of `-o custom-columns`."""
+        if self.form != "custom-columns":
+            return None
+        try:
+            return custom_columns(self.output.partition("=")[2])
+        except ValueError as error:
+            raise UsageError(f"invalid -o custom-columns: {error}") from None
 
     def shown(self, obj: KubeObject) -> KubeObject:
         """Return an object as it is printed: a Secret without its values, unless they were asked for."""

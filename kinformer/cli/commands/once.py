@@ -69,6 +69,9 @@ def _print(lists: Sequence[_List], manner: Manner) -> None:
     [first, *others] = lists
     alone = not others and len(first.selection.names) == 1
     document = documents.Document(objects, "" if others or first.selection.names else first.version, alone=alone)
+    if manner.template is not None:
+        documents.write_from_template(manner.template, document)
+        return
     match manner.output:
         case "json":
             documents.write_json(document)
@@ -97,7 +100,13 @@ async def _list(client: Client, selection: Selection, manner: Manner, *, several
         if not some
     ]
     objects = [obj for some, _ in found for obj in some]
-    own = await printer_columns(client, resource, wide=manner.output == "wide") if manner.is_table else None
+    wide = manner.output == "wide"
+    own = await printer_columns(client, resource, wide=wide) if manner.form in ("table", "wide") else None
+    order = manner.order
+    if order is not None:
+        objects = order.sorted(objects)
+        if objects and not order.matched:
+            print(f"kinformer: --sort-by {order.path}: none of the {resource.name} has a value there", file=sys.stderr)
     return _List(
         selection=selection,
         columns=Columns(
@@ -105,11 +114,12 @@ async def _list(client: Client, selection: Selection, manner: Manner, *, several
             with_namespace=resource.namespaced and selection.all_namespaces,
             with_type=several,
             with_labels=manner.show_labels,
-            wide=manner.output == "wide",
+            wide=wide,
             own=own,
+            custom=manner.columns,
         ),
         namespace=namespace,
-        objects=manner.order.sorted(objects) if manner.order else objects,
+        objects=objects,
         version=found[0][1],
         missing=missing,
     )

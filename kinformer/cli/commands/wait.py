@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import kinformer.conditions as conditions
 from kinformer import Client, ConfigError, KinformerError, KubeObject, NotFoundError
 from kinformer.cli.output import documents
-from kinformer.cli.output.errors import complain
+from kinformer.cli.output.errors import complain, one_line
+from kinformer.cli.output.screen import Loading
 from kinformer.cli.target import Selection, Server, UsageError, check_name
 from kinformer.client import APIResource
+from kinformer.exceptions import BadRequestError
 
 __all__ = ["Awaited", "seconds_of", "wait"]
 
@@ -19,11 +23,15 @@ Check = Callable[[KubeObject | None], object]
 
 _WEEK = 7 * 86400.0  # seconds, for a negative timeout as in kubectl
 _ONCE = 30.0  # seconds for a response, if the condition is checked once
+_LOOK = 0.25  # seconds between two updates of the progress
+_POLL = 0.5  # seconds between two lists, until an object exists
+_AT_ONCE = 50  # watches
+_PAGE = 500
+_METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 _BRACED = re.compile(r"\{(?P<path>.*)\}(?:=(?P<value>.*))?", re.DOTALL)
-_EACH = re.compile(r"\.\*(?=[.\[]|$)")
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 _FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
 
@@ -102,7 +110,7 @@ async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited
 
     Args:
         server: The server.
-        selections: The resources, each with the names of its objects.
+        selections: The objects. Without names, these are all that match when the command starts.
         awaited: The condition.
         timeout: Seconds for all objects together, or 0 to check once.
 
@@ -113,45 +121,176 @@ async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited
     for selection in selections:
         for name in selection.names:
             check_name(name)
+    deadline = asyncio.get_running_loop().time() + timeout
     async with server.client() as client:
-        waits: list[tuple[APIResource, str | None, str]] = []
+        waits: list[_Wait] = []
         for selection in selections:
             resource, namespace = await selection.find(client)
             if "watch" not in resource.verbs:
                 raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
-            waits += [(resource, namespace, name) for name in selection.names]
-        failed = await asyncio.gather(
-            *(_wait_for_one(client, resource, namespace, name, awaited, timeout) for resource, namespace, name in waits)
-        )
-    return 1 if any(failed) else 0
+            named = _named(resource, namespace, selection)
+            waits += named or await _matching(client, resource, namespace, selection, awaited, deadline)
+        if not waits and not awaited.deletion:
+            return complain("no matching resources found")
+        with Loading(_counted(waits)) as loading:
+            run = _Run(client, awaited, timeout, loading)
+            results = await run.all(waits)
+    return _report([one for one in results if one is not None], len(waits))
 
 
-async def _wait_for_one(
-    client: Client, resource: APIResource, namespace: str | None, name: str, awaited: Awaited, timeout: float
-) -> int:
-    key = f"{namespace}/{name}" if namespace else name
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """The wait for one object. `chosen` is True if it was found by a selector rather than named."""
+
+    resource: APIResource
+    namespace: str | None
+    name: str
+    chosen: bool
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Failure(NamedTuple):
+    """An object for which the condition does not hold, with the reason. `late` is True at the timeout."""
+
+    one: _Wait
+    reason: str
+    late: bool
+
+
+def _named(resource: APIResource, namespace: str | None, selection: Selection) -> list[_Wait]:
+    return [_Wait(resource, namespace, name, False) for name in selection.names]
+
+
+async def _matching(
+    client: Client,
+    resource: APIResource,
+    namespace: str | None,
+    selection: Selection,
+    awaited: Awaited,
+    deadline: float,
+) -> list[_Wait]:
+    """Return the waits for the objects that match a selection. For `create`, there must be one by the deadline."""
+    while True:
+        try:
+            found = [
+                _Wait(resource, item["metadata"].get("namespace"), item["metadata"]["name"], True)
+                async for item in _metadata(client, resource, namespace, selection)
+            ]
+        except BadRequestError as error:
+            raise selection.refused(resource, error) from error
+        if found or not awaited.creation or asyncio.get_running_loop().time() >= deadline:
+            return found
+        await asyncio.sleep(_POLL)
+
+
+async def _metadata(
+    client: Client, resource: APIResource, namespace: str | None, selection: Selection
+) -> AsyncIterator[Any]:
+    """Yield the metadata of the objects of a selection, page by page."""
+    options = {"labelSelector": selection.label_selector, "fieldSelector": selection.field_selector}
+    params: dict[str, Any] = {name: value for name, value in options.items() if value} | {"limit": _PAGE}
+    while True:
+        page: Any = await client.request("GET", resource.gvr.path(namespace), params=params, headers=_METADATA_ONLY)
+        for item in page.get("items") or ():
+            yield item
+        params["continue"] = (page.get("metadata") or {}).get("continue")
+        if not params["continue"]:
+            return
+
+
+class _Run:
+    """Waits for all objects at once, with progress on a terminal.
+
+    Args:
+        client, awaited, timeout: As for `wait`.
+        loading: Shows the progress.
+    """
+
+    def __init__(self, client: Client, awaited: Awaited, timeout: float, loading: Loading) -> None:
+        self._client = client
+        self._awaited = awaited
+        self._timeout = timeout
+        self._deadline = asyncio.get_running_loop().time() + timeout
+        self._loading = loading
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._done = 0
+
+    async def all(self, waits: Sequence[_Wait]) -> list[_Failure | None]:
+        """Wait for all, and return the failures in the same order, with None for what has been met."""
+        tasks = [asyncio.ensure_future(self._one(one)) for one in waits]
+        try:
+            pending: set[asyncio.Future[_Failure | None]] = set(tasks)
+            while pending:
+                _, pending = await asyncio.wait(pending, timeout=_LOOK)
+                self._loading.update(f"{self._done:,} of {len(waits):,}")
+            return [task.result() for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, one: _Wait) -> _Failure | None:
+        async with self._room:  # each wait is a watch
+            left = max(0.0, self._deadline - asyncio.get_running_loop().time()) if self._timeout else 0.0
+            failure, existed = await _wait_for_one(self._client, one, self._awaited, left)
+        self._done += failure is None
+        if failure is not None and not one.chosen:
+            complain(failure.reason)
+        elif failure is None and existed:  # kubectl prints nothing for an object that was already absent
+            print(f"{documents.name_of(one.resource, one.name)} condition met", flush=True)
+        return failure
+
+
+async def _wait_for_one(client: Client, one: _Wait, awaited: Awaited, timeout: float) -> tuple[_Failure | None, bool]:
+    """Return the failure, or None if the condition holds, and True if the object existed."""
+    resource, name = one.resource, one.name
     title = f"{resource.name}.{resource.group}" if resource.group else resource.name
-    existed = False
+    existed = seen = False
     condition = awaited.check(title, name)
 
     def check(obj: KubeObject | None) -> object:
-        nonlocal existed
-        existed = existed or obj is not None
+        nonlocal existed, seen
+        existed, seen = existed or obj is not None, True
         met = condition(obj)
         if timeout == 0 and not met:
             raise _NotMetError(f"condition not met for {resource.name}/{name}")
         return met
 
     try:
-        await client.wait_for(resource.gvr, key, check, timeout or _ONCE, allow_recreate=True)
+        await client.wait_for(resource.gvr, one.key, check, timeout or _ONCE, allow_recreate=True)
     except TimeoutError as error:
+        if one.chosen and timeout and not seen:  # its turn came too late to look at it
+            return await _wait_for_one(client, one, awaited, 0.0)
         how = str(error).partition("; ")[2]
-        return complain(f"timed out waiting for the condition on {resource.name}/{name}; {how}")
+        reason = how if one.chosen else f"timed out waiting for the condition on {resource.name}/{name}; {how}"
+        return _Failure(one, reason, True), existed
+    except _NotMetError as error:
+        return _Failure(one, "" if one.chosen else str(error), True), existed
     except (KinformerError, OSError) as error:
-        return complain(error)
-    if existed:  # kubectl prints nothing for an object that was already absent
-        print(f"{documents.name_of(resource, name)} condition met", flush=True)
-    return 0
+        return _Failure(one, one_line(error), False), existed
+    return None, existed
+
+
+def _counted(waits: Sequence[_Wait]) -> str:
+    names = {one.resource.name for one in waits}
+    return names.pop() if len(names) == 1 else "objects"
+
+
+def _report(failures: Sequence[_Failure], total: int) -> int:
+    """Print one line for all objects of selectors that did not come to it. Returns the exit status."""
+    chosen = [failure for failure in failures if failure.one.chosen]
+    if chosen:
+        late = "timed out waiting for the condition on" if any(one.late for one in chosen) else "no condition for"
+        several = len({one.one.namespace for one in chosen}) > 1
+        reasons = [
+            f"{one.one.key if several else one.one.name}{f' ({one.reason})' if one.reason else ''}" for one in chosen
+        ]
+        complain(f"{late} {len(chosen)} of {total} {_counted([one.one for one in chosen])}: {', '.join(reasons)}")
+    return 1 if failures else 0
 
 
 class _NotMetError(KinformerError):
@@ -175,7 +314,6 @@ def _json_path(text: str) -> Check:
         value = value.strip("'\"").strip()
         if not value:
             raise UsageError(_NO_VALUE)
-    path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for every item
     try:
         met = conditions.matches(path) if value is None else conditions.matches(path, value)
     except ConfigError as error:
@@ -183,7 +321,7 @@ def _json_path(text: str) -> Check:
 
     def check(obj: KubeObject | None) -> bool:
         found = None if obj is None else obj.path(path)
-        if "[*]" in path and isinstance(found, list):
+        if ("[*]" in path or ".*" in path) and isinstance(found, list):
             if len(found) > 1:
                 raise ConfigError("given jsonpath expression matches more than one value")
             found = found[0] if found else None

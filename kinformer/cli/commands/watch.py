@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from kinformer import Client, ConfigError, EventStream, SharedInformer, SharedInformerFactory
-from kinformer.cli.commands.event_lines import EventLines, JsonLines, NameLines, TableLines, YamlDocuments
+from kinformer.cli.commands.event_lines import (
+    EventLines,
+    JsonLines,
+    NameLines,
+    TableLines,
+    TemplateLines,
+    YamlDocuments,
+)
 from kinformer.cli.commands.manner import Manner
 from kinformer.cli.commands.outages import LOOK, Outage, report_outages
 from kinformer.cli.commands.printer_columns import printer_columns
@@ -126,11 +133,14 @@ async def _columns(client: Client, followed: _Followed, manner: Manner, *, sever
         with_type=several,
         with_labels=manner.show_labels,
         wide=wide,
-        own=await printer_columns(client, followed.resource, wide=wide) if manner.is_table else None,
+        own=await printer_columns(client, followed.resource, wide=wide) if manner.form in ("table", "wide") else None,
+        custom=manner.columns,
     )
 
 
 def _lines(columns: Columns, manner: Manner) -> EventLines:
+    if manner.template is not None:
+        return TemplateLines(manner.template, shown=manner.shown)
     match manner.output:
         case "name":
             return NameLines(columns.resource)

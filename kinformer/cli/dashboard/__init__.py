@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from kinformer.cli.dashboard.app import cluster_app, cluster_router
-from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
-from kinformer.cli.dashboard.secrets import hide
+from kinformer._lazy import needs_extra
+
+with needs_extra("dashboard", "fastapi", "starlette"):
+    from kinformer.cli.dashboard.app import cluster_app, cluster_router
+    from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
+    from kinformer.cli.dashboard.secrets import hide
 
 __all__ = ["LOOPBACK_NAMES", "cluster_app", "cluster_router", "hide"]

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import yaml
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
 
 from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
-from kinformer.cli.dashboard.board import Board, board_of
+from kinformer.cli.dashboard.board import Board, board_of, present_board
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
+from kinformer.cli.dashboard.timeline import change_of, timeline_of
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
+from kinformer.manager import readiness
 from kinformer.objects import showable
 
 __all__ = ["cluster_app", "cluster_router"]
@@ -44,11 +47,23 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
         options: Options of `FastAPI`, such as `lifespan`.
     """
     app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)
+    app.add_api_route("/readyz", _readyz, tags=["health"], response_class=JSONResponse)
     app.include_router(health_router())
     app.include_router(cluster_router)
     for name, (content, kind, tag) in _page().items():
         app.add_route(f"/{name}", _static(content, kind, tag), include_in_schema=False)
     return Guard(app, names)
+
+
+async def _readyz(request: Request) -> JSONResponse:
+    factory = get_factory(request)
+    ready, resources = readiness(factory)
+    board = present_board(factory)
+    if board is not None and board.problems is not None:
+        # Problems follow resources that no page shows, some of which the user may have no right to read.
+        resources = {name: one for name, one in resources.items() if name in board.informers}
+        ready = all(one["ready"] for one in resources.values())
+    return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
 
 # --- the API over the caches --------------------------------------------------------------------------------------
@@ -120,8 +135,21 @@ async def follow(board: TheBoard, resource: str) -> dict[str, str]:
 
 @cluster_router.get("/relations")
 async def relations(board: TheBoard, informer: Informer, resource: str, key: str) -> list[dict[str, Any]]:
-    """Return the owners of an object, the objects that it owns, and its node, or the pods of a node."""
-    return await relations_of(board.informers, resource, _found(informer, key), board.resource_of)
+    """Return the owners of an object, the objects that it owns, and its node, or the pods of a node.
+
+    An object that was deleted has relations as long as its changes are kept.
+    """
+    obj = informer.indexer.get_by_key(key) or board.history.last(resource, key) or _found(informer, key)
+    return await relations_of(board.informers, resource, obj, board.resource_of)
+
+
+@cluster_router.get("/problems")
+async def problems(board: TheBoard) -> dict[str, Any]:
+    """List the problems of the cluster, the worst first, if the dashboard was started for one."""
+    if board.problems is None:
+        raise HTTPException(404, "problems are not shown by this service")
+    with _told():
+        return await board.problems.list()
 
 
 @cluster_router.get("/occurrences", dependencies=[Depends(_own_page)])
@@ -139,6 +167,26 @@ async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str
         "error": error_text(health.last_error),
         "items": occurrences_of(events, kind, key, obj.uid if obj is not None else ""),
     }
+
+
+@cluster_router.get("/logs", dependencies=[Depends(_own_page)], response_class=Response)
+async def logs(
+    board: TheBoard,
+    key: str,
+    container: str | None = None,
+    previous: bool = False,
+    tail: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+) -> Response:
+    """Stream the log of a container, if the dashboard was started for a cluster. A service shows no logs.
+
+    Each line of the response is a JSON document.
+    """
+    if board.logs is None:
+        raise HTTPException(404, "logs are not shown by this service")
+    if board.logs.is_full:
+        raise HTTPException(503, "too many logs are open: close one, and open this one again")
+    with _told():
+        return board.logs.read(key, container=container, previous=previous, tail=tail)
 
 
 @contextmanager
@@ -185,6 +233,21 @@ def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "jso
 def changes(board: TheBoard, resource: str, key: str) -> Response:
     """List the latest changes of one object, newest first, even if it has been deleted."""
     return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
+
+
+@cluster_router.get("/timeline")
+def timeline(board: TheBoard, after: int = 0, noise: bool = False) -> dict[str, Any]:
+    """List the changes of all resources after a number, oldest first, without their differences."""
+    return timeline_of(board.changes, after=after, noise=noise)
+
+
+@cluster_router.get("/change")
+def change(board: TheBoard, number: int) -> dict[str, Any]:
+    """Return one change of the timeline, with its differences."""
+    found = change_of(board.changes, number)
+    if found is None:
+        raise HTTPException(404, "this change is no longer kept")
+    return found
 
 
 def _found(informer: SharedInformer, key: str) -> KubeObject:

@@ -13,16 +13,20 @@ import msgspec
 from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
+from kinformer.cli.dashboard.logs import Logs
+from kinformer.cli.dashboard.problems import ProblemPage
 from kinformer.cli.dashboard.relations import indexers_of
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.cli.dashboard.troubles import Troubles
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.process import resident_memory
+from kinformer.contrib.changes import Changes
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.contrib.problems import Problems
 from kinformer.derived import DerivedCollection
 
-__all__ = ["Board", "board_of"]
+__all__ = ["Board", "board_of", "present_board"]
 
 _BATCHES = 0.1  # seconds between two batches of changes to a page, which looks instantaneous
 _BEAT = 1.0  # seconds between two reports on the informers
@@ -65,9 +69,14 @@ class Board:
         self.informers = informers
         self._derived = derived
         self.catalogue = catalogue
+        self.logs = Logs(catalogue.client) if catalogue is not None else None
         self.rows = Rows()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
         self.history = History(running)
+        self.problems: ProblemPage | None = None
+        self.changes = Changes({}, noise=True)  # ends with the informers
+        for name, informer in running.items():
+            self.changes.follow(name, informer)
         self.troubles = Troubles(lambda: self.informers, catalogue)
         self.log = EventLog(running, events=_EVENTS, on_end=self.troubles.end)
         self.log.start()
@@ -78,6 +87,10 @@ class Board:
         self._timer: asyncio.TimerHandle | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._began = time.time()
+
+    def show(self, problems: Problems) -> None:
+        """Show the problems of the cluster on the first page."""
+        self.problems = ProblemPage(problems, self.resource_of)
 
     async def follow(self, name: str) -> str:
         """Follow a resource, if it is not followed yet, and return its name on the page.
@@ -103,6 +116,7 @@ class Board:
                 await informer.build_indexers(indexers_of(found))
                 self.informers = {**self.informers, found: informer}  # threads may be reading the old dict
                 self.history.listen(found, informer)
+                self.changes.follow(found, informer)
                 self.log.follow(found, informer)
                 self._looked_at[found] = asyncio.get_running_loop().time()
                 self._release_later()
@@ -130,6 +144,7 @@ class Board:
                 informer = self.informers[name]
                 self.informers = {key: one for key, one in self.informers.items() if key != name}
                 await self.log.unfollow(name)
+                await self.changes.unfollow(name)
                 await self.catalogue.release(informer)
             self._release_later()
 
@@ -158,6 +173,9 @@ class Board:
             "began": self._began,
             "memory": resident_memory(),
             "picks": self.catalogue is not None,
+            "logs": self.logs is not None,
+            "problems": self.problems.report() if self.problems is not None else None,
+            "changes": {"last": self.changes.last, "since": self.changes.since.timestamp()},
             "troubles": self.troubles.report(),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
             "derived": [_report_of_derived(collection) for collection in self._derived()],
@@ -242,6 +260,12 @@ async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None =
                 await informer.build_indexers(indexers_of(name))
             place.board = Board(informers, catalogue, _derived_of(ref(factory)))
     return place.board
+
+
+def present_board(factory: SharedInformerFactory) -> Board | None:
+    """Return the board of a factory, if there is one."""
+    place = _places.get(factory)
+    return place.board if place is not None else None
 
 
 def _derived_of(factory: ref[SharedInformerFactory]) -> Callable[[], Iterable[Any]]:

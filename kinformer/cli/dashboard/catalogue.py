@@ -24,10 +24,13 @@ class Catalogue:
         client: The connection to the server.
         factory: The factory of the informers.
         namespace: The namespace to follow, or None for all namespaces.
+
+    Attributes:
+        client: The connection.
     """
 
     def __init__(self, client: Client, factory: SharedInformerFactory, namespace: str | None = None) -> None:
-        self._client = client
+        self.client = client
         self._factory = factory
         self._namespace = namespace
         self._lock = asyncio.Lock()
@@ -83,7 +86,7 @@ class Catalogue:
         try:
             resource = await self.find(name)
             namespace = self._namespace if resource.namespaced else None
-            allowed = await asyncio.gather(*(may(self._client, verb, resource, namespace) for verb in _VERBS))
+            allowed = await asyncio.gather(*(may(self.client, verb, resource, namespace) for verb in _VERBS))
         except KinformerError:  # the error of the informer is shown anyway
             return ()
         return tuple(verb for verb, right in zip(_VERBS, allowed, strict=True) if not right)
@@ -92,7 +95,7 @@ class Catalogue:
         async with self._lock:
             if self._found is None or time.monotonic() >= self._until:
                 try:
-                    self._found = await discover(self._client)
+                    self._found = await discover(self.client)
                 except ConnectError:
                     if self._found is None:
                         raise  # an outdated list is better than none

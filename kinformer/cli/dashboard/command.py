@@ -19,6 +19,7 @@ from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.client import APIResource, discover
 from kinformer.contrib.fastapi import kinformer_lifespan
+from kinformer.contrib.problems import Problems
 from kinformer.listening import Connections
 from kinformer.testing import APIServer
 
@@ -88,8 +89,10 @@ async def dashboard(
                 catalogue = Catalogue(client, factory, namespace)
                 for resource in wanted:
                     catalogue.inform(resource)
-                await board_of(factory, catalogue)  # record changes from now on, not only from the first page
-                yield factory
+                board = await board_of(factory, catalogue)  # record changes from now on, not from the first page on
+                async with Problems(factory, namespace=namespace) as problems:
+                    board.show(problems)
+                    yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
         server = _Server(_config(app))

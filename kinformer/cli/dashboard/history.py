@@ -83,6 +83,11 @@ class History:
             _, forgotten = self._changes.popitem(last=False)
             self._bytes -= _held(forgotten)
 
+    def last(self, source: str, key: str) -> KubeObject | None:
+        """Return the last state of one object, even if it has been deleted, or None if it has no changes."""
+        changes = self._changes.get((source, key))
+        return changes[-1].new if changes else None
+
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
         """Return the changes of one object with their differences, newest first. Can be called from any thread."""
         changes = self._changes.get((source, key))

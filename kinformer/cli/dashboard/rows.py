@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kinformer import KubeObject
+from kinformer.cli.dashboard.severity import Severity, severity_of
 from kinformer.cli.dashboard.ticking import ticking_cell
 from kinformer.cli.output.columns import columns_of
 from kinformer.exceptions import DecodeError
@@ -55,9 +56,10 @@ def _row(source: str, obj: KubeObject) -> dict[str, Any]:
         cells: list[Any] = [
             ticking_cell(group, obj.kind, name, document) or cell(document) for name, cell in columns if name != "AGE"
         ]
-        created = obj.creation_timestamp
+        created, severity = obj.creation_timestamp, severity_of(group, obj.kind, document)
     except DecodeError:  # nested too deeply
         cells, created = ["<unreadable>" for name, _ in columns if name != "AGE"], None
+        severity = Severity("")
     row: dict[str, Any] = {
         "s": source,
         "k": obj.key,
@@ -65,6 +67,9 @@ def _row(source: str, obj: KubeObject) -> dict[str, Any]:
         "t": int(created.timestamp()) if created is not None else 0,
         "v": obj.resource_version,
     }
+    if severity.level:
+        row["h"] = severity.level
+        row |= {name: value for name, value in (("u", severity.bad_from), ("w", severity.reason)) if value}
     if obj.labels:
         row["l"] = dict(obj.labels)
     owner = next((owner for owner in obj.owner_references if owner.controller), None)

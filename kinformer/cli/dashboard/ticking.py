@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.cli.output.cells import value_at
 from kinformer.objects import PodState
 
-__all__ = ["Ticking", "ticking_cell"]
+__all__ = ["Ticking", "moment", "ticking_cell"]
 
 Object = Mapping[str, Any]
 
@@ -25,15 +25,15 @@ def ticking_cell(group: str, kind: str, column: str, document: Object) -> Tickin
 
 def _restarts(pod: Object) -> Ticking | None:
     found = PodState.of(pod)
-    moment = _moment(found.last_restart)
-    return (f"{found.restarts} (", moment, " ago)") if found.restarts and moment is not None else None
+    last = moment(found.last_restart)
+    return (f"{found.restarts} (", last, " ago)") if found.restarts and last is not None else None
 
 
 def _since(*paths: str) -> Callable[[Object], Ticking | None]:
     def cell(document: Object) -> Ticking | None:
-        moments = (_moment(value_at(document, path)) for path in paths)
-        moment = next((one for one in moments if one is not None), None)
-        return ("", moment, "") if moment is not None else None
+        moments = (moment(value_at(document, path)) for path in paths)
+        first = next((one for one in moments if one is not None), None)
+        return ("", first, "") if first is not None else None
 
     return cell
 
@@ -42,7 +42,8 @@ def _running_job(job: Object) -> Ticking | None:
     return None if value_at(job, "status.completionTime") else _since("status.startTime")(job)
 
 
-def _moment(time: Any) -> float | None:
+def moment(time: Any) -> float | None:
+    """Return a timestamp of the API as seconds since 1970, or None if it is not one."""
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time)

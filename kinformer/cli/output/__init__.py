@@ -1,4 +1,4 @@
 """Output to a terminal or a pipe: tables, columns, documents, progress, keys, errors, warnings.
 
-May import: nothing else of `kinformer.cli`.
+May import: `paths`.
 """

@@ -13,13 +13,15 @@ from typing import Any
 
 from kinformer import LabelSelector
 from kinformer.cli.output.amounts import age, human_duration
-from kinformer.cli.output.json_path import JSONPath
+from kinformer.cli.paths.json_path import JSONPath
+from kinformer.cli.paths.template import text_of_value
 from kinformer.objects import PodState
 
 __all__ = [
     "Cell",
     "DefinedCell",
     "Object",
+    "PathCell",
     "age_at",
     "any_status",
     "container_images",
@@ -143,7 +145,7 @@ class DefinedCell:
         self._is_date = kind == "date"
         self._path: JSONPath | None
         try:
-            self._path = JSONPath(path)
+            self._path = JSONPath(path, numbers=True)
         except ValueError:
             self._path = None
 
@@ -155,6 +157,24 @@ class DefinedCell:
         if self._is_date:
             return age(str(value))
         return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+class PathCell:
+    """Shows all values at a path, with a comma between them, or `<none>` (kubectl, pkg/cmd/get/customcolumn.go).
+
+    Args:
+        path: The path.
+
+    Raises:
+        ValueError: The path is invalid.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = JSONPath(path)
+
+    def __call__(self, obj: Object) -> str:
+        """Return the text of the cell."""
+        return ",".join(_NONE if value is None else text_of_value(value) for value in self._path.values(obj)) or _NONE
 
 
 def phase(obj: Object) -> str:

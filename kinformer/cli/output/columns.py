@@ -13,10 +13,10 @@ from typing import Any
 from kinformer import KubeObject
 from kinformer.cli.output import cells
 from kinformer.cli.output.cells import Cell, age_at, length_of, ratio, text_at, value_at
-from kinformer.cli.output.json_path import JSONPath
+from kinformer.cli.paths.json_path import JSONPath, split_outside_brackets
 from kinformer.exceptions import DecodeError
 
-__all__ = ["NAMES", "Column", "Order", "columns_of", "columns_of_definition", "is_built_in"]
+__all__ = ["NAMES", "Column", "Order", "columns_of", "columns_of_definition", "custom_columns", "is_built_in"]
 
 NAMES = frozenset(
     (
@@ -62,6 +62,21 @@ def columns_of_definition(definitions: Sequence[Mapping[str, Any]], *, wide: boo
         (str(one.get("name", "")).upper(), cells.DefinedCell(str(one.get("jsonPath", "")), str(one.get("type", ""))))
         for one in shown
     ] or None
+
+
+def custom_columns(text: str) -> Sequence[Column]:
+    """Parse the columns of `-o custom-columns`: `NAME:.metadata.name,IMAGES:.spec.containers[*].image`.
+
+    Raises:
+        ValueError: There is no column, or one has no name, no path or an invalid path.
+    """
+    columns: list[Column] = []
+    for part in split_outside_brackets(text):
+        name, colon, path = part.partition(":")
+        if not (name and colon and path):
+            raise ValueError(f"{part!r} is not NAME:PATH, as in NODE:.spec.nodeName")
+        columns.append((name, cells.PathCell(path)))
+    return columns
 
 
 _AGE: Column = ("AGE", age_at())
@@ -255,9 +270,15 @@ class Order:
 
     Raises:
         ValueError: The path is invalid.
+
+    Attributes:
+        path: The path.
+        matched: True once an object had a value there. Until then, the path may be mistyped.
     """
 
     def __init__(self, path: str) -> None:
+        self.path = path
+        self.matched = False
         self._path = JSONPath(path)
 
     def key(self, obj: KubeObject) -> Key:
@@ -266,6 +287,7 @@ class Order:
             value = self._path.first(obj.to_dict())
         except DecodeError:
             value = None
+        self.matched = self.matched or value is not None
         return (*_key(value), obj.namespace, obj.name)
 
     def sorted(self, objects: Sequence[KubeObject]) -> list[KubeObject]:

@@ -11,10 +11,23 @@ import msgspec
 
 from kinformer import KubeObject
 from kinformer.cli.output.text import clean, escaped, escaped_in_yaml, has_hidden
+from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
 
-__all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml", "yaml_of"]
+__all__ = [
+    "Document",
+    "from_template",
+    "in_one_line",
+    "object_name",
+    "readable",
+    "to_yaml",
+    "write_from_template",
+    "write_json",
+    "write_lines",
+    "write_yaml",
+    "yaml_of",
+]
 
 
 # Words that PyYAML reads as strings and so writes unquoted, but that other parsers read as numbers or booleans.
@@ -81,6 +94,32 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
     """Write a line of JSON for each object."""
     for obj in objects:
         sys.stdout.write(_line(obj))
+
+
+def write_from_template(template: JSONTemplate, document: Document) -> None:
+    """Write the text of a template for a List, or for the object if it was requested by name. It ends no line."""
+    objects, version, alone = document
+    items = [readable(obj) for obj in objects]
+    if not alone:
+        items = [{"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": version}}]
+    for item in items:
+        sys.stdout.write(from_template(template, item))
+
+
+def readable(obj: KubeObject) -> dict[str, Any]:
+    """Return an object as a dict, or only its name if it is nested too deeply to be decoded."""
+    try:
+        return obj.to_dict()
+    except DecodeError:
+        return {"metadata": {"name": obj.name, "namespace": obj.namespace}}
+
+
+def from_template(template: JSONTemplate, document: Any) -> str:
+    """Return the text of a template. On a terminal, no text from the cluster controls it."""
+    text = template.render(document)
+    if not sys.stdout.isatty():
+        return text  # a file gets exactly what the object has
+    return "".join(part if part in "\n\t" else clean(part) for part in re.split(r"([\n\t])", text))
 
 
 def to_yaml(value: Any, *, short: bool = False) -> str:

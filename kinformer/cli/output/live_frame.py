@@ -12,27 +12,46 @@ from kinformer import InformerHealth
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.text import clean, middle
 
-__all__ = ["Filter", "flowing", "foot", "head"]
+__all__ = ["Filter", "flowing", "foot", "head", "keys"]
 
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
 _LEAST_TITLE = 24  # cells. If a title would be cut below this, the figures move to their own line
 _GAP = "   "
 
 
+_KEYS = (
+    ("/", "filter; Enter keeps it, Escape clears it"),
+    ("s", "latest change first, or by name"),
+    ("up down, k j", "scroll by a line"),
+    ("Page Up, Page Down, space", "scroll by a page"),
+    ("Home End, g G", "first, last"),
+    ("q, Ctrl-D, Ctrl-C", "end"),
+    ("?", "show or hide the keys"),
+)
+
+
 class Filter:
-    """The user's filter. `/` starts editing, Enter keeps it, and Escape clears it.
+    """The user's filter. `/` starts editing, Enter keeps it, and Escape clears it. `?` shows the keys.
 
     Attributes:
         text: The filter text. "" matches everything.
         typing: True while it is being edited.
+        helping: True while the keys are shown instead of the objects.
     """
 
     def __init__(self) -> None:
         self.text = ""
         self.typing = False
+        self.helping = False
 
     def press(self, key: str) -> bool:
         """Handle a key. Returns False if it is not for the filter."""
+        if key == "?" and not self.typing:
+            self.helping = not self.helping
+            return True
+        if self.helping and key == "escape":
+            self.helping = False
+            return True
         if key == "escape":
             used = self.typing or bool(self.text)
             self.text, self.typing = "", False
@@ -105,6 +124,17 @@ def flowing(parts: Sequence[Text], width: int) -> list[Text]:
     return lines
 
 
+def keys(width: int) -> list[Text]:
+    """Return the lines that explain the keys and marks."""
+    depth = max(len(key) for key, _ in _KEYS) + len(_GAP)
+    lines = [Text.assemble((f"  {key.ljust(depth)}", "bold"), what) for key, what in _KEYS]
+    marks = "  + new   ~ changed, with the changed cells   - deleted, each for four seconds"
+    for line in (found := [Text(), *lines, Text(), Text(marks, "bright_black")]):
+        line.truncate(width)
+        line.no_wrap = True
+    return found
+
+
 def foot(
     shown: tuple[int, int, int, int], filtering: Filter, width: int, *, by_change: bool, hidden: Sequence[str]
 ) -> Text:
@@ -124,8 +154,11 @@ def foot(
     scrolled = f"{first + 1:,}-{min(first + page, matching):,} of {matching:,}" if page < matching else ""
     filtered = f"/{clean(filtering.text)}: {matching:,} of {total:,}" if filtering.text else ""
     left_out = f"too narrow for {', '.join(dict.fromkeys(hidden))}" if hidden else ""
+    if filtering.helping:
+        return _kept(["q ends", "? or Escape hides the keys"], width, 1)
     order = "s by name" if by_change else "s latest change first"
-    whole = [scrolled, filtered, "q ends", left_out, "Escape clears" if filtering.text else "/ filters", order]
+    clears = "Escape clears" if filtering.text else "/ filters"
+    whole = [scrolled, filtered, "q ends", left_out, "? keys", clears, order]
     return _kept([*filter(None, whole), "arrows scroll"], width, sum(map(bool, whole[:3])))
 
 

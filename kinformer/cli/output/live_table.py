@@ -14,7 +14,7 @@ from kinformer import InformerEvent, InformerHealth, KubeObject
 from kinformer.cli.output.columns import Order
 from kinformer.cli.output.differences import difference_lines
 from kinformer.cli.output.grid import Cell, Grid
-from kinformer.cli.output.live_frame import Filter, foot, head
+from kinformer.cli.output.live_frame import Filter, foot, head, keys
 from kinformer.cli.output.tables import Columns, clean, status_style
 
 __all__ = ["LiveTable"]
@@ -130,11 +130,14 @@ class LiveTable:
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:
             del self._changed[place]
         top = head(self._title, len(self._objects), self._changes, informers, width)
+        if self._sorting is not None and self._objects and not self._sorting.matched:
+            unsorted = f" --sort-by {clean(self._sorting.path)}: no object has a value there"
+            top.append(Text(unsorted, "yellow", no_wrap=True, overflow="ellipsis"))
         log_lines = 0 if self._noise is None or height < _LOW else max(3, height // 3)
         top = top[: max(1, height - 3)]
         room = max(1, height - len(top) - 1 - log_lines)  # excluding the lines above and the footer
         places = self._places()
-        lines = self._body(places, room, width)
+        lines = keys(width)[:room] if self._filter.helping else self._body(places, room, width)
         lines += [Text()] * (room - len(lines))
         if log_lines:
             lines += self._log_lines(log_lines, width)

@@ -71,6 +71,7 @@ class Columns:
         with_labels: End with a LABELS column.
         wide: Add the columns of `-o wide`.
         own: The columns between NAME and LABELS, or None for the columns of the kind.
+        custom: The only columns besides LABELS, instead of NAMESPACE, NAME and those of the kind.
 
     Attributes:
         resource: The resource.
@@ -87,8 +88,10 @@ class Columns:
         with_labels: bool = False,
         wide: bool = False,
         own: Sequence[Column] | None = None,
+        custom: Sequence[Column] | None = None,
     ) -> None:
         self.resource = resource
+        own = custom if custom is not None else own
         columns = [*(columns_of(resource.group, resource.kind, wide=wide) if own is None else own)]
         if with_labels:
             columns.append(("LABELS", labels_at("metadata.labels")))
@@ -98,12 +101,16 @@ class Columns:
         self._cells = [cell for _, cell in columns]
         self._with_namespace = with_namespace
         self._with_type = with_type
-        self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
+        self._with_name = custom is None
+        first = [*(["NAMESPACE"] if with_namespace else []), "NAME"] if self._with_name else []
+        self.header = [*first, *(name for name, _ in columns)]
 
     def row(self, obj: KubeObject) -> list[str]:
         """Return the cells of an object, or only its name if it is nested too deeply to be decoded."""
-        name = object_name(self.resource, obj) if self._with_type else obj.name
-        names = [*([obj.namespace] if self._with_namespace else []), name]
+        names: list[str] = []
+        if self._with_name:
+            name = object_name(self.resource, obj) if self._with_type else obj.name
+            names = [*([obj.namespace] if self._with_namespace else []), name]
         try:
             document = showable(obj).to_dict()
         except DecodeError:

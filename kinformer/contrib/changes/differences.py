@@ -87,7 +87,7 @@ def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = 
 
 
 def _differences(old: _Value, new: _Value, noise: Collection[str], path: str) -> Iterator[Difference]:
-    if path in noise:
+    if path in noise or _are_equal(old.real, new.real):
         return
     was, now = old.members(), new.members()
     if was is not None and now is not None and type(old.real) is type(new.real):
@@ -95,8 +95,13 @@ def _differences(old: _Value, new: _Value, noise: Collection[str], path: str) ->
             is_item = isinstance(old.real, list) or "." in key or "/" in key
             place = f"{path}[{key}]" if is_item else f"{path}.{key}" if path else key
             yield from _member(was, now, key, noise, place)
-    elif old.real != new.real or _text(old.real) != _text(new.real):  # 1 equals True in Python, but not in JSON
+    else:
         yield Difference(path, old.shown, new.shown)
+
+
+def _are_equal(old: Any, new: Any) -> bool:
+    """True if two values are the same JSON. 1 equals True in Python, but not in JSON."""
+    return old == new and _text(old) == _text(new)
 
 
 def in_words(difference: Difference) -> tuple[str, str, str]:

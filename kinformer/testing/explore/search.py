@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kinformer._lazy import needs_extra
 from kinformer.testing.explore.faults import BY_NAME, Fault
 from kinformer.testing.explore.schedule import PACES, Point, Schedule, Strike, chosen_faults
 from kinformer.testing.explore.steps import Step
@@ -77,7 +78,8 @@ class Search:
 
 def examples_of(strategy: SearchStrategy[list[Step]]) -> list[list[Step]]:
     """Return examples of a hypothesis strategy for lists of steps. They are the same each time."""
-    import hypothesis
+    with needs_extra("explore", "hypothesis"):
+        import hypothesis
 
     examples: list[list[Step]] = []
 

@@ -1,4 +1,4 @@
-"""Authentication by bearer tokens and authorization by a list of rules, with kube-apiserver's responses."""
+"""Authentication by bearer tokens and authorization by rules or RBAC, with kube-apiserver's responses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from aiohttp import web
 from kinformer.exceptions import ConfigError
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.hosts import AllowedHosts
+from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
 from kinformer.testing.http.certificates import Identity
-from kinformer.testing.kinds.resources import selected_name
+from kinformer.testing.kinds.resources import group_version, selected_name
 from kinformer.testing.kinds.status import failure, forbidden, unauthorized
 from kinformer.testing.logins import names_by_token
 
@@ -75,7 +76,7 @@ _NO_USER = User(ANONYMOUS, ("system:unauthenticated",))
 
 
 class AccessControl:
-    """Authenticates with `users` and authorizes with `rules`. None allows everything.
+    """Authenticates with `users` and authorizes with `rules` or `roles`. None allows everything.
 
     `users` is a mapping of token to name, or only names. A rule is (name, verb, resource). A resource is `"v1/pods"`,
     a subresource is `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a separate verb. A client without
@@ -88,9 +89,13 @@ class AccessControl:
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
         *,
+        roles: RoleBasedAccess | None = None,
         named: bool = False,
     ) -> None:
+        if rules is not None and roles is not None:
+            raise ConfigError("rules and rbac cannot be combined: with rbac, the roles in the server decide")
         self._named = named
+        self._roles = roles
         self.users = None if users is None else names_by_token(users)
         self.rules = (
             None if rules is None else {(name, verb, selected_name(resource)) for name, verb, resource in rules}
@@ -101,7 +106,12 @@ class AccessControl:
     @property
     def enforced(self) -> bool:
         """True if tokens are checked."""
-        return self.users is not None or self.rules is not None
+        return self.users is not None or self.rules is not None or self._roles is not None
+
+    @property
+    def user_names(self) -> list[str]:
+        """The names of the users with a token."""
+        return sorted((self.users or {}).values())
 
     def token(self, user: str | None) -> str | None:
         """Return the token of a user, or None for the anonymous user. Raises `ConfigError` for an unknown user."""
@@ -112,7 +122,7 @@ class AccessControl:
         for token, name in (self.users or {}).items():
             if name == user:
                 return token
-        known = ", ".join(sorted((self.users or {}).values())) or "none"
+        known = ", ".join(self.user_names) or "none"
         raise ConfigError(f"users: there is no user {user!r}; known: {known}")
 
     def authenticate(self, headers: Mapping[str, str], identity: Identity | None = None) -> User:
@@ -131,18 +141,31 @@ class AccessControl:
             raise unauthorized()
         return user or _NO_USER
 
-    def is_allowed(self, user: User, verb: str, resource: str) -> bool:
-        """Return True if a rule allows it. `resource` is written as in the rules."""
-        rules = self.rules
-        if rules is None or user.is_admin:
+    def is_allowed(self, user: User, attempt: Attempt, version: str = "v1") -> bool:
+        """Return True if a rule allows it. `version` is the version of the group, which only `rules` name."""
+        if user.is_admin or (self.rules is None and self._roles is None):
             return True
-        return any((user.name, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
+        if self._roles is not None:
+            return self._roles.allows(Subject(user.name, user.groups), attempt)
+        resource = f"{group_version(attempt.group, version)}/{attempt.resource}"
+        rules = self.rules or ()
+        return any((user.name, v, r) in rules for v in (attempt.verb, "*") for r in (resource, "*"))
 
-    def rules_of(self, user: User) -> list[tuple[str, str]]:
-        """Return the (verb, resource) pairs of a user's rules, in order."""
-        if self.rules is None or user.is_admin:
-            return [("*", "*")]
-        return sorted((verb, resource) for name, verb, resource in self.rules if name == user.name)
+    def rules_of(self, user: User, namespace: str) -> list[dict[str, Any]]:
+        """Return the rights of a user in a namespace as RBAC rules, in order."""
+        if user.is_admin or (self.rules is None and self._roles is None):
+            return [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+        if self._roles is not None:
+            return self._roles.rules(Subject(user.name, user.groups), namespace)
+        found = []
+        for verb, name in sorted((verb, resource) for one, verb, resource in self.rules or () if one == user.name):
+            group, _, resource = name.rpartition("/")
+            group = group.rpartition("/")[0]
+            every = name == "*"
+            found.append(
+                {"verbs": [verb], "apiGroups": ["*" if every else group], "resources": ["*" if every else resource]}
+            )
+        return found
 
     def user_of(self, token: str) -> User | None:
         """Return the user that a token belongs to, or None."""
@@ -157,21 +180,27 @@ class AccessControl:
 
     def authorize(self, user: User, info: RequestInfo) -> None:
         """Raise a 403 `StatusError` unless the rules allow the request."""
-        if self.rules is None or user.is_admin:
+        if user.is_admin or (self.rules is None and self._roles is None):
             return
         if not info.plural:
             self._authorize_path(user, info)
             return
         known = user.name != ANONYMOUS
-        if self.is_allowed(user, info.verb, info.resource) or (known and info.resource in _ABOUT_ONESELF):
-            return
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
+        attempt = Attempt(info.verb, info.group, plural, info.namespace, info.name)
+        if self.is_allowed(user, attempt, info.version) or (known and info.resource in _ABOUT_ONESELF):
+            return
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
         message = f'User "{user.name}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'
+        missing = [] if self._roles is None else self._roles.missing(Subject(user.name, user.groups), info.namespace)
+        if missing:
+            message += f": RBAC: {missing[0] if len(missing) == 1 else '[' + ', '.join(missing) + ']'}"
         raise forbidden(info.group, info.plural, info.name, message)
 
     def _authorize_path(self, user: User, info: RequestInfo) -> None:
         if _under(info.path, _PUBLIC) or (user.name != ANONYMOUS and _under(info.path, _DISCOVERY)):
+            return
+        if self._roles is not None and self.is_allowed(user, Attempt(info.verb, path=info.path)):
             return
         raise failure(
             403,

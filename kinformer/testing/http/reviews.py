@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.testing.api.rbac import Attempt
 from kinformer.testing.http.auth import AccessControl, User
-from kinformer.testing.kinds.resources import ResourceType, group_version
+from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, cause, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text
 from kinformer.testing.store.ownership import FieldManager, track_update
@@ -39,7 +40,7 @@ def review(
     spec = body.get("spec") or {}
     answer: Object = {**head, "metadata": {"namespace": namespace} if namespace else {}, "spec": spec}
     if kind == "SelfSubjectRulesReview":
-        return {**answer, "spec": {}, "status": _rules(access, user)}
+        return {**answer, "spec": {}, "status": _rules(access, user, spec.get("namespace", ""))}
     track_update(resource, None, answer, manager, now)
     if kind == "TokenReview":
         return {**answer, "status": _token(access, spec.get("token", ""), spec.get("audiences") or [])}
@@ -62,11 +63,12 @@ def _access(access: AccessControl, user: User, resource: ResourceType, spec: Obj
         raise invalid(resource.group, resource.kind, "", [invalid_value("spec.resourceAttributes", value, message)])
     if attributes is None:
         return {"allowed": True}
-    group, version = attributes.get("group", ""), attributes.get("version") or "v1"
-    name = f"{group_version(group, version)}/{attributes.get('resource', '')}"
+    plural = attributes.get("resource", "")
     if attributes.get("subresource"):
-        name += f"/{attributes['subresource']}"
-    return {"allowed": access.is_allowed(user, attributes.get("verb", ""), name)}
+        plural += f"/{attributes['subresource']}"
+    verb, group, *place = (attributes.get(field, "") for field in ("verb", "group", "namespace", "name"))
+    attempt = Attempt(verb, group, plural, *place)
+    return {"allowed": access.is_allowed(user, attempt, attributes.get("version") or "v1")}
 
 
 def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
@@ -84,17 +86,9 @@ def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
     return {"authenticated": True, "user": user.info(), "audiences": found}
 
 
-def _rules(access: AccessControl, user: User) -> Object:
+def _rules(access: AccessControl, user: User, namespace: str) -> Object:
     """Return the rights of a user as RBAC rules."""
-    found = []
-    for verb, name in access.rules_of(user):
-        group, _, resource = name.rpartition("/")
-        group = group.rpartition("/")[0]
-        found.append(
-            {
-                "verbs": [verb],
-                "apiGroups": ["*" if name == "*" else group],
-                "resources": ["*" if name == "*" else resource],
-            }
-        )
-    return {"resourceRules": found, "nonResourceRules": [], "incomplete": False}
+    found = access.rules_of(user, namespace)
+    resources = [one for one in found if one.get("resources")]
+    paths = [one for one in found if one.get("nonResourceURLs")]
+    return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
+from kinformer._lazy import needs_extra
 from kinformer.testing.simulation.calls import calls_simulated, entropy_from
 
 __all__ = ["sealed"]
@@ -43,7 +44,8 @@ class _Dates:
 
     @contextmanager
     def moved(self, start: float) -> Iterator[None]:
-        import time_machine
+        with needs_extra("explore", "time_machine"):
+            import time_machine
 
         with time_machine.travel(start, tick=False) as self._traveller:
             yield

@@ -32,7 +32,7 @@ class Ledger:
     """Storage with a clock and listeners.
 
     `on_change` functions are called with (resource, old, new) synchronously on every write, in order. `new` is None
-    for a deletion. They may write too.
+    for a deletion. They may write too. `on_rewind` functions are called after the server went back in time.
     """
 
     def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
@@ -41,6 +41,7 @@ class Ledger:
         self._clock = clock
         self._stamped = (-1, "")
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
+        self.on_rewind: list[Callable[[], None]] = []
 
     def collection(self, resource: ResourceType) -> StoredCollection:
         """Return the collection that stores objects of a kind."""

@@ -10,10 +10,15 @@ export function changes(list) {
       element("span", { class: `pill ${{ ADDED: "good", DELETED: "bad" }[change.type] ?? ""}` }, change.type.toLowerCase()),
       element("span", { class: "quiet" }, `version ${change.version}`)),
     ...(change.type === "UPDATED" && !change.differences.length ? [element("p", { class: "quiet" }, "Nothing but the version.")] : []),
-    ...change.differences.map((one) => element("div", { class: short(one) ? "difference short" : "difference" },
-      element("p", { class: "path" }, one.path),
-      one.old === null ? null : element("del", {}, one.old),
-      one.new === null ? null : element("ins", {}, one.new))))));
+    differences(change.differences))));
+}
+
+// The places that differ, with what was and what is, as JSON.
+export function differences(list) {
+  return element("div", {}, ...list.map((one) => element("div", { class: short(one) ? "difference short" : "difference" },
+    element("p", { class: "path" }, one.path),
+    one.old === null ? null : element("del", {}, one.old),
+    one.new === null ? null : element("ins", {}, one.new))));
 }
 
 // A number, a word: they fit beside their path.

@@ -57,6 +57,7 @@ export class Derived {
 
   draw(all) {
     this.figure.hidden = !all.length;
+    if (!all.length) return;
     const edges = all.map((one) => [one.name, one.reads]), shape = JSON.stringify(edges);
     if (shape !== this.drawn) {
       this.drawn = shape;

@@ -1,13 +1,14 @@
-// The panel of one object: its summary and relations, its changes, its Events, its YAML.
+// The panel of one object: its summary and relations, its changes, its Events, its logs, its YAML.
 
 import { changes } from "./changes.js";
+import { Logs } from "./logs.js";
 import { occurrences } from "./occurrences.js";
 import { relations } from "./relations.js";
 import { summary } from "./summary.js";
 import { element } from "./words.js";
 import { yaml } from "./yaml.js";
 
-const EVENTS = "v1/events";
+const EVENTS = "v1/events", PODS = "v1/pods";
 
 export class Detail {
   constructor(store, { closed, chosen, href }) {
@@ -21,12 +22,14 @@ export class Detail {
     this.place = null;
     this.turn = 0;
     this.related = new Set();
+    this.logs = new Logs(store);
     document.getElementById("detail-close").addEventListener("click", () => this.closed());
     for (const button of this.tabs) button.addEventListener("click", () => this.chosen(button.dataset.tab));
     this.panel.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = this.tabs[(this.tabs.indexOf(event.target) + step + this.tabs.length) % this.tabs.length];
+      const shown = this.tabs.filter((button) => !button.hidden);
+      const next = shown[(shown.indexOf(event.target) + step + shown.length) % shown.length];
       next.focus();
       this.chosen(next.dataset.tab);
       event.preventDefault();
@@ -39,12 +42,14 @@ export class Detail {
   }
 
   show({ resource, key }, wanted) {
-    const tab = this.tabs.some((button) => button.dataset.tab === wanted) ? wanted : "summary";
+    this.offer(resource);
+    const tab = this.tabs.some((button) => button.dataset.tab === wanted && !button.hidden) ? wanted : "summary";
     if (this.place?.resource === resource && this.place.key === key && this.tab === tab) return;
     const fresh = this.place?.resource !== resource || this.place.key !== key;
     this.place = { resource, key };
     this.tab = tab;
     this.related.clear();
+    this.logs.close();
     for (const button of this.tabs) {
       button.setAttribute("aria-selected", String(button.dataset.tab === tab));
       button.tabIndex = button.dataset.tab === tab ? 0 : -1;
@@ -58,9 +63,22 @@ export class Detail {
     this.read();
   }
 
+  // Only pods have logs, and only a dashboard that was started for a cluster shows them.
+  offer(resource) {
+    const button = this.tabs.find((one) => one.dataset.tab === "logs"), hidden = resource !== PODS || this.store.report?.logs === false;
+    if (button.hidden !== hidden) button.hidden = hidden;
+    return hidden;
+  }
+
+  // A report may say that there are no logs.
+  report() {
+    if (this.place && this.offer(this.place.resource) && this.tab === "logs") this.show(this.place, "summary");
+  }
+
   hide() {
     this.place = null;
     this.panel.hidden = true;
+    this.logs.close();
     document.body.classList.remove("with-detail");
   }
 
@@ -114,6 +132,10 @@ export class Detail {
   async content(place, row) {
     if (this.tab === "changes") return changes(await this.store.get("changes", place));
     if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml" }, "text"));
+    if (this.tab === "logs") {
+      const pod = await this.store.get("object", place);
+      return this.tab === "logs" && this.place?.key === place.key ? this.logs.show(place.key, pod) : null;  // it may have been left meanwhile
+    }
     if (this.tab === "events") {
       const found = await this.store.get("occurrences", place);
       if (!found.synced && !found.items.length) this.later(500);
@@ -135,7 +157,7 @@ export class Detail {
   draw(made) {
     const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     const name = focused?.dataset.focus;
-    this.body.replaceChildren(made);
+    if (this.body.children.length !== 1 || this.body.firstChild !== made) this.body.replaceChildren(made);
     if (!focused || focused === this.body) return;
     (name ? [...this.body.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === name) ?? this.body : this.body).focus({ preventScroll: true });
   }

@@ -1,4 +1,4 @@
-// The filter of rows: by text, namespace and labels, for all views alike.
+// The filter of rows: by text, namespace, labels and level, for all views alike.
 
 import { parseSelector } from "./selector.js";
 
@@ -8,6 +8,7 @@ export class Filter extends EventTarget {
     Object.assign(this, { text, selector, namespace, complaint });
     this.words = [];
     this.labels = null;
+    this.level = "";
     let timer = 0;
     const later = () => { clearTimeout(timer); timer = setTimeout(() => this.read(), 120); };
     text.addEventListener("input", later);
@@ -33,33 +34,45 @@ export class Filter extends EventTarget {
   }
 
   get active() {
-    return Boolean(this.words.length || this.labels || this.namespace.value);
+    return Boolean(this.words.length || this.labels || this.namespace.value || this.level);
   }
 
   get state() {
-    return { text: this.text.value, labels: this.selector.value, namespace: this.namespace.value };
+    return { text: this.text.value, labels: this.selector.value, namespace: this.namespace.value, level: this.level };
   }
 
   matches(row) {
-    const namespace = this.namespace.value;
-    if (namespace && row.ns && row.ns !== namespace) return false;
     if (this.labels && !this.labels(row.l)) return false;
-    if (!this.words.length) return true;
-    const text = row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
-    return this.words.every((word) => text.includes(word));
+    if (this.words.length) row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
+    return this.fits(row);
   }
 
-  set({ text, labels, namespace }) {
+  // For lines without labels, whose text is known.
+  fits(line) {
+    const namespace = this.namespace.value;
+    if (namespace && line.ns && line.ns !== namespace) return false;
+    if (this.level && line.level !== undefined && line.level !== this.level) return false;
+    return this.words.every((word) => line.text.includes(word));
+  }
+
+  // Leaves only rows of a level, or all levels again.
+  toggle(level) {
+    this.level = this.level === level ? "" : level;
+    this.read();
+  }
+
+  set({ text, labels, namespace, level }) {
     const now = this.state;
-    if (now.text === text && now.labels === labels && now.namespace === namespace) return;
+    if (now.text === text && now.labels === labels && now.namespace === namespace && now.level === level) return;
     this.text.value = text;
     this.selector.value = labels;
+    this.level = level;
     this.choose(namespace);
     this.read();
   }
 
   clear() {
-    this.set({ text: "", labels: "", namespace: "" });
+    this.set({ text: "", labels: "", namespace: "", level: "" });
   }
 
   choose(namespace) {

@@ -3,7 +3,7 @@
 import { switchTheme } from "./theme.js";
 
 const at = (id) => document.getElementById(id);
-const TABS = { s: "summary", c: "changes", e: "events", y: "yaml" };
+const TABS = { s: "summary", c: "changes", e: "events", o: "logs", y: "yaml" };
 const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
 
 export class Keys {
@@ -12,8 +12,11 @@ export class Keys {
     this.keys = {
       "/": () => at("text").focus(),
       l: () => at("selector").focus(),
+      p: () => { if (this.store.report?.problems) this.route.go({ view: "problems" }); },
+      d: () => this.route.go({ view: "changes" }),
       n: () => this.route.go({ view: "nodes" }),
       h: () => this.route.go({ view: "health" }),
+      b: () => { if (!this.problems.shown && !this.timeline.shown) this.filter.toggle("bad"); },
       r: () => { if (this.store.report?.picks) this.picker.show(); },
       t: switchTheme,
       "?": () => at("keys").showModal(),
@@ -54,13 +57,15 @@ export class Keys {
 
   // From the filter Enter and the arrow go on to the rows that it has left.
   enter(key, target) {
-    if (!target.matches("input") || !this.table.resource || (key !== "Enter" && key !== "ArrowDown")) return false;
+    if (!target.matches("input") || !(this.table.resource || this.problems.shown || this.timeline.shown) || (key !== "Enter" && key !== "ArrowDown")) return false;
     this.filter.read();
     this.table.selected = "";
     return this.move(1);
   }
 
   move(by) {
+    const list = [this.problems, this.timeline].find((one) => one.shown);
+    if (list) return list.move(by);
     if (!this.table.resource) return false;
     this.table.move(by);
     if (this.detail.open && this.table.selected) this.route.go({ open: { resource: this.table.resource, key: this.table.selected } }, { replace: true });

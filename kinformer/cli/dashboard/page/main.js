@@ -7,10 +7,12 @@ import { Keys } from "./keys.js";
 import { Navigation } from "./navigation.js";
 import { Nodes } from "./nodes.js";
 import { Picker } from "./picker.js";
+import { Problems } from "./problems.js";
 import { Route } from "./route.js";
 import { Store } from "./store.js";
 import { Table } from "./table.js";
 import { switchTheme } from "./theme.js";
+import { Timeline } from "./timeline.js";
 import { Trouble } from "./trouble.js";
 
 const at = (id) => document.getElementById(id);
@@ -26,32 +28,45 @@ const close = () => {
 const table = new Table(store, filter, { open, sorted: (sort) => route.go({ sort }, { replace: true }) });
 const nodes = new Nodes(store, filter, open);
 const health = new Health(store);
+const href = (open, tab = "summary") => route.href({ open, tab });
+const problems = new Problems(store, filter, href);
+const timeline = new Timeline(store, filter, { href, chosen: (changes) => route.go(changes, { replace: true }) });
 const trouble = new Trouble(store);
 const picker = new Picker(store, (resource) => route.go({ view: `r/${resource}` }));
 const detail = new Detail(store, {
   closed: close,
   chosen: (tab) => route.go({ tab }, { replace: true }),
-  href: ({ resource, key }) => route.href({ open: { resource, key }, tab: "summary" }),
+  href: ({ resource, key }) => href({ resource, key }),
 });
 const navigation = new Navigation(store, route, () => picker.show());
 const asked = new Set();  // resources that the server was asked to follow
 let view = "";
+let opener = null;  // the link that opened the panel
 
 // A panel that is closed gives the focus back to the view that it was opened from.
 function cameFrom() {
   if (table.resource) table.focus();
+  else if (opener?.isConnected) opener.focus({ preventScroll: true });
   else (nodes.shown && nodes.current ? nodes.current : at("main")).focus({ preventScroll: true });
 }
 
 function show() {
+  if (route.state.view === "problems" && store.report?.problems === null) {  // a service that shows none
+    route.go({ view: "nodes" }, { replace: true });
+    return;
+  }
   const { state } = route, moved = state.view !== view;
   view = state.view;
+  at("problems").hidden = view !== "problems";
+  at("changes").hidden = view !== "changes";
   at("table").hidden = !view.startsWith("r/");
   at("nodes").hidden = view !== "nodes";
   at("health").hidden = view !== "health";
   if (view.startsWith("r/")) table.show(view.slice(2), state.sort); else table.hide();
   if (view !== "nodes") nodes.hide(); else if (!nodes.shown) nodes.show();
   if (view !== "health") health.hide(); else health.show();
+  if (view !== "problems") problems.hide(); else if (!problems.shown) problems.show();
+  if (view !== "changes") timeline.hide(); else timeline.show(state);
   if (state.open) detail.show(state.open, state.tab); else detail.hide();
   if (moved) at("main").focus({ preventScroll: true });
   navigation.draw();
@@ -82,6 +97,7 @@ async function follow() {
 
 route.addEventListener("change", ({ detail: { typed } }) => {
   if (typed) filter.set(route.state);
+  else if (filter.level !== route.state.level) filter.toggle(route.state.level);
   show();
 });
 
@@ -89,7 +105,12 @@ filter.addEventListener("change", () => {
   route.go(filter.state, { replace: true });
   table.rebuild();
   nodes.rebuild();
+  problems.draw();
+  timeline.rebuild();
 });
+
+// A panel that is opened by a link of a view gives the focus back to that link.
+at("main").addEventListener("click", (event) => { opener = event.target.closest("a[data-focus]") ?? opener; });
 
 store.addEventListener("rows", ({ detail: { dirty, changed } }) => {
   if (dirty.has(table.resource)) table.update(changed);
@@ -101,6 +122,10 @@ store.addEventListener("rows", ({ detail: { dirty, changed } }) => {
 store.addEventListener("report", () => {
   filter.offer(store.namespaces.keys());
   health.report();
+  detail.report();
+  if (view === "problems" && store.report.problems === null) show();
+  problems.read();
+  timeline.read();
   navigation.draw();
   trouble.draw();
   if (table.resource) {
@@ -120,9 +145,9 @@ store.addEventListener("link", () => trouble.draw());
 
 at("theme").addEventListener("click", switchTheme);
 at("help").addEventListener("click", () => at("keys").showModal());
-new Keys({ route, store, table, nodes, filter, detail, picker, open, close });
+new Keys({ route, store, table, nodes, problems, timeline, filter, detail, picker, open, close });
 filter.set(route.state);
 show();
 
 // For tests, and for a look from the browser's console: the parts of the page.
-globalThis.kinformer = { store, route, table, nodes, health, filter, detail, picker };
+globalThis.kinformer = { store, route, table, nodes, health, problems, timeline, filter, detail, picker };

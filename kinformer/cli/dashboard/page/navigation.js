@@ -1,4 +1,4 @@
-// The list of views: pods by node, the informers, and a table for each resource that is followed.
+// The list of views: problems, changes, pods by node, the informers, and a table for each resource that is followed.
 
 import { element, number, plural } from "./words.js";
 
@@ -12,25 +12,38 @@ export class Navigation {
 
   draw() {
     const { nav, store } = this, { view } = this.route.state, all = store.report?.resources ?? [];
-    const entries = [["nodes", "Pods by node", null], ["health", "Informers", null], ...all.map((one) => [`r/${one.name}`, plural(one), one])];
+    const overview = [...(store.report?.problems === null ? [] : [["problems", "Problems"]]), ["changes", "Changes"], ["nodes", "Pods by node"], ["health", "Informers"]];
+    const entries = [...overview.map(([place, title]) => [place, title, null]), ...all.map((one) => [`r/${one.name}`, plural(one), one])];
     while (nav.children.length > entries.length) nav.lastChild.remove();
     while (nav.children.length < entries.length) {
-      nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {}))));
+      nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {})), element("a", { class: "ill" })));
     }
     entries.forEach(([place, title, one], number_) => {
-      const link = nav.children[number_].firstChild, [dot, name, count] = link.children;
-      const href = this.route.href({ view: place, open: null, tab: "summary", ...(place === view ? {} : { sort: "" }) });
+      const item = nav.children[number_], [link, failing] = item.children, [dot, name, count] = link.children;
+      item.classList.toggle("last", number_ === overview.length - 1);
+      const href = this.route.href({ view: place, open: null, tab: "summary", level: "", kind: "", noise: false, ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
       const total = one ? number.format(store.count(one.name)) : "";
       if (count.textContent !== total) count.textContent = total;
-      const ill = one ? !one.live : place === "health" && all.some((other) => !other.live);
-      const kind = `dot ${store.lost ? "" : ill ? "bad" : one || place === "health" ? "good" : ""}`;
+      const live = all.every((other) => other.live), kind = `dot ${place !== "health" || store.lost ? "" : live ? "good" : "bad"}`;
       if (dot.className !== kind) dot.className = kind;
-      const words = one ? (one.live ? "" : `not live${one.error ? `: ${one.error}` : ""}`) : "";
-      if (link.title !== words) link.title = words;
+      this.fail(failing, place, title, one);
       if (place === view) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     });
     this.more.hidden = !store.report?.picks;
+  }
+
+  // The number of objects that fail, or of problems that are errors, which leads to them.
+  fail(link, place, title, one) {
+    const counts = place === "problems" ? this.store.report?.problems?.counts ?? {} : {};
+    const count = one ? this.store.levels.count(one.name, "bad") : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
+    link.hidden = !count;
+    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: one ? "bad" : "", kind: "", noise: false });
+    if (link.getAttribute("href") !== href) link.setAttribute("href", href);
+    if (link.textContent === words) return;
+    link.textContent = words;
+    link.title = `${words} failing`;
+    link.setAttribute("aria-label", `${title}: ${words} failing`);
   }
 }

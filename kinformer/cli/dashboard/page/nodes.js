@@ -1,9 +1,9 @@
 // Pods by node, a square for each: all that runs, and all that does not, at a glance.
 
-import { element, meaning, number } from "./words.js";
+import { Counters } from "./levels.js";
+import { element, number } from "./words.js";
 
 const PODS = "v1/pods", NODES = "v1/nodes", NOWHERE = "";
-const LEGEND = [["good", "running"], ["busy", "on its way"], ["bad", "failed"], ["over", "completed"]];
 
 export class Nodes {
   constructor(store, filter, open) {
@@ -12,12 +12,10 @@ export class Nodes {
     this.cards = new Map();
     this.squares = new Map();
     this.shown = false;
-    this.totals = {};
     this.tally = { good: 0, busy: 0, bad: 0, over: 0 };
     this.current = null;  // the square that the Tab key reaches: the first, until another one was chosen
     this.chosen = false;
-    document.getElementById("legend").append(...LEGEND.map(([kind, word]) =>
-      element("span", {}, element("i", { class: `pod ${kind}` }), this.totals[kind] = element("b", {}), word)));
+    this.counters = new Counters(document.getElementById("legend"), filter);
     this.grid.addEventListener("click", (event) => {
       const square = event.target.closest(".pod"), name = event.target.closest(".node-name")?.known;
       if (square) { this.reach(square); this.chosen = true; this.open(PODS, square.key); }
@@ -44,8 +42,8 @@ export class Nodes {
     for (const key of [...this.squares.keys()]) if (!rows.has(key)) this.remove(key);
     for (const row of rows.values()) this.place(row);
     for (const [name, card] of this.cards) if (!nodes.has(name) && card.pods.size === 0) this.drop(card);
-    this.arrange();
     for (const card of this.cards.values()) this.describe(card);
+    this.arrange();
     this.count();
   }
 
@@ -70,8 +68,8 @@ export class Nodes {
         else if (this.cards.has(name)) touched.add(this.cards.get(name));
       }
     }
+    for (const card of touched) if (this.cards.get(card.name) === card) moved = this.describe(card) || moved;
     if (moved) this.arrange();
-    for (const card of touched) if (this.cards.get(card.name) === card) this.describe(card);
     if (touched.size) this.count();
   }
 
@@ -112,7 +110,7 @@ export class Nodes {
       card.body.insertBefore(square, following(card.body.children, row.k));
       if (focused) square.focus();
     }
-    const status = this.store.cell(PODS, row, "STATUS"), now = meaning(status);
+    const status = this.store.cell(PODS, row, "STATUS"), now = row.level;
     if (square.kind !== now) {
       if (square.kind !== undefined) this.tally[square.kind] -= 1;
       this.tally[now] = (this.tally[now] ?? 0) + 1;
@@ -120,7 +118,7 @@ export class Nodes {
     }
     const kind = `pod ${now}${this.filter.active && !this.filter.matches(row) ? " dim" : ""}`;
     if (square.className !== kind) square.className = kind;
-    const words = `${row.k}\n${status}`;
+    const words = [row.k, status, row.w ?? ""].filter(Boolean).join("\n");
     if (square.title !== words) square.title = words;
     return fresh;
   }
@@ -146,9 +144,11 @@ export class Nodes {
     if (card.pods.size === 0 && !this.store.rows.get(NODES)?.has(card.name)) this.drop(card);
   }
 
-  // Pods without a node come first: they are waiting. Cards that are in their place are not touched, and keep the focus.
+  // Pods without a node come first: they are waiting. Then come nodes that are broken. Cards that are in their place are
+  // not touched, and keep the focus.
   arrange() {
-    const order = [...this.cards.values()].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+    const place = (card) => (!card.name ? 0 : card.ill ? 1 : 2);
+    const order = [...this.cards.values()].sort((a, b) => place(a) - place(b) || a.name.localeCompare(b.name, "en", { numeric: true }));
     order.forEach((card, place) => {
       if (this.grid.children[place] !== card.made) this.grid.insertBefore(card.made, this.grid.children[place] ?? null);
     });
@@ -201,22 +201,23 @@ export class Nodes {
 
   // --- words and numbers ----------------------------------------------------------------------------------------------
 
+  // True if the place of the card may have changed.
   describe(card) {
     card.total.textContent = number.format(card.pods.size);
     const row = this.store.rows.get(NODES)?.get(card.name);
-    const status = row ? this.store.cell(NODES, row, "STATUS") : card.name && this.store.about(NODES)?.synced ? "gone" : "";
-    card.status.textContent = status;
-    card.status.className = `status ${meaning(status) || (status ? "bad" : "")}`;
-    card.made.classList.toggle("ill", Boolean(status) && meaning(status) !== "good");
+    const gone = !row && Boolean(card.name) && Boolean(this.store.about(NODES)?.synced), was = card.ill;
+    card.status.textContent = row ? this.store.cell(NODES, row, "STATUS") : gone ? "gone" : "";
+    card.status.title = row?.w ?? "";
+    card.status.className = `status ${row ? row.level : "bad"}`;
+    card.ill = gone || row?.level === "bad";
+    card.made.classList.toggle("ill", card.ill);
     card.made.classList.toggle("waiting", !card.name);
+    return was !== card.ill;
   }
 
   count() {
     if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
-    for (const [kind, shown] of Object.entries(this.totals)) {
-      const words = number.format(this.tally[kind]);
-      if (shown.textContent !== words) shown.textContent = words;
-    }
+    this.counters.draw((level) => this.tally[level]);
     const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
     if (this.grid.style.getPropertyValue("--square") !== size) this.grid.style.setProperty("--square", size);
   }

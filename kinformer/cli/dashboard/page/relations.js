@@ -1,6 +1,6 @@
 // The relations of an object, as links: owners, what it owns, its node, or the pods of a node.
 
-import { element, meaning } from "./words.js";
+import { element } from "./words.js";
 
 export function relations(groups, store, href) {
   return element("div", { class: "relations" }, ...groups.map((group) => element("section", {},
@@ -11,10 +11,11 @@ export function relations(groups, store, href) {
 
 function reference(item, store, href) {
   const row = store.rows.get(item.resource)?.get(item.key);
-  const word = row ? store.cell(item.resource, row, "STATUS") : "", ready = row ? store.cell(item.resource, row, "READY") : "";
+  const cell = (name) => (row ? store.cell(item.resource, row, name) : ""), ready = cell("READY"), of = cell("DESIRED");
   const made = item.resource
     ? element("a", { href: href({ resource: item.resource, key: item.key }), "data-focus": `${item.resource} ${item.key}` }, item.name)
     : element("span", {}, item.name);
   return element("li", { class: `depth-${Math.min(item.depth, 3)}` }, element("span", { class: "quiet" }, item.kind), made,
-    element("span", { class: "quiet" }, ready), element("span", { class: `status ${meaning(word)}` }, word));
+    element("span", { class: `status ${row?.level ?? ""}`, title: row?.w ?? "" }, of && !ready.includes("/") ? `${ready}/${of}` : ready),
+    element("span", { class: `status ${row?.level ?? ""}`, title: row?.w ?? "" }, cell("STATUS")));
 }

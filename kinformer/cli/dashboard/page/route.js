@@ -1,6 +1,8 @@
 // The address: the view, the filters, the sort, the open object and its tab, so that a link or a reload shows the same.
 //
-// #/nodes, #/health or #/r/<resource>, and ?text=&labels=&ns=&sort=-AGE&open=<resource> <key>&tab=yaml.
+// #/problems, #/changes, #/nodes, #/health or #/r/<resource>, and ?text=&labels=&ns=&level=bad&kind=Pod&noise=1&sort=-AGE&open=<resource> <key>&tab=yaml.
+
+const VIEWS = ["problems", "changes", "nodes", "health"];
 
 export class Route extends EventTarget {
   constructor() {
@@ -24,10 +26,10 @@ export class Route extends EventTarget {
     return text(this.with(changes));
   }
 
-  // A sort belongs to its table, and goes with it.
+  // A sort, a level, a kind and the noise belong to their view, and go with it.
   with(changes) {
     const moved = changes.view !== undefined && changes.view !== this.state.view;
-    return { ...this.state, ...(moved ? { sort: "", open: null } : {}), ...changes };
+    return { ...this.state, ...(moved ? { sort: "", level: "", kind: "", noise: false, open: null } : {}), ...changes };
   }
 }
 
@@ -37,10 +39,13 @@ function parse(hash) {
   const [resource, ...key] = (asked.get("open") ?? "").split(" ");
   const view = decoded(path);
   return {
-    view: view === "health" || view.startsWith("r/") ? view : "nodes",
+    view: VIEWS.includes(view) || view.startsWith("r/") ? view : "problems",
     text: asked.get("text") ?? "",
     labels: asked.get("labels") ?? "",
     namespace: asked.get("ns") ?? "",
+    level: asked.get("level") ?? "",
+    kind: asked.get("kind") ?? "",
+    noise: asked.has("noise"),
     sort: asked.get("sort") ?? "",
     open: key.length ? { resource, key: key.join(" ") } : null,
     tab: asked.get("tab") ?? "summary",
@@ -51,9 +56,9 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }  // a lone %
 }
 
-function text({ view, text: words, labels, namespace, sort, open, tab }) {
+function text({ view, text: words, labels, namespace, level, kind, noise, sort, open, tab }) {
   const asked = new URLSearchParams();
-  const entries = { text: words, labels, ns: namespace, sort, open: open ? `${open.resource} ${open.key}` : "",
+  const entries = { text: words, labels, ns: namespace, level, kind, noise: noise ? "1" : "", sort, open: open ? `${open.resource} ${open.key}` : "",
     tab: open && tab !== "summary" ? tab : "" };
   for (const [name, value] of Object.entries(entries)) if (value) asked.set(name, value);
   const query = asked.toString().replaceAll("%2F", "/");

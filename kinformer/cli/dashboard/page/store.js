@@ -1,6 +1,7 @@
 // The store: rows by resource, kept equal to the server's caches by one event stream.
 
 import * as clock from "./clock.js";
+import { Levels } from "./levels.js";
 
 const SILENCE = 6;     // seconds without an event, of which there is one a second, after which the stream counts as lost
 const LONGEST = 5;     // seconds between two tries to connect
@@ -12,6 +13,7 @@ export class Store extends EventTarget {
     this.rows = new Map();      // resource -> Map(key -> row)
     this.incoming = null;       // the same, while a new snapshot comes in beside rows that are shown
     this.namespaces = new Map(); // namespace -> number of rows
+    this.levels = new Levels();
     this.report = null;         // how the informers do
     this.linked = false;
     this.lost = null;           // since when the page's own server does not answer: { since, tries, next }
@@ -32,6 +34,7 @@ export class Store extends EventTarget {
     });
     setInterval(() => {
       if (this.linked && !document.hidden && performance.now() - this.heard > SILENCE * 1000) this.fail(this.source);
+      this.age();
     }, 1000);
   }
 
@@ -109,11 +112,13 @@ export class Store extends EventTarget {
         for (const key of rows.keys()) if (!after.get(resource)?.has(key)) this.changed.set(`${resource} ${key}`, null);
       }
       this.namespaces.clear();
+      this.levels.clear();
       for (const [resource, rows] of after) {
         this.dirty.add(resource);
         for (const [key, row] of rows) {
           this.changed.set(`${resource} ${key}`, row);
           this.countNamespace(row.ns, 1);
+          this.levels.change(resource, null, row);
         }
       }
       this.schedule();
@@ -127,7 +132,7 @@ export class Store extends EventTarget {
     if (this.loading) this.loading.received += 1;
     let rows = shown.get(row.s);
     if (!rows) shown.set(row.s, rows = new Map());
-    const slash = row.k.indexOf("/"), had = rows.has(row.k);
+    const slash = row.k.indexOf("/"), old = rows.get(row.k), had = old !== undefined;
     row.ns = slash < 0 ? "" : row.k.slice(0, slash);
     if (type === "DELETED") rows.delete(row.k);
     else {
@@ -137,11 +142,24 @@ export class Store extends EventTarget {
     }
     if (shown === this.rows) {
       if (had !== (type !== "DELETED")) this.countNamespace(row.ns, had ? -1 : 1);
+      this.levels.change(row.s, old, type === "DELETED" ? null : row);
       this.changed.set(`${row.s} ${row.k}`, type === "DELETED" ? null : row);
       this.dirty.add(row.s);
       this.schedule();
     }
     if (event.lastEventId) this.arrived(event.lastEventId);
+  }
+
+  // Rows that have become bad by the time alone. Each gets another row, since tables find rows by what they were.
+  age() {
+    for (const row of this.levels.changed()) {
+      const later = { ...row, at: 0 };
+      this.levels.change(row.s, row, later);
+      this.rows.get(row.s).set(row.k, later);
+      this.changed.set(`${row.s} ${row.k}`, later);
+      this.dirty.add(row.s);
+      this.schedule();
+    }
   }
 
   countNamespace(name, by) {
@@ -178,9 +196,14 @@ export class Store extends EventTarget {
   }
 
   async get(path, query = {}, form = "json") {
+    return (await this.ask(path, query))[form]();
+  }
+
+  // The answer, whose body may still be coming.
+  async ask(path, query = {}, options = {}) {
     const asked = new URLSearchParams(query).toString();
-    const answer = await fetch(`${this.api}/${path}${asked ? `?${asked}` : ""}`);
-    if (answer.ok) return answer[form]();
+    const answer = await fetch(`${this.api}/${path}${asked ? `?${asked}` : ""}`, options);
+    if (answer.ok) return answer;
     const told = await answer.json().catch(() => ({}));
     const text = typeof told.detail === "string" ? told.detail : `${answer.status} ${answer.statusText}`;
     throw Object.assign(new Error(text), { status: answer.status });

@@ -12,8 +12,9 @@ export function summary(object, row, about) {
   (about?.columns ?? []).forEach((name, place) => {
     const cell = row?.c[place];
     if (Array.isArray(cell)) fact(name.toLowerCase(), since(cell[1], { before: cell[0], after: cell[2] }));
-    else if (cell && cell !== "<none>") fact(name.toLowerCase(), element("span", { class: `status ${name === "STATUS" ? meaning(cell) : ""}` }, cell));
+    else if (cell && cell !== "<none>") fact(name.toLowerCase(), element("span", { class: ["STATUS", "READY"].includes(name) ? `status ${row.level}` : "" }, cell));
   });
+  if (row && ["bad", "busy"].includes(row.level)) fact("reason", element("span", { class: `status ${row.level}` }, row.w ?? ""));
   if (metadata.creationTimestamp) {
     fact("created", since(metadata.creationTimestamp, { after: ` ago (${new Date(metadata.creationTimestamp).toLocaleString()})` }));
   }
@@ -48,9 +49,10 @@ function containers(object) {
   const states = new Map([...list(status.initContainerStatuses), ...list(status.containerStatuses)].map((one) => [one.name, one]));
   return element("ul", { class: "lines" }, ...wanted.map(([one, role]) => {
     const state = states.get(one.name), [word, more] = Object.entries(state?.state ?? {})[0] ?? [];
-    const shown = more?.reason ?? (word ? word.charAt(0).toUpperCase() + word.slice(1) : "");
+    const unready = word === "running" && !role && state.ready === false;
+    const shown = unready ? "Running, not ready" : more?.reason ?? (word ? word.charAt(0).toUpperCase() + word.slice(1) : "");
     return element("li", {}, element("b", {}, one.name), role ? element("span", { class: "quiet" }, role) : null,
-      element("code", {}, one.image ?? ""), element("span", { class: `status ${meaning(shown)}` }, shown),
+      element("code", {}, one.image ?? ""), element("span", { class: `status ${unready ? "busy" : meaning(shown)}` }, shown),
       more?.message ? element("p", { class: "quiet" }, more.message) : null, restarts(state));
   }));
 }

@@ -2,19 +2,23 @@
 
 import { now } from "./clock.js";
 import { Hold } from "./hold.js";
+import { Counters, rank } from "./levels.js";
 import { Order } from "./order.js";
-import { age, element, meaning, number, plural } from "./words.js";
+import { age, element, number, plural } from "./words.js";
 
 const HEIGHT = 34;      // pixels a row, as in style.css
 const SPARE = 8;        // rows beyond the edges, for scrolling
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// Least width in rem, share of what is left, and how soon a column goes if they do not fit: the highest first.
+// Least width in rem, and how soon a column goes if they do not fit: the highest first.
 const WIDTHS = {
-  NAME: [13, 3, 0], STATUS: [10.5, 1.1, 1], AGE: [4.4, 0.5, 2], READY: [4.6, 0.5, 3], NAMESPACE: [7.5, 1.1, 4], NODE: [7.5, 1.2, 5],
-  RESTARTS: [6, 0.7, 7], DATA: [4.4, 0.5, 4], TYPE: [7, 1, 4], MESSAGE: [16, 3, 3],
+  NAME: [13, 0], STATUS: [10.5, 1], AGE: [4.4, 2], READY: [4.6, 3], NAMESPACE: [7.5, 4], NODE: [7.5, 5],
+  RESTARTS: [6, 7], DATA: [4.4, 4], TYPE: [7, 4], MESSAGE: [16, 3],
 };
-const OTHER = [7, 1, 6];
+const OTHER = [7, 6];
+const LETTER = 7.4, LETTER_OF_NAMES = 8.2, PADDING = 24;  // pixels, about
+const LONGEST = 60;  // letters of a column for which there is room before that of others
+const TONED = new Set(["STATUS", "READY"]);  // columns in the colour of the row's level
 
 export class Table {
   constructor(store, filter, { open, sorted }) {
@@ -29,6 +33,7 @@ export class Table {
     this.order = new Order();
     this.hold = new Hold(this.body, () => { this.rearrange(); this.tell(); this.paint(); });
     this.held = document.getElementById("held");
+    this.counters = new Counters(document.getElementById("counters"), filter);
     this.pool = [];
     this.selected = "";
     this.sort = sortOf("");
@@ -69,12 +74,8 @@ export class Table {
     this.columns = signature;
     this.names = names;
     this.values = names.map((name) => this.value(name));
-    const widths = names.map((name) => {
-      const [least, share] = WIDTHS[name] ?? OTHER;
-      return [name === "NAME" ? Math.min(least, 9) : least, share];
-    });
-    this.scroll.style.setProperty("--columns", widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "));
-    this.scroll.style.setProperty("--least", `${widths.reduce((sum, [least]) => sum + least, 1)}rem`);
+    this.letters = names.map((name) => name.length + 2);
+    this.divide();
     const focused = this.head.contains(document.activeElement) ? document.activeElement.parentElement.dataset.column : "";
     this.head.replaceChildren(...names.map((name) => element("span", {
       class: "cell", role: "columnheader", "data-column": name,
@@ -86,13 +87,35 @@ export class Table {
     this.pool = [];
   }
 
+  // Each column has a share of the width by the longest text that was seen in it: none is cut beside room that another one leaves.
+  divide() {
+    this.grown = false;
+    const least = this.names.map((name) => (name === "NAME" ? 9 : (WIDTHS[name] ?? OTHER)[0]));
+    const shares = this.letters.map((count, place) => Math.round(count * (this.names[place] === "NAME" ? LETTER_OF_NAMES : LETTER) + PADDING));
+    this.scroll.style.setProperty("--columns", least.map((rem, place) => `minmax(${rem}rem, ${shares[place]}fr)`).join(" "));
+    this.scroll.style.setProperty("--least", `${least.reduce((sum, rem) => sum + rem, 1)}rem`);
+  }
+
+  // Writes a cell. True if its text has changed.
+  write(made, place, words) {
+    const cell = made.cells[place];
+    if (cell.was === words) return false;
+    cell.was = words;
+    cell.textContent = words;
+    if (words.length > this.letters[place] && this.letters[place] < LONGEST) {
+      this.letters[place] = Math.min(words.length, LONGEST);
+      this.grown = true;
+    }
+    return true;
+  }
+
   // The columns that fit.
   fitting(names) {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize), left = [...names];
     const width = () => left.reduce((sum, name) => sum + (WIDTHS[name] ?? OTHER)[0], 1) * rem;
     while (left.length > 2 && this.scroll.clientWidth && width() > this.scroll.clientWidth) {
-      const rank = (name) => (WIDTHS[name] ?? OTHER)[2];
-      const least = left.reduce((worst, name) => (rank(name) >= rank(worst) ? name : worst));
+      const turn = (name) => (WIDTHS[name] ?? OTHER)[1];
+      const least = left.reduce((worst, name) => (turn(name) >= turn(worst) ? name : worst));
       left.splice(left.indexOf(least), 1);
     }
     return left;
@@ -154,6 +177,7 @@ export class Table {
     const held = [added ? `${number.format(added)} new` : "", gone ? `${number.format(gone)} gone` : ""].filter(Boolean).join(", ");
     write(this.held, "textContent", held ? `${held}; rows keep their places while the pointer is on them` : "");
     this.scroll.setAttribute("aria-rowcount", String(list.length + 1));
+    this.counters.draw((level) => this.store.levels.count(this.resource, level));
     this.nothing.hidden = list.length > 0;
     write(this.nothing, "textContent", this.filter.wrong ? "The label selector cannot be read." : total ? "Nothing matches the filter." : this.why(about));
   }
@@ -170,8 +194,10 @@ export class Table {
     const byName = (a, b) => (a.k < b.k ? -1 : a.k > b.k ? 1 : 0);
     if (column === "NAME") return (a, b) => sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) || byName(a, b);
     if (column === "AGE") return (a, b) => sign * (b.t - a.t) || byName(a, b);
-    const value = this.value(column);
+    const value = this.value(column), toned = TONED.has(column);
     return (a, b) => {
+      const worse = toned ? rank(a) - rank(b) : 0;
+      if (worse) return sign * worse;
       let x = value(a), y = value(b);
       if (Array.isArray(x) && Array.isArray(y) && !x[0] && !y[0]) return sign * (y[1] - x[1]) || byName(a, b);
       x = Array.isArray(x) ? x[0] : x;
@@ -200,6 +226,7 @@ export class Table {
       const at = first + ((place - first) % this.pool.length + this.pool.length) % this.pool.length;
       this.fill(this.pool[place], at < last ? list[at] : null, at, time, moment);
     }
+    if (this.grown) this.divide();
   }
 
   blank() {
@@ -229,16 +256,15 @@ export class Table {
         if (this.names[place] === "AGE") continue;
         const cell = made.cells[place], word = this.values[place](row);
         if (Array.isArray(word)) continue;
-        if (text(cell, word) && known && !calm.matches) flash(cell);
-        const kind = this.names[place] === "STATUS" ? `cell status ${meaning(word)}` : "cell";
-        if (cell.className !== kind) cell.className = kind;
+        if (this.write(made, place, word) && known && !calm.matches) flash(cell);
+        if (TONED.has(this.names[place])) this.tone(cell, row, this.names[place]);
       }
       if (!known && row.at && moment - row.at < 100 && !calm.matches) flash(made);
     }
     for (let place = 0; place < this.names.length; place += 1) {
       const word = this.names[place] === "AGE" ? (row.t ? ["", row.t, ""] : "") : this.values[place](row);
-      if (Array.isArray(word)) text(made.cells[place], `${word[0]}${age(time - word[1])}${word[2]}`);
-      else if (this.names[place] === "AGE") text(made.cells[place], word);
+      if (Array.isArray(word)) this.write(made, place, `${word[0]}${age(time - word[1])}${word[2]}`);
+      else if (this.names[place] === "AGE") this.write(made, place, word);
     }
     const selected = row.k === this.selected;
     if (made.selected !== selected) {
@@ -247,6 +273,14 @@ export class Table {
       made.setAttribute("aria-selected", String(selected));
     }
     if (selected) this.scroll.setAttribute("aria-activedescendant", made.id);
+  }
+
+  // A kind without a status has its dot beside what is ready.
+  tone(cell, row, name) {
+    const dotted = name === "STATUS" || !this.names.includes("STATUS"), ill = row.level === "bad" || row.level === "busy";
+    const kind = dotted ? `cell status dotted ${row.level}` : ill ? `cell status ${row.level}` : "cell";
+    if (cell.className !== kind) cell.className = kind;
+    if (cell.title !== (row.w ?? "")) cell.title = row.w ?? "";
   }
 
   choose(key) {
@@ -271,13 +305,6 @@ export class Table {
     else if (bottom > view.scrollTop + view.clientHeight) view.scrollTop = bottom - view.clientHeight;
     this.paint();
   }
-}
-
-function text(cell, words) {
-  if (cell.was === words) return false;
-  cell.was = words;
-  cell.textContent = words;
-  return true;
 }
 
 function write(holder, name, words) {

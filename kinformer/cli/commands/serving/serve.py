@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shlex
 import tempfile
 import time
@@ -12,7 +13,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from kinformer.cli.commands.population import Population
+from kinformer.cli.commands.serving.access import Access, read_access
+from kinformer.cli.commands.serving.living import live, populate
+from kinformer.cli.commands.serving.population import Population
 from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
@@ -28,7 +31,9 @@ async def serve(
     names: Sequence[str] = (),
     objects: Sequence[str],
     churn: float,
+    living: bool = False,
     tls: bool = False,
+    rbac: Path | None = None,
     kubeconfig: Path | None = None,
     duration: float | None,
 ) -> int:
@@ -41,21 +46,29 @@ async def serve(
         names: Accepted host names, in addition to `host`, IP addresses and `localhost`.
         objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
+        living: True serves a cluster whose controllers run, and in which Deployments are scaled and Jobs started.
         tls: True serves https.
+        rbac: A file of roles and bindings that limit users, or None to allow everything. With it, the server
+            speaks https, because kubectl sends no token otherwise.
         kubeconfig: A file to write a kubeconfig to, before anything is printed. None uses a temporary folder, which is
             removed at the end.
         duration: Seconds after which to end, or None to run forever.
 
     Raises:
         UsageError: An item of `objects` is malformed, or names a kind that cannot be generated.
-        ConfigError: The server has no such resource, or a name is invalid.
+        ConfigError: The server has no such resource, a name is invalid, or the file of roles is wrong.
         OSError: The port is in use, or the kubeconfig cannot be written.
     """
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
+    if living and wanted:
+        raise UsageError("--living cannot be combined with --objects, whose pods have no controllers")
+    access = None if rbac is None else read_access(rbac)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(_listening(host, port, names, tls=tls))
+        server = await stack.enter_async_context(_listening(host, port, names, tls=tls, access=access))
+        if access is not None:
+            await access.create(server)
         filling: Counter[APIResource] = Counter()
         if wanted:
             async with server.client() as client:
@@ -67,13 +80,20 @@ async def serve(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kinformer-serve-"))
             path = Path(folder) / "kubeconfig"
         server.kubeconfig(path)
+        if access is not None:
+            access.add_groups(server, path)
         began = time.monotonic()
         try:
             print(f"Serving {server.url}\n\n  export KUBECONFIG={shlex.quote(str(path.absolute()))}")
             print("  kubectl get namespaces\n  kinformer watch pods -A\n", flush=True)
+            if access is not None:
+                print(f"{access.summary}\n", flush=True)
             limit = asyncio.timeout(duration)
             try:
                 async with limit:
+                    if living:
+                        print(f"Living: {populate(server)}. Controllers run your Deployments and Jobs too.", flush=True)
+                        await live(server, random.Random())
                     population = Population(server)
                     async for line in population.add(filling):
                         print(line, flush=True)
@@ -92,9 +112,19 @@ async def serve(
 
 
 @asynccontextmanager
-async def _listening(host: str, port: int, names: Sequence[str], *, tls: bool) -> AsyncIterator[APIServer]:
+async def _listening(
+    host: str, port: int, names: Sequence[str], *, tls: bool, access: Access | None
+) -> AsyncIterator[APIServer]:
     """Run a server. Errors name an address that is not available."""
-    server = APIServer(host=host, port=port, allowed_hosts=names, tls=tls, bootstrap=True)
+    server = APIServer(
+        host=host,
+        port=port,
+        allowed_hosts=names,
+        tls=tls or access is not None,
+        users=None if access is None else access.users,
+        rbac=access is not None,
+        bootstrap=True,
+    )
     try:
         await server.__aenter__()
     except OSError as error:

@@ -1,0 +1,1 @@
+"""`kinformer serve`: what the embedded server has, who may do what, and who changes it."""

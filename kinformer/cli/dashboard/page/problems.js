@@ -1,0 +1,101 @@
+// The problems of the cluster: a line for each cause, with the owner at the top, the worst first.
+
+import { since } from "./clock.js";
+import { Counters } from "./levels.js";
+import { element, number } from "./words.js";
+
+const SEVERITIES = [["critical", "critical", "bad"], ["error", "errors", "bad"], ["warning", "warnings", "busy"]];
+const TONES = new Map(SEVERITIES.map(([name, , tone]) => [name, tone]));
+
+export class Problems {
+  constructor(store, filter, href) {
+    Object.assign(this, { store, filter, href });
+    this.list = document.getElementById("problem-list");
+    this.nothing = document.getElementById("no-problems");
+    this.unread = document.getElementById("unread");
+    this.counted = document.getElementById("problem-count");
+    this.counters = new Counters(document.getElementById("severities"), filter, SEVERITIES);
+    this.items = [];
+    this.version = this.began = this.drawn = null;
+    this.shown = false;
+  }
+
+  show() {
+    this.shown = true;
+    this.read();
+  }
+
+  hide() {
+    this.shown = false;
+  }
+
+  get about() {
+    return this.store.report?.problems;
+  }
+
+  // The list is asked for again when the report has another version of it.
+  async read() {
+    const { about, store } = this;
+    if (!this.shown || !about) return;
+    if (this.version !== about.version || this.began !== store.report.began) {
+      const before = [this.version, this.began];
+      [this.version, this.began] = [about.version, store.report.began];
+      try {
+        const found = await store.get("problems");
+        this.items = found.items.map((one) => ({ ...one, ns: one.owner.namespace, level: one.severity,
+          text: [one.owner.kind, one.owner.namespace, one.owner.name, one.key, one.reason, one.message, one.severity].join(" ").toLowerCase() }));
+        this.more = found.more;
+        this.drawn = null;
+      } catch {  // the banner says why, and the next report tries again
+        [this.version, this.began] = before;
+        return;
+      }
+    }
+    this.draw();
+  }
+
+  draw() {
+    if (!this.shown) return;
+    const { about } = this, state = JSON.stringify([this.began, about, this.filter.state]);
+    if (this.drawn === state) return;
+    this.drawn = state;
+    const found = this.items.filter((one) => this.filter.fits(one));
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.focus : "";
+    this.list.replaceChildren(...found.map((one) => this.line(one)));
+    if (focused) [...this.list.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused)?.focus({ preventScroll: true });
+    const total = this.items.length + (this.more ?? 0);
+    this.counted.textContent = !total ? "" : found.length === total ? number.format(total) : `${number.format(found.length)} of ${number.format(total)}`;
+    this.counters.draw((severity) => about?.counts[severity] ?? 0);
+    this.nothing.hidden = found.length > 0;
+    this.nothing.textContent = !about?.synced ? "Looking …" : total ? "Nothing matches the filter."
+      : `There are no problems. ${number.format(about.resources)} resources are looked at.`;
+    const unread = Object.entries(about?.unread ?? {});
+    this.unread.hidden = !unread.length;
+    this.unread.replaceChildren(...unread.map(([name, error]) => element("p", {}, element("b", {}, name), ` cannot be looked at: ${error}`)));
+  }
+
+  line(one) {
+    const { owner } = one, name = `${owner.kind} ${owner.key}`, place = `${one.rule} ${name}`;
+    const other = one.resource && one.key && (one.resource !== owner.resource || one.key !== owner.key);
+    const link = (resource, key, words, focus, tab = "summary") => (resource
+      ? element("a", { href: resource === "informers" ? "#/health" : this.href({ resource, key }, tab), "data-focus": focus }, words) : element("span", {}, words));
+    const informer = owner.kind === "Informer", itself = one.count === 1 && one.unit !== "replicas" && one.key === owner.key;
+    const hit = itself || informer ? "" : `${number.format(one.count)} ${one.count === 1 ? one.unit.replace(/s$/, "") : one.unit} `;
+    return element("li", {},
+      element("span", { class: `pill ${TONES.get(one.severity) ?? ""}` }, one.severity),
+      element("p", { class: "cause" }, element("span", { class: "quiet" }, `${owner.kind}${owner.namespace ? ` in ${owner.namespace}` : ""}`),
+        link(informer ? "informers" : owner.resource, owner.key, owner.name, place)),
+      element("b", { class: `status ${TONES.get(one.severity) ?? ""}` }, one.reason),
+      element("p", { class: "hit" }, hit,
+        other && !informer ? link(one.resource, one.key, one.key.split("/").at(-1), `${place} ${one.key}`) : null),
+      since(one.since),
+      element("p", { class: "quiet message" }, one.message));
+  }
+
+  // To the next or previous problem.
+  move(by) {
+    const links = [...this.list.querySelectorAll(".cause a")], at = links.findIndex((one) => one.closest("li").contains(document.activeElement));
+    links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
+    return links.length > 0;
+  }
+}

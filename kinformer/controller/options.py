@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from kinformer.exceptions import ConfigError
-from kinformer.informer.freshness import check_max_staleness
+from kinformer.informer.freshness.freshness import check_max_staleness
 from kinformer.metrics import Metrics
 from kinformer.workqueue.rate_limiters import RateLimiter
 

@@ -23,7 +23,7 @@ from kinformer.controller.sources import ControllerSource, SourceFeed, has_clust
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
-from kinformer.informer.freshness import Freshness, too_old
+from kinformer.informer.freshness.freshness import Freshness, too_old
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 
 __all__ = ["ControllerRun"]

@@ -21,7 +21,7 @@ from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore, leave_parts
-from kinformer.informer.freshness import all_of
+from kinformer.informer.freshness.freshness import all_of
 from kinformer.metrics import Metrics
 from kinformer.processor.publisher import Publisher
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed

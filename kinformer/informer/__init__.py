@@ -3,7 +3,7 @@
 This is the only package that combines reflectors, a queue, a processor, a cache and handlers.
 
 May import: `processor`, `snapshot`, `reflector` and below.
-Reading order: informer, informer_core, wiring, core, collection, following, factory, options, informer_key, namespaces,
+Reading order: informer, informer_core, wiring, core, collection, following, freshness, factory, options, informer_key, namespaces,
 metrics, memory, typed, object_wait, written.
 """
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, runtime_checkable
 
 from kinformer.cache.lister import Lister
-from kinformer.informer.page import Page, Sort, page_of
+from kinformer.cache.page import Page, Sort, page_of
 from kinformer.objects.types import ObjectT
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
@@ -190,7 +190,7 @@ class CollectionFace(Entered, Generic[ObjectT]):
     async def page(
         self,
         *,
-        sort: Sort = "metadata.name",
+        sort: Sort[ObjectT] = "metadata.name",
         where: Callable[[ObjectT], object] | None = None,
         limit: int = 50,
         after: str | None = None,

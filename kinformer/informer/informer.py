@@ -13,7 +13,7 @@ from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.conditions.anything import is_deleted
 from kinformer.informer.collection import CollectionFace
-from kinformer.informer.confirm import confirmed
+from kinformer.informer.freshness.confirm import confirmed
 from kinformer.informer.informer_core import InformerCore
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces

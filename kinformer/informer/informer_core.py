@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,13 +17,14 @@ from kinformer.cache.indexer import Indexers
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
-from kinformer.informer.freshness import Freshness
+from kinformer.informer.freshness.freshness import Freshness
 from kinformer.informer.metrics import InformerMetrics, InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
+from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
@@ -105,18 +106,18 @@ class InformerCore(CollectionCore):
             if parts.snapshots is not None:
                 await parts.snapshots.cut_if_wanted()
 
-    def _measured_apply(self) -> Callable[[Sequence[Any]], Coro[None]]:
+    def _measured_apply(self) -> Callable[[Iterable[Entry]], Coro[None]]:
         """Return the function that applies entries. It, and the one for small batches, measure if a sink wants that."""
         processor, observe, perf = self.parts.processor, self._metrics.processing(), SYSTEM.perf
         if observe is None:
             return processor.apply
 
-        async def apply(entries: Sequence[Any]) -> None:
+        async def apply(entries: Iterable[Entry]) -> None:
             began = perf()
             await processor.apply(entries)
             observe(perf() - began)
 
-        def apply_now(changes: Any) -> None:
+        def apply_now(changes: Changes) -> None:
             began = perf()
             processor.apply_now(changes)
             observe(perf() - began)

@@ -17,7 +17,7 @@ from kinformer.exceptions import describe, kind_of
 from kinformer.informer.collection import Collection, FollowedClusters, core_of
 from kinformer.informer.core import Part, numbered
 from kinformer.informer.factory import SharedInformerFactory
-from kinformer.informer.freshness import check_max_staleness, too_old
+from kinformer.informer.freshness.freshness import check_max_staleness, too_old
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.metrics import Metrics

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
-from kinformer.informer.freshness import Freshness
-from kinformer.informer.proof import Selection
+from kinformer.informer.collection import CollectionFace
+from kinformer.informer.freshness.freshness import Freshness
+from kinformer.informer.freshness.proof import Selection
+from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
+from kinformer.objects.types import M
 
 __all__ = ["confirmed"]
 
 
 async def confirmed(
-    informer: Any,
+    informer: CollectionFace[KubeObject[M]],
     freshness: Freshness,
     label_selector: str | Mapping[str, str] | None,
     namespace: str | None,
     name: str | None,
     timeout: float | None,
-) -> list[Any]:
+) -> list[KubeObject[M]]:
     """Implement `SharedInformer.confirm`, which documents the arguments and errors."""
     lister = informer.lister
     selector = LabelSelector.parse(label_selector)
 
-    def objects(scope: str | None = None) -> list[Any]:
+    def objects(scope: str | None = None) -> list[KubeObject[M]]:
         if name is None:
             return list(lister.list(selector, namespace=scope or namespace))
         found = lister.get(name, namespace=namespace or "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -19,9 +19,10 @@ from kinformer.objects.object import KubeObject
 __all__ = ["Page", "page_of"]
 
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
-Sort = str | Callable[[Any], object]
-Place = tuple[int, Any, str]
+Sort = str | Callable[[V], object]
+Place = tuple[int, int | float | str, str]
 """The order of a value: its kind, the value, and its key."""
 
 _CHECK = 16  # objects between two checks of the clock. Reading a path takes some microseconds
@@ -42,9 +43,18 @@ class Page(Generic[V]):
     next: str | None
 
 
+class Paged(Protocol[V_co]):
+    """A collection, as far as its pages need it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def by_key(self) -> Mapping[str, V_co]: ...
+
+
 async def page_of(
-    collection: Any, sort: Sort, where: Callable[[Any], object] | None, limit: int, after: str | None
-) -> Page[Any]:
+    collection: Paged[V], sort: Sort[V], where: Callable[[V], object] | None, limit: int, after: str | None
+) -> Page[V]:
     """Implement `SharedInformer.page`, which documents the arguments and errors."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError(f"page: invalid limit={limit!r}: expected a whole number, 1 or more")
@@ -53,7 +63,8 @@ async def page_of(
     descends, value_of = _sorting(sort, collection.name)
     start = None if after is None else _place(after)
     budget = YieldBudget()
-    total, best = 0, _Best(limit + 1, descends=descends)
+    total = 0
+    best: _Best[V] = _Best(limit + 1, descends=descends)
     for number, (key, obj) in enumerate(collection.by_key.items()):
         if number % _CHECK == 0 and budget.exhausted():
             await budget.pause()
@@ -68,16 +79,16 @@ async def page_of(
     return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)
 
 
-class _Best:
+class _Best(Generic[V]):
     """Keeps the first objects of an order, in a buffer that is sorted and cut when it has twice as many."""
 
     def __init__(self, count: int, *, descends: bool) -> None:
         self._count = count
         self._descends = descends
-        self._found: list[tuple[Place, Any]] = []
+        self._found: list[tuple[Place, V]] = []
         self._last: Place | None = None  # the last one that is kept, once there are enough
 
-    def add(self, place: Place, obj: Any) -> None:
+    def add(self, place: Place, obj: V) -> None:
         """Keep an object, unless enough others come before it."""
         last = self._last
         if last is not None and (place < last if self._descends else place > last):
@@ -92,17 +103,17 @@ class _Best:
         if len(self._found) == self._count:
             self._last = self._found[-1][0]
 
-    def sorted(self) -> list[tuple[Place, Any]]:
+    def sorted(self) -> list[tuple[Place, V]]:
         """Return the first objects, in order."""
         self._cut()
         return self._found
 
 
-def _place_of(one: tuple[Place, Any]) -> Place:
+def _place_of(one: tuple[Place, object]) -> Place:
     return one[0]
 
 
-def _sorting(sort: Sort, name: str) -> tuple[bool, Callable[[Any], object]]:
+def _sorting(sort: Sort[V], name: str) -> tuple[bool, Callable[[V], object]]:
     """Return whether the order descends, and a function that returns the value to sort by."""
     if not isinstance(sort, str):
         check_callback(sort, "sort", "obj", f"page of {name}", plain=True)
@@ -110,7 +121,7 @@ def _sorting(sort: Sort, name: str) -> tuple[bool, Callable[[Any], object]]:
     descends, path = sort.startswith("-"), sort.removeprefix("-")
     parse_path(path)
 
-    def value_of(obj: Any) -> object:
+    def value_of(obj: V) -> object:
         if not isinstance(obj, KubeObject):
             raise ConfigError(f"page of {name}: the values are not objects with paths; pass a function as sort=")
         return obj.path(path)
@@ -118,7 +129,7 @@ def _sorting(sort: Sort, name: str) -> tuple[bool, Callable[[Any], object]]:
     return descends, value_of
 
 
-def _order(value: object) -> tuple[int, Any]:
+def _order(value: object) -> tuple[int, int | float | str]:
     """Return what a value is sorted by: missing ones first, then numbers, strings, and all others by their JSON."""
     if value is None:
         return 0, 0

@@ -13,7 +13,7 @@ from kinformer._runtime.tasks import Coro, Tasks, wait_for_end
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.client.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.proof import ScopeProof, Selection
+from kinformer.informer.freshness.proof import ScopeProof, Selection
 from kinformer.reflector.errors import RETRIED
 
 if TYPE_CHECKING:

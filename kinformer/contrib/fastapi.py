@@ -241,7 +241,7 @@ def _refuse_stale(collection: Collection[Any], max_staleness: float | None) -> N
 
 def collection_of(
     name: str, *, require_synced: bool = False, max_staleness: float | None = None
-) -> Callable[[HTTPConnection], Awaitable[Collection[Any]]]:
+) -> Callable[[HTTPConnection], Collection[Any]]:
     """Return a dependency on a derived collection of the factory, by its name: ``Depends(collection_of("load"))``.
 
     Add it to the factory in `setup`: ``factory.add(derive(nodes, load_of, name="load"))``.
@@ -256,7 +256,7 @@ def collection_of(
         RuntimeError: (of the dependency) The factory has no such collection.
     """
 
-    async def collection(connection: HTTPConnection) -> Collection[Any]:  # on the loop, where proofs are requested
+    def collection(connection: HTTPConnection) -> Collection[Any]:
         derived = get_factory(connection).derived
         found = next((one for one in derived if one.name == name), None)
         if found is None:
@@ -264,10 +264,14 @@ def collection_of(
             raise RuntimeError(f"the factory has no derived collection {name!r}; known collections: {there}")
         if require_synced and not found.has_synced:
             raise HTTPException(503, f"{name}: its values have not been computed yet", headers=_RETRY_AFTER)
+        return found
+
+    async def fresh(connection: HTTPConnection) -> Collection[Any]:  # on the loop, where proofs are requested
+        found = collection(connection)
         _refuse_stale(found, max_staleness)
         return found
 
-    return collection
+    return collection if max_staleness is None else cast("Callable[[HTTPConnection], Collection[Any]]", fresh)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------

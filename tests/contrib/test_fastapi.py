@@ -469,7 +469,7 @@ def test_the_documentations_programs_run() -> None:
     text = (Path(__file__).parents[2] / "docs" / "fastapi.md").read_text()
     names: dict[str, Any] = {"__name__": "docs"}
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "docs/fastapi.md", "exec"), names)
     paths = set(names["app"].openapi()["paths"])

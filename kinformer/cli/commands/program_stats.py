@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from kinformer import Client, KinformerError
-from kinformer.cli.output.amounts import size
+from kinformer.cli.output.amounts import human_duration, size
 from kinformer.cli.output.errors import FAILED, complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_frame import flowing
@@ -26,8 +26,8 @@ __all__ = ["is_program", "program_stats"]
 _PAGE = "/statusz"
 _ADDRESS = re.compile(r"(?P<server>https?://[^/?#]*)(?P<path>[^?#]*)")  # a query is not sent
 _INFORMERS = Grid(
-    ("RESOURCE", "STATE", "OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS", "ERROR"),
-    right=("OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS"),
+    ("RESOURCE", "STATE", "OBJECTS", "MEMORY", "QUEUE", "PROVED", "RELISTS", "RESTARTS", "ERROR"),
+    right=("OBJECTS", "MEMORY", "QUEUE", "PROVED", "RELISTS", "RESTARTS"),
     names=("RESOURCE",),
     gap=2,
 )
@@ -171,6 +171,7 @@ def _informer(name: str, status: Status) -> list[Cell]:
         Cell(f"{figures['objects']:,}"),
         Cell(size(figures["memory"]) if figures["objects"] else "-"),
         Cell(f"{figures['queued'] + sum(figures['pending'].values()):,}"),
+        Cell("-" if (age := health.get("staleness")) is None else human_duration(age)),
         Cell(f"{sum(figures['relists'].values()):,}"),
         Cell(f"{sum(figures['watch_restarts'].values()):,}"),
         Cell(clean(error), "red"),

@@ -197,6 +197,7 @@ class Board:
             "failures": health.consecutive_failures,
             "event_age": health.last_event_age,
             "sync_age": health.last_sync_age,
+            "staleness": health.staleness,
             "version": health.resource_version,
             "watches": health.watches,
             "relists": figures.relists,

@@ -3,8 +3,8 @@
 This is the only package that combines reflectors, a queue, a processor, a cache and handlers.
 
 May import: `processor`, `snapshot`, `reflector` and below.
-Reading order: informer, informer_core, wiring, core, collection, following, freshness, factory, options, informer_key, namespaces,
-metrics, memory, typed, object_wait, written.
+Reading order: informer, informer_core, wiring, core, collection, following, freshness, factory, options, informer_key,
+namespaces, metrics, memory, typed, object_wait, written.
 """
 
 from kinformer._lazy import attach_stub

@@ -50,6 +50,7 @@ DOORS = (
     "kinformer.contrib.fastapi",
     "kinformer.contrib.prometheus",
     "kinformer.contrib.opentelemetry",
+    "kinformer.contrib.backends",
     "kinformer.cli.dashboard",
     "kinformer.testing",
     "kinformer.testing.faults",

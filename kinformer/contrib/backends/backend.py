@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -55,10 +55,12 @@ class Found:
     """The backends of one EndpointSlice or pod.
 
     Attributes:
+        source: The key of the EndpointSlice or pod.
         backends: One for each address.
         problem: The reason why it has none, if the requested port is to blame.
     """
 
+    source: str
     backends: tuple[Backend, ...] = ()
     problem: str = ""
 
@@ -78,28 +80,34 @@ def is_same(backends: Sequence[Backend], others: Sequence[Backend]) -> bool:
     return backends == others and all(one.probed is other.probed for one, other in zip(backends, others, strict=True))
 
 
-def merge(found: Mapping[str, Found], *, one_family: bool) -> dict[str, Backend]:
+def merge(found: Iterable[Found], *, one_family: bool) -> dict[str, Backend]:
     """Return the backends of all EndpointSlices or pods, by key.
 
     While an endpoint moves from one slice to another, both may list it, and either may be out of date. The one that is
     not ready wins, so that no request goes to a pod that is known to have ended.
 
     Args:
-        found: By the key of the slice or pod.
+        found: The backends of each slice or pod, in any order.
         one_family: Leave out the IPv6 addresses of pods that also have an IPv4 address.
     """
     merged: dict[str, Backend] = {}
-    for source in sorted(found):
-        for backend in found[source].backends:
-            other = merged.get(backend.key)
-            if other is None or (backend.ready, backend.serving) < (other.ready, other.serving):
-                merged[backend.key] = backend
-    if one_family:
+    twice: dict[str, list[tuple[str, Backend]]] = {}
+    sources: dict[str, str] = {}
+    for one in found:
+        for backend in one.backends:
+            other = merged.setdefault(backend.key, backend)
+            if other is backend:
+                sources[backend.key] = one.source
+            else:
+                twice.setdefault(backend.key, [(sources[backend.key], other)]).append((one.source, backend))
+    for key, claims in twice.items():
+        merged[key] = min(claims, key=_order)[1]
+    if one_family and any(backend.family == "IPv6" for backend in merged.values()):
         with_v4 = {one.uid for one in merged.values() if one.uid and one.family == "IPv4"}
-        for key in _ipv6_of(with_v4, merged.values()):
-            del merged[key]
+        return {key: one for key, one in merged.items() if one.family != "IPv6" or one.uid not in with_v4}
     return merged
 
 
-def _ipv6_of(uids: set[str], backends: Iterable[Backend]) -> list[str]:
-    return [one.key for one in backends if one.family == "IPv6" and one.uid in uids]
+def _order(claim: tuple[str, Backend]) -> tuple[bool, bool, str]:
+    source, backend = claim
+    return backend.ready, backend.serving, source

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kinformer import KubeObject
-from kinformer.conditions import is_pod_ready
 from kinformer.contrib.backends.backend import Backend, Family, Found, key_of
 
 __all__ = ["POD_FIELDS", "backends_of_pod", "backends_of_slice"]
@@ -91,13 +90,24 @@ class _PodIP(msgspec.Struct):
     ip: str = ""
 
 
+class _PodCondition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
 class _PodStatus(msgspec.Struct):
+    conditions: list[_PodCondition] | None = None
     phase: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     pod_ips: list[_PodIP] | None = msgspec.field(name="podIPs", default=None)
 
 
+class _PodMetadata(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
 class _Pod(msgspec.Struct):
+    metadata: _PodMetadata = msgspec.field(default_factory=_PodMetadata)
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
@@ -118,9 +128,9 @@ def backends_of_slice(port: Port, family: Family | None) -> Callable[[KubeObject
             return None
         number, protocol, problem = _port_of_slice(content.ports or (), port)
         if problem:
-            return Found(problem=problem)
+            return Found(obj.key, problem=problem)
         endpoints = [one for one in content.endpoints if one.addresses]
-        return Found(tuple(_backend(obj, content.address_type, one, number, protocol) for one in endpoints))
+        return Found(obj.key, tuple(_backend(obj, content.address_type, one, number, protocol) for one in endpoints))
 
     return backends_of
 
@@ -173,14 +183,15 @@ def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject],
     """
 
     def backends_of(obj: KubeObject) -> Found | None:
-        content = obj.decode(_Pod)
+        content = obj.decode(_Pod)  # once, because each read unpacks the object
         host = _address_of(content.status, family)
         if not host or content.status.phase in ("Succeeded", "Failed"):
             return None
         number, problem = _port_of_pod(content.spec, port)
         if problem:
-            return Found(problem=problem)
-        terminating, serving = obj.deletion_timestamp is not None, is_pod_ready(obj)
+            return Found(obj.key, problem=problem)
+        terminating = content.metadata.deletion_timestamp is not None
+        serving = any(one.type == "Ready" and one.status == "True" for one in content.status.conditions or ())
         backend = Backend(
             key=key_of(host, number),
             host=host,
@@ -194,7 +205,7 @@ def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject],
             node=content.spec.node_name or "",
             zone=obj.labels.get(_ZONE, ""),
         )
-        return Found((backend,))
+        return Found(obj.key, (backend,))
 
     return backends_of
 

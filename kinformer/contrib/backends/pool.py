@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
@@ -26,8 +27,8 @@ WhenAllFail = Literal["keep", "empty"]
 
 _READ_AT_ONCE = 1024  # changes
 # Each change of a large pool builds it anew, so under many changes the loop rests: for some times the cost, up to this.
-_REST = 10.0
-_LONGEST_REST = 0.05
+_REST = 5.0
+_LONGEST_REST = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Backends:
 
     `snapshot` has the backends that new requests can be sent to: Kubernetes calls them ready, and they pass the
     program's probe, if there is one. A backend that is not ready in the cache leaves the snapshot within 100 ms, unless
-    the program blocks the event loop. While the API server cannot be reached, the snapshot stays, probes go on, and
-    `health` has the reason.
+    the program blocks the event loop, or a relist changes thousands of them (0.05 ms each). While the API server cannot
+    be reached, the snapshot stays, probes go on, and `health` has the reason.
 
     Entering returns at once, before or after the factory was entered. Exit it before the factory. It needs the rights
     to list and watch `endpointslices` (with `service`) or `pods` (with `selector`).
@@ -299,25 +300,24 @@ class Backends:
             await asyncio.sleep(min(_REST * (now() - began), _LONGEST_REST))
 
     def _update(self, collection: DerivedCollection[Found]) -> None:
-        found = dict(collection.by_key)
+        found = collection.lister.list()
         merged = merge(found, one_family=self._source.family is None)
-        ready = [backend for backend in merged.values() if backend.ready]
-        problem = next((one.problem for one in found.values() if one.problem), "")
-        state = _State(problem=problem, version=self._state.version)
+        if self._prober is not None:
+            self._prober.follow(backend for backend in merged.values() if backend.ready)
+            merged.update((backend.key, backend) for backend in self._prober.shown())
+        known = tuple(sorted(merged.values(), key=attrgetter("key")))
+        ready = tuple(backend for backend in known if backend.ready)
+        problem = next((one.problem for one in found if one.problem), "")
+        state = _State(snapshot=ready, known=known, problem=problem, version=self._state.version)
         if self._prober is None:
             self._synced = True
-            state = replace(state, snapshot=tuple(ready))
         else:
-            self._prober.follow(ready)
-            ready = self._prober.shown()
-            merged.update((backend.key, backend) for backend in ready)
             state = self._choose(state, ready)
-        snapshot = tuple(sorted(state.snapshot, key=_key))
-        self._publish(replace(state, snapshot=snapshot, known=tuple(sorted(merged.values(), key=_key))))
+        self._publish(state)
 
-    def _choose(self, state: _State, ready: list[Backend]) -> _State:
+    def _choose(self, state: _State, ready: Sequence[Backend]) -> _State:
         """Return the state with the backends that pass their probes, or the ones used instead."""
-        passing = [backend for backend in ready if backend.healthy]
+        passing = tuple(backend for backend in ready if backend.healthy)
         failing = sum(backend.healthy is False for backend in ready)
         unprobed = {identity_of(backend) for backend in ready if backend.healthy is None}
         if self._first is None:
@@ -325,8 +325,8 @@ class Backends:
         self._synced = self._synced or not self._first & unprobed
         all_failed = failing > 0 and not passing and self._synced
         if all_failed and self._when_all_fail == "keep":
-            passing = ready
-        return replace(state, snapshot=tuple(passing), failing=failing, unprobed=len(unprobed), all_failed=all_failed)
+            passing = tuple(ready)
+        return replace(state, snapshot=passing, failing=failing, unprobed=len(unprobed), all_failed=all_failed)
 
     def _publish(self, state: _State) -> None:
         before = self._state
@@ -361,10 +361,6 @@ class Changes:
         """Wait until the snapshot differs from the last one that was returned, and return it."""
         self._seen, snapshot = await self._pool._after(self._seen)
         return snapshot
-
-
-def _key(backend: Backend) -> str:
-    return backend.key
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

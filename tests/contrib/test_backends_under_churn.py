@@ -39,9 +39,10 @@ def ready_pods(cache: SharedInformer[Any]) -> set[str]:
     found = set()
     for obj in cache.lister.list():
         document = obj.to_dict()
-        is_ready = ("Ready", "True") in {(one["type"], one["status"]) for one in document["status"]["conditions"]}
-        if is_ready and "deletionTimestamp" not in document["metadata"]:
-            found.add(document["status"]["podIP"])
+        status = document.get("status", {})
+        is_ready = ("Ready", "True") in {(one["type"], one["status"]) for one in status.get("conditions", ())}
+        if is_ready and "podIP" in status and "deletionTimestamp" not in document["metadata"]:
+            found.add(status["podIP"])
     return found
 
 

@@ -339,12 +339,21 @@ class Backends:
         self._tell()
 
     def _log_all_failed(self, state: _State) -> None:
-        fields = {"resource": self.name, "key": "", "reason": "all_failed"}
-        if not state.all_failed:
-            log.info("%s: backends pass their probes again", self.name, extra=fields)
-            return
-        used = "none is used" if self._when_all_fail == "empty" else "all are used regardless of it"
-        log.warning("%s: all %d backends fail their probe; %s", self.name, state.failing, used, extra=fields)
+        if state.all_failed:
+            used = "none is used" if self._when_all_fail == "empty" else "all are used regardless of it"
+            log.warning(
+                "%s: all %d backends fail their probe; %s",
+                self.name,
+                state.failing,
+                used,
+                extra={"resource": self.name, "key": "", "reason": "all_failed"},
+            )
+        else:
+            log.info(
+                "%s: backends pass their probes again",
+                self.name,
+                extra={"resource": self.name, "key": "", "reason": "all_failed"},
+            )
 
 
 class Changes:

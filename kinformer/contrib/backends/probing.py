@@ -141,8 +141,10 @@ class Prober:
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=_GRACE)
             if left:
-                message = "backends %s: %d probes ignored their cancellation"
-                log.error(message, self._name, len(left), extra=self._fields("", "abandoned"))
+                message = "%s: %d probes ignored their cancellation"
+                log.error(
+                    message, self._name, len(left), extra={"resource": self._name, "key": "", "reason": "abandoned"}
+                )
 
     # --- one backend ------------------------------------------------------------------------------------
 
@@ -204,11 +206,15 @@ class Prober:
         level = logging.DEBUG if probed.is_logged or named >= _LOGGED else logging.WARNING
         probed.is_logged = True
         key = probed.backend.key
-        message = "backends %s: the probe of %s failed: %s: %s"
-        log.log(level, message, self._name, key, type(error).__name__, error, extra=self._fields(key, "probe_failed"))
-
-    def _fields(self, key: str, reason: str) -> dict[str, str]:
-        return {"resource": self._name, "key": key, "reason": reason}
+        log.log(
+            level,
+            "%s: the probe of %s failed: %s: %s",
+            self._name,
+            key,
+            type(error).__name__,
+            error,
+            extra={"resource": self._name, "key": key, "reason": "probe_failed"},
+        )
 
     # --- tasks ------------------------------------------------------------------------------------------
 

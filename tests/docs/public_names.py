@@ -53,6 +53,7 @@ DOORS = (
     "kinformer.contrib.opentelemetry",
     "kinformer.contrib.problems",
     "kinformer.contrib.changes",
+    "kinformer.contrib.backends",
     "kinformer.cli.dashboard",
     "kinformer.testing",
     "kinformer.testing.faults",

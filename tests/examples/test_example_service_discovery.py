@@ -163,4 +163,4 @@ async def test_a_model_that_no_pod_has_is_an_answer_at_once(server: APIServer, r
         server.create(a.pod())
         await until(lambda: models(router), holds=lambda found: found == ["small"])
         answer = await router.post("/v1/completions", json={"model": "large"})
-        assert (answer.status_code, answer.json()) == (503, {"detail": "no pod has the model 'large'"})
+        assert (answer.status_code, answer.json()) == (503, {"detail": "no server has the model 'large'"})

@@ -1,0 +1,19 @@
+"""Backends of a Service or of a label selector, for routers and gateways.
+
+::
+
+    async with Backends(factory, service="default/web", port="http") as pool:
+        await pool.wait_synced()
+        for backend in pool.snapshot():
+            print(backend.key)  # "10.0.0.7:8080"
+
+Owns the snapshot and the probes. The endpoints come from a derived collection over EndpointSlices or Pods.
+
+Reading order: backend, endpoints, source, probing, reports, pool.
+"""
+
+from kinformer.contrib.backends.backend import Backend
+from kinformer.contrib.backends.pool import Backends, Changes
+from kinformer.contrib.backends.reports import BackendsHealth, BackendsStatistics
+
+__all__ = ["Backend", "Backends", "BackendsHealth", "BackendsStatistics", "Changes"]

@@ -305,7 +305,7 @@ async def test_a_usual_resource_that_is_refused_is_left_out_and_a_chosen_one_end
     async with writing(server, config_map("a", data={"v": "1"}), config_map("a", data={"v": "2"})):
         await lines_of(enough=some("ConfigMap/a"))
     told = capsys.readouterr().err
-    assert told.startswith("kinformer: v1/secrets is left out: 403 Forbidden")
+    assert told.startswith("kinformer: left out v1/secrets: 403 Forbidden")
     assert told.count("\n") == 1
     refused = await kinformer("changes", "secrets", "--duration", "60")
     assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)

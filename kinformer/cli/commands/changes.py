@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kinformer import Client, ConfigError, KinformerError, SharedInformer, SharedInformerFactory
 from kinformer.cli.commands.outages import report_outages
-from kinformer.cli.output.errors import complain, one_line
+from kinformer.cli.output.errors import by_reason, complain
 from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
@@ -94,7 +94,10 @@ async def changes(
             async with asyncio.TaskGroup() as group:
                 for one in followed:
                     group.create_task(report_outages(one), name="kinformer changes: outages")
-                synced = [one for one in followed if await _is_synced(one, usual=usual)]
+                left_out: dict[str, BaseException] = {}
+                synced = [one for one in followed if await _is_synced(one, left_out, usual=usual)]
+                for words, names in by_reason(left_out).items():
+                    complain(f"left out {', '.join(names)}: {words}")
                 if not synced:
                     raise ConfigError("none of the usual resources can be followed; name one")
                 named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
@@ -124,13 +127,13 @@ async def _follow(client: Client, factory: SharedInformerFactory, selection: Sel
     ]
 
 
-async def _is_synced(informer: SharedInformer, *, usual: bool) -> bool:
+async def _is_synced(informer: SharedInformer, left_out: dict[str, BaseException], *, usual: bool) -> bool:
     try:
         await informer.wait_synced(fail_fast=True)
     except KinformerError as error:
         if not usual:
             raise
-        complain(f"{informer.name} is left out: {one_line(error)}")
+        left_out[informer.name] = error
         return False
     return True
 

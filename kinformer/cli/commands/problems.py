@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kinformer import Client, KinformerError, NotFoundError, NotSyncedError, SharedInformerFactory
 from kinformer.cli.output.amounts import age
-from kinformer.cli.output.errors import complain, one_line
+from kinformer.cli.output.errors import by_reason, complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Ink
@@ -67,10 +67,7 @@ async def _look(client: Client, selection: Selection, output: str, grace: float 
             if not isinstance(reason, NotFoundError) or name in {str(one) for one in served}
         }
     _write(shown, output, with_namespace=namespace is None)
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in unread.items():
-        by_reason.setdefault(one_line(reason), []).append(name)
-    for words, names in by_reason.items():  # a server that is away is one line
+    for words, names in by_reason(unread).items():
         complain(f"could not look at {', '.join(names)}: {words}")
     if left_out:
         some = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")

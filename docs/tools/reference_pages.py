@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 _LIST = Path(__file__).parents[1] / "reference" / "public_names.txt"
-_HIDDEN_BASES = ("ImplementedAbove", "BlockingVerbs")
+_HIDDEN_BASES = ("ClientVerbs", "BlockingVerbs")
 _INSIDE = re.compile(r"^(May import|Reading order|Owns|Names are imported|Each is written)\b")
 
 

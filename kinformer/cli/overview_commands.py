@@ -102,7 +102,7 @@ def changes(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Show what changes, as it comes: a line for each change, with what became of what.
+    """Show what changes, as it comes: a line for each change, with what has changed.
 
     Existing objects are left out. `kinformer watch` shows those, and whole objects.
     """

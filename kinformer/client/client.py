@@ -31,7 +31,7 @@ from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.single_flight import SingleFlight
 from kinformer.client.transport import Body, Transport, encode_body, shown_path
-from kinformer.client.upward import ImplementedAbove
+from kinformer.client.upward import ClientVerbs
 from kinformer.exceptions import DecodeError
 from kinformer.objects.object import KubeObject
 
@@ -47,7 +47,7 @@ _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
 _MOST_BYTES = 1024 * 1024 * 1024  # limit of a response read as a whole. A longer one is endless, or needs `stream`
 
 
-class Client(ImplementedAbove):
+class Client(ClientVerbs):
     """A connection to one Kubernetes API server, as an async context manager.
 
     ::

@@ -18,12 +18,12 @@ from kinformer.objects.types import M, NoModel
 if TYPE_CHECKING:
     from kinformer.objects.selectors import FieldSelector, LabelSelector
 
-__all__ = ["ImplementedAbove"]
+__all__ = ["ClientVerbs"]
 
 _REQUESTS = "kinformer.verbs.requests"
 
 
-class ImplementedAbove:
+class ClientVerbs:
     """The base class of `Client` with the methods that are implemented above it."""
 
     @overload

@@ -202,6 +202,28 @@ async def test_a_request_that_comes_before_the_first_list_is_told_to_come_again(
         assert (await client.get("/waiting")).json() == "synced"
 
 
+@pytest.mark.slow
+async def test_a_request_to_a_cache_that_is_not_proved_current_is_told_to_come_again(server: APIServer) -> None:
+    app = FastAPI(lifespan=kinformer_lifespan(setup_for(server)))
+    app.include_router(health_router(max_staleness=4))
+
+    @app.get("/maps")
+    def maps(
+        maps: Annotated[Lister, Depends(lister_of("v1/configmaps", require_synced=True, max_staleness=4))],
+    ) -> list[str]:
+        return sorted(obj.name for obj in maps)
+
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
+        await until(lambda: _status(client, "/maps"), 20, holds=lambda status: status == 200)
+        assert await _status(client, "/readyz") == 200
+        server.pause()
+        await until(lambda: _status(client, "/maps"), 20, holds=lambda status: status == 503)
+        assert "may be stale" in (await client.get("/maps")).json()["detail"]
+        assert await _status(client, "/readyz") == 503
+        server.resume()
+        await until(lambda: _status(client, "/maps"), 60, holds=lambda status: status == 200)
+
+
 async def _status(client: httpx.AsyncClient, path: str) -> int:
     return (await client.get(path)).status_code
 

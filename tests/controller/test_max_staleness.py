@@ -90,6 +90,36 @@ async def test_it_is_not_ready_until_it_is_proved_current_and_again_when_the_pro
         await until(lambda: stale_reason(derived, 20) == "", 60)
 
 
+async def test_an_optional_resource_that_is_absent_delays_nothing(server: APIServer, client: Client) -> None:
+    seen: list[str] = []
+
+    async def reconcile(request: Request) -> None:
+        seen.append(request.key)
+
+    server.create(pod("web-1"))
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        absent = factory.for_resource("example.com/v1/widgets", optional=True)
+        controller = Controller(reconcile, max_staleness=10).for_(pods).owns(absent, "Pod")
+        running = asyncio.create_task(controller.run())
+        await until(lambda: seen == ["default/web-1"], 30)
+        await asyncio.sleep(60)
+        controller.trigger("default/web-1")
+        await until(lambda: len(seen) == 2, 30)
+        assert readiness(factory, max_staleness=10)[0]
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_asking_for_a_bound_after_the_end_starts_nothing(client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+    before = asyncio.all_tasks()
+    assert "never proved" in stale_reason(pods, 10)
+    assert asyncio.all_tasks() == before
+
+
 @pytest.mark.parametrize("value", [0, 3.9, -1])
 async def test_a_bound_that_no_proof_can_keep_is_refused(client: Client, value: float) -> None:
     async with SharedInformerFactory(client) as factory:

@@ -121,6 +121,7 @@ class Freshness:
 
     def fail(self, error: BaseException) -> None:
         """Raise an error in the tasks that wait for the next proof, because there will be none."""
+        self._has_started = False  # whoever asks for proofs from now on starts no task
         self._proved.fail(error)
 
     def _start(self, max_staleness: float) -> None:
@@ -164,7 +165,7 @@ def check_max_staleness(value: float | None) -> None:
 
 def too_old(core: CollectionCore, max_staleness: float) -> list[Freshness]:
     """Return the informers behind a collection whose last proof is older. From now on, all are proved regularly."""
-    behind: list[Freshness] = [root.freshness for root in core.roots()]
+    behind: list[Freshness] = [root.freshness for root in core.roots() if not root.is_absent]
     for freshness in behind:
         freshness.keep(max_staleness)
     return [one for one in behind if one.staleness is None or one.staleness > max_staleness]

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kinformer import Collection, ConfigError, KubeObject
 from kinformer._lazy import needs_extra
 
-with needs_extra("arrow", "pyarrow"):
+if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["to_arrow"]
@@ -38,8 +38,11 @@ async def to_arrow(collection: Collection[Any], paths: Iterable[str] | Mapping[s
         paths: JSON paths, or a mapping from the name of a column to its path.
 
     Raises:
+        ModuleNotFoundError: pyarrow is not installed. The message names the extra.
         ConfigError: A path is invalid, there is none, two columns have one name, or the values are not objects.
     """
+    with needs_extra("arrow", "pyarrow"):
+        import pyarrow as pa
     columns = _columns(paths)
     cells: dict[str, list[Any]] = {name: [] for name in columns}
     for number, obj in enumerate(list(collection.by_key.values())):
@@ -51,7 +54,7 @@ async def to_arrow(collection: Collection[Any], paths: Iterable[str] | Mapping[s
             await asyncio.sleep(0)
     made = {}
     for name, values in cells.items():
-        made[name] = _array(values)
+        made[name] = _array(pa, values)
         await asyncio.sleep(0)
     return pa.table(made)
 
@@ -80,14 +83,12 @@ def _last_part(path: str) -> str:
     return path.replace("[*]", "").rstrip("'\"]").replace("['", ".").replace('["', ".").rpartition(".")[2] or path
 
 
-_TYPES = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()))
-
-
-def _array(values: list[Any]) -> pa.Array:
+def _array(pa: Any, values: list[Any]) -> pa.Array:
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {int, float}:
         kinds = {float}
-    for kind, arrow_type in _TYPES:
+    types = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()))
+    for kind, arrow_type in types:
         if kinds <= {kind}:
             try:
                 return pa.array(values, arrow_type)

@@ -23,6 +23,10 @@ USES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "dashboard": (["starlette", "fastapi", "uvicorn"], ["import kinformer.cli.dashboard"]),
     "prometheus": (["prometheus_client"], ["import kinformer.contrib.prometheus"]),
+    "arrow": (
+        ["pyarrow"],
+        ["import asyncio; from kinformer.contrib.arrow import to_arrow; asyncio.run(to_arrow(None, ['spec']))"],
+    ),
     "opentelemetry": (["opentelemetry"], ["import kinformer.contrib.opentelemetry"]),
     "compact": (
         ["backports", "compression"],

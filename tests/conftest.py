@@ -80,9 +80,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
+_SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.parent.name in _SLOW:
+            item.add_marker(pytest.mark.slow)
         if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
             item.add_marker(pytest.mark.process)
         if not any(item.get_closest_marker(name) for name in ("process", "tools", "slow")):

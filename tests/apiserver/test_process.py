@@ -21,6 +21,7 @@ from tests.support.apiserver_http import ask, watch
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 
 
+@pytest.mark.slow
 async def test_generated_pods_are_real_pods_of_their_size_with_unique_names_and_uids(server: APIServer) -> None:
     steps = list(server.generate("v1/pods", 2500))
     assert steps[-1] == 2500

@@ -111,6 +111,7 @@ async def test_a_report_has_a_version_that_changes_with_the_problems(server: API
         await until(report, holds=lambda found: found["counts"] == {"critical": 1} and found["version"] > version)
 
 
+@pytest.mark.slow
 async def test_a_resource_that_cannot_be_read_is_named(server: APIServer) -> None:
     server.faults.add(faults.status(403), resource="v1/persistentvolumes")
     create_web(server)

@@ -81,6 +81,7 @@ async def test_a_single_named_object_is_the_document_itself(kinformer: CommandLi
     assert ended == Ended(0, "web-1 Running", "")
 
 
+@pytest.mark.slow
 async def test_a_watch_renders_each_object_on_a_line(kinformer: CommandLine) -> None:
     ended = await kinformer("watch", "pods", "-o", "jsonpath={.metadata.name}", "--duration", "1")
     assert (ended.status, sorted(ended.out.splitlines()), ended.err) == (0, ["web-1", "web-2"], "")

@@ -176,6 +176,7 @@ async def churned(population: Population, seconds: float) -> None:
         await asyncio.wait_for(population.churn(200), seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_a_terminating_pod_is_replaced_by_one_that_runs(server: APIServer) -> None:
     population = await populated(server, pods=20)
@@ -193,6 +194,7 @@ async def test_a_terminating_pod_is_replaced_by_one_that_runs(server: APIServer)
     addressed_and_owned(server)
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_a_pod_whose_owner_is_gone_is_not_replaced(server: APIServer) -> None:
     population = await populated(server, pods=20)

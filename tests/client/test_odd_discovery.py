@@ -83,6 +83,7 @@ def check(found: list[APIResource]) -> None:
     versions=st.lists(st.text(max_size=4) | st.sampled_from(["..", "v1/pods", "v1?x", "v2"]), max_size=3),
     document=JSON,
 )
+@pytest.mark.slow
 def test_any_entry_of_a_plain_document_leaves_the_others(
     entries: list[Any], groups: list[Any], versions: list[str], document: Any
 ) -> None:

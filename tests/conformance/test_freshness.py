@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kinformer import ListOptions, ListWatch, SharedInformerFactory
 from kinformer.testing import ClusterServer
 from tests.support.kube import config_map
@@ -9,6 +11,7 @@ from tests.support.kube import config_map
 SHORT = 3  # seconds. With 2, no bookmark comes
 
 
+@pytest.mark.slow
 async def test_a_watch_of_three_seconds_gets_a_bookmark_at_the_newest_version(
     server: ClusterServer, namespace: str
 ) -> None:

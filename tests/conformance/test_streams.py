@@ -90,6 +90,7 @@ def through(server: ClusterServer, url: str) -> Client:
     return Client.from_url(url, token=server.token(), ssl=context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watch_list", [None, False], ids=["stream", "LIST"])
 async def test_a_cut_network_and_a_compaction_are_told_as_a_difference(
     own_server: ClusterServer, open_api: OpenApi, watch_list: bool | None
@@ -122,6 +123,7 @@ async def test_a_cut_network_and_a_compaction_are_told_as_a_difference(
         await reader.agrees(api)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_amid_changes_loses_no_event(
     own_server: ClusterServer, open_api: OpenApi
 ) -> None:

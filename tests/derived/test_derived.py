@@ -365,6 +365,7 @@ async def test_a_value_is_waited_for_as_an_object_is() -> None:
             await wait_for(numbers, "default/a", lambda number: number == 4, 1)
 
 
+@pytest.mark.slow
 async def test_values_of_texts_and_objects_cost_the_garbage_collector_nothing() -> None:
     source = MemorySource()
     for number in range(2000):

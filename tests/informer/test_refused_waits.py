@@ -96,6 +96,7 @@ async def test_a_server_that_refuses_while_it_starts_is_waited_for() -> None:
             assert seconds <= took < seconds + 6
 
 
+@pytest.mark.slow
 async def test_refusals_among_other_failures_do_not_end_the_wait() -> None:
     async with SharedInformer(source_of(FORBIDDEN, FORBIDDEN, FORBIDDEN, UNAVAILABLE)) as informer:
         with pytest.raises(NotSyncedError):
@@ -121,6 +122,7 @@ async def test_fail_fast_chooses_the_second_refusal_or_none() -> None:
             await informer.wait_synced(600, fail_fast=False)
 
 
+@pytest.mark.slow
 async def test_an_optional_resource_never_ends_the_wait_by_default() -> None:
     async with SharedInformer(source_of(FORBIDDEN), optional=True) as informer:
         with pytest.raises(NotSyncedError):

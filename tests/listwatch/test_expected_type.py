@@ -278,6 +278,7 @@ def fits(obj: KubeObject) -> bool:
     return obj.namespace == "default" and (is_typed or not (obj.kind or obj.api_version))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(document=HEADER | JSON, options=OPTIONS)
 def test_any_list_is_refused_or_fits_the_resource(document: Any, options: dict[str, Any]) -> None:
@@ -296,6 +297,7 @@ def test_any_list_is_refused_or_fits_the_resource(document: Any, options: dict[s
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(lines=st.lists(LINE, min_size=1, max_size=4), initial=st.booleans(), options=OPTIONS)
 def test_any_line_of_a_watch_is_refused_or_fits_the_resource(

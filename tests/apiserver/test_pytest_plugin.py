@@ -130,7 +130,7 @@ def test_it_works_under_the_plugin_of_anyio_alone(run: PluginRun) -> None:
 
 @pytest.mark.process
 def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: PluginRun) -> None:
-    run.example_of_the_documentation().assert_outcomes(passed=7)
+    run.example_of_the_documentation().assert_outcomes(passed=8)
 
 
 @pytest.mark.process

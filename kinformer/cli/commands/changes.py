@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kinformer import Client, ConfigError, KinformerError, SharedInformer, SharedInformerFactory
-from kinformer.cli.commands.outages import report_outages
-from kinformer.cli.output.errors import by_reason, complain
+from kinformer.cli.commands.outages import by_reason, report_outages
+from kinformer.cli.output.errors import complain
 from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server

@@ -1,15 +1,16 @@
-"""The outages of an informer, as lines on stderr."""
+"""The outages of informers, and resources that cannot be read, in lines on stderr."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
+from collections.abc import Mapping
 
 from kinformer import ForbiddenError, NotFoundError, SharedInformer, UnauthorizedError
 from kinformer.cli.output.errors import one_line
 
-__all__ = ["LOOK", "Outage", "report_outages"]
+__all__ = ["LOOK", "Outage", "by_reason", "report_outages"]
 
 LOOK = 0.25  # seconds between two checks of the informer's health
 _FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end a command before the first list
@@ -49,3 +50,15 @@ class Outage:
 
     def _say(self, text: str) -> None:
         print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)
+
+
+def by_reason(errors: Mapping[str, BaseException]) -> dict[str, list[str]]:
+    """Group the names of resources by their error. A server that is away is one line, and so are missing rights."""
+    found: dict[str, list[str]] = {}
+    forbidden = ""
+    for name, error in errors.items():
+        words = one_line(error)
+        if isinstance(error, ForbiddenError):
+            words = forbidden = forbidden or words
+        found.setdefault(words, []).append(name)
+    return found

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from kinformer import Client, KinformerError, NotFoundError, NotSyncedError, SharedInformerFactory
+from kinformer.cli.commands.outages import by_reason
 from kinformer.cli.output.amounts import age
-from kinformer.cli.output.errors import by_reason, complain
+from kinformer.cli.output.errors import complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Ink

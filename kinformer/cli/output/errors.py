@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
 
-from kinformer import ForbiddenError
 from kinformer.cli.output.text import clean
 
 __all__ = [
@@ -16,7 +14,6 @@ __all__ = [
     "INTERRUPTED",
     "TERMINATED",
     "USAGE",
-    "by_reason",
     "complain",
     "ended_by",
     "error_text",
@@ -82,15 +79,3 @@ def _close_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
-
-
-def by_reason(errors: Mapping[str, BaseException]) -> dict[str, list[str]]:
-    """Group the names of resources by their error. A server that is away is one line, and so are missing rights."""
-    found: dict[str, list[str]] = {}
-    forbidden = ""
-    for name, error in errors.items():
-        words = one_line(error)
-        if isinstance(error, ForbiddenError):
-            words = forbidden = forbidden or words
-        found.setdefault(words, []).append(name)
-    return found

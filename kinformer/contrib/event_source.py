@@ -9,8 +9,7 @@ In such a snapshot only the last event has an id, because a reader cannot resume
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -18,28 +17,20 @@ from urllib.parse import parse_qs
 from kinformer import Collection, KinformerError, LabelSelector
 from kinformer._lazy import needs_extra
 from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
-from kinformer.contrib.shutdown import ends_with_server
+from kinformer.contrib.live_response import LiveResponse, Write
 
 with needs_extra("fastapi", "starlette"):
-    from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Scope
 
 __all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
 
 Render = Callable[[str, str, Any], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
-Write = Callable[[bytes], Awaitable[None]]
 
 _CHUNK = 64 * 1024  # bytes passed to the server at once, as much as asyncio's transports buffer
 _FOLD_ABOVE = 64  # changes by which a reader may lag before it gets only the last state of each object
 
 _SLICE = 0.001  # seconds of work before yielding to the event loop
-_LAST_WORD = 1.0  # seconds to end the response cleanly when the server ends
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # nginx would buffer events for minutes
-}
 
 
 class Sight(NamedTuple):
@@ -51,7 +42,7 @@ class Sight(NamedTuple):
     number: int
 
 
-class EventSourceResponse(Response):
+class EventSourceResponse(LiveResponse):
     """A response that continues until the browser disconnects, the informers stop, or the server ends.
 
     A browser costs the memory of one chunk and, during its snapshot, a list of references that is shared with all
@@ -86,8 +77,7 @@ class EventSourceResponse(Response):
         interval: float = 15.0,
         patience: float = 60.0,
     ) -> None:
-        super().__init__(headers=_HEADERS)
-        del self.headers["content-length"]
+        super().__init__("event stream", patience)
         self._log = log
         self._matches = matches
         self._render = render or (lambda _type, _source, obj: obj.raw)
@@ -95,40 +85,21 @@ class EventSourceResponse(Response):
         self._pause = pause
         self._beat = beat
         self._interval = interval
-        self._patience = patience
         self._written = 0.0  # the time of the last write
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond (ASGI)."""
+    async def write_content(self, scope: Scope, write: Write) -> None:
+        """Send the objects and every change, until the log ends.
+
+        :meta private:
+        """
         now = asyncio.get_running_loop().time
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._written = now()
 
-        async def write(chunk: bytes) -> None:
-            async with asyncio.timeout(self._patience):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        async def noted(chunk: bytes) -> None:
+            await write(chunk)
             self._written = now()
 
-        with ends_with_server() as server_ends:
-            writing = asyncio.create_task(self._run(_last_id(scope), write), name="kinformer event stream")
-            leaving = asyncio.create_task(_disconnected(receive), name="kinformer event stream: disconnect")
-            try:
-                await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
-                if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
-                    await asyncio.wait({leaving}, timeout=_LAST_WORD)
-            finally:
-                for task in (writing, leaving):
-                    task.cancel()
-                    task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
-                await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
-        for error in map(_error_of, (writing, leaving)):
-            # A browser that has disconnected or does not read is not an error of this program.
-            if error is not None and not isinstance(error, OSError):
-                raise error
-        if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORD):
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._run(_last_id(scope), noted)
 
     # --- the stream --------------------------------------------------------------------------------------
 
@@ -329,26 +300,3 @@ def _last_id(scope: Scope) -> str | None:
             return str(value.decode("latin-1"))
     ids = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("last-event-id")
     return ids[0] if ids else None
-
-
-def _error_of(task: asyncio.Task[None]) -> BaseException | None:
-    return None if task.cancelled() else task.exception()
-
-
-def _cut(scope: Scope, receive: Receive) -> bool:
-    """Drop the connection of a browser that does not read. Return True if it could be found.
-
-    ASGI has no message for that, and a server that closes the connection waits until the browser has read the rest. So
-    it would keep its file descriptor. With uvicorn and HTTP/1, `receive` belongs to an object that has the transport.
-    """
-    abort = getattr(getattr(getattr(receive, "__self__", None), "transport", None), "abort", None)
-    if not callable(abort) or not str(scope.get("http_version", "")).startswith("1."):
-        return False
-    abort()
-    return True
-
-
-async def _disconnected(receive: Receive) -> None:
-    message: Any = None
-    while message is None or message["type"] != "http.disconnect":
-        message = await receive()

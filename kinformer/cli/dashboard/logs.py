@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from kinformer import Client, KinformerError
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.output.text import clean
-from kinformer.contrib.shutdown import ends_with_server
+from kinformer.contrib.live_response import LiveResponse, Write
 
 __all__ = ["LogResponse", "Logs"]
 
@@ -62,7 +61,7 @@ class Logs:
         self._open += change
 
 
-class LogResponse(Response):
+class LogResponse(LiveResponse):
     """A response that continues until the log ends, the page closes it, or the server ends.
 
     A page that does not read stops the reading of the log, so at most two batches are in memory.
@@ -75,60 +74,33 @@ class LogResponse(Response):
     media_type = "application/x-ndjson"
 
     def __init__(self, lines: Lines, note: Callable[[int], object] = lambda _: None) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
+        super().__init__("dashboard: log", _PATIENCE)
         self._lines = lines
         self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond (ASGI)."""
-
-        async def write(chunk: bytes) -> None:
-            async with asyncio.timeout(_PATIENCE):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-
         self._note(1)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            with ends_with_server() as server_ends:
-                writing = asyncio.create_task(_write(self._lines, write), name="kinformer dashboard: log")
-                leaving = asyncio.create_task(_disconnected(receive), name="kinformer dashboard: log left")
-                try:
-                    await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for task in (writing, leaving):
-                        task.cancel()
-                    found = await asyncio.gather(writing, leaving, return_exceptions=True)
-            for error in found:
-                # A page that has gone or does not read is not an error of this program.
-                if isinstance(error, Exception) and not isinstance(error, OSError):
-                    raise error
-            if isinstance(found[1], asyncio.CancelledError) and not isinstance(found[0], OSError):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await super().__call__(scope, receive, send)
         finally:
             self._note(-1)
 
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _write(lines: Lines, write: Callable[[bytes], Awaitable[None]]) -> None:
-    """Write the lines in batches, and then how they ended."""
-    batch = _Batch()
-    reading = asyncio.create_task(batch.fill(lines), name="kinformer dashboard: log lines")
-    try:
-        while not (reading.done() and not batch.lines):
-            if batch.lines:
-                await write(_encode({"lines": batch.take()}) + b"\n")
-                await asyncio.wait({reading}, timeout=_PAUSE)
-            elif not await batch.wait(_BEAT):
-                await write(b"\n")
-        await write(_encode({"end": reading.result()}) + b"\n")
-    finally:
-        reading.cancel()
-        await asyncio.wait({reading})
+    async def write_content(self, scope: Scope, write: Write) -> None:
+        """Write the lines in batches, and then how they ended."""
+        batch = _Batch()
+        reading = asyncio.create_task(batch.fill(self._lines), name="kinformer dashboard: log lines")
+        try:
+            while not (reading.done() and not batch.lines):
+                if batch.lines:
+                    await write(_encode({"lines": batch.take()}) + b"\n")
+                    await asyncio.wait({reading}, timeout=_PAUSE)
+                elif not await batch.wait(_BEAT):
+                    await write(b"\n")
+            await write(_encode({"end": reading.result()}) + b"\n")
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
 
 
 class _Batch:

@@ -1,0 +1,103 @@
+"""Responses that stay open: they end with their content, when the reader disconnects, or when the server ends."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kinformer._lazy import needs_extra
+from kinformer.contrib.shutdown import ends_with_server
+
+with needs_extra("fastapi", "starlette"):
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["LiveResponse", "Write"]
+
+Write = Callable[[bytes], Awaitable[None]]
+
+_LAST_WORD = 1.0  # seconds to end the response cleanly when the server ends
+
+_HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # nginx would buffer chunks for minutes
+}
+
+
+class LiveResponse(Response, ABC):
+    """A response whose content is written while it is open.
+
+    Args:
+        name: What it is, for the names of its tasks.
+        patience: Seconds that a reader may take for a chunk before it is disconnected.
+    """
+
+    def __init__(self, name: str, patience: float) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._name = name
+        self._patience = patience
+
+    @abstractmethod
+    async def write_content(self, scope: Scope, write: Write) -> None:
+        """Write the content in chunks. It is cancelled when the response ends earlier.
+
+        Args:
+            scope: The request (ASGI).
+            write: Sends a chunk. Raises TimeoutError if the reader takes too long.
+        """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond (ASGI)."""
+
+        async def write(chunk: bytes) -> None:
+            async with asyncio.timeout(self._patience):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        with ends_with_server() as server_ends:
+            writing = asyncio.create_task(self.write_content(scope, write), name=f"kinformer {self._name}")
+            leaving = asyncio.create_task(_disconnected(receive), name=f"kinformer {self._name}: disconnect")
+            try:
+                await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
+                if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
+                    await asyncio.wait({leaving}, timeout=_LAST_WORD)
+            finally:
+                for task in (writing, leaving):
+                    task.cancel()
+                    task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
+                await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
+        for error in map(_error_of, (writing, leaving)):
+            # A reader that has disconnected or does not read is not an error of this program.
+            if error is not None and not isinstance(error, OSError):
+                raise error
+        if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()
+
+
+def _cut(scope: Scope, receive: Receive) -> bool:
+    """Drop the connection of a reader that does not read. Return True if it could be found.
+
+    ASGI has no message for that, and a server that closes the connection waits until the reader has read the rest. So
+    it would keep its file descriptor. With uvicorn and HTTP/1, `receive` belongs to an object that has the transport.
+    """
+    abort = getattr(getattr(getattr(receive, "__self__", None), "transport", None), "abort", None)
+    if not callable(abort) or not str(scope.get("http_version", "")).startswith("1."):
+        return False
+    abort()
+    return True
+
+
+async def _disconnected(receive: Receive) -> None:
+    message: Any = None
+    while message is None or message["type"] != "http.disconnect":
+        message = await receive()

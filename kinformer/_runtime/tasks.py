@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger, logged_for
 
-__all__ = ["Coro", "OneByOne", "Tasks", "require_loop", "wait_for_end"]
+__all__ = ["Coro", "OneByOne", "Tasks", "all_of", "require_loop", "wait_for_end"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,22 @@ async def wait_for_end(futures: Collection[asyncio.Future[Any]]) -> None:
         future.add_done_callback(_see)
     if futures:
         await asyncio.wait(futures)
+
+
+async def all_of(coroutines: Iterable[Coro[None]]) -> None:
+    """Run coroutines at the same time. Raise the first error, and then end the others."""
+    tasks = {asyncio.ensure_future(coroutine) for coroutine in coroutines}
+    if not tasks:
+        return
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        # All of them, because `result` was called only for the first of two that failed in one step.
+        await wait_for_end(tasks)
 
 
 def _see(future: asyncio.Future[Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger, logged_for
+from kinformer._runtime.tasks import all_of
 from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
@@ -21,7 +22,6 @@ from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore, leave_parts
-from kinformer.informer.freshness.freshness import all_of
 from kinformer.metrics import Metrics
 from kinformer.processor.publisher import Publisher
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed

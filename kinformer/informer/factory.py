@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
@@ -10,7 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 from kinformer._runtime.life import FirstSync, Life, Refusals
 from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import keywords_of
-from kinformer._runtime.tasks import wait_for_end
+from kinformer._runtime.tasks import all_of
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
@@ -381,18 +380,7 @@ class SharedInformerFactory(Entered):
         return list(dict.fromkeys(one for part in unsynced for one in part.sync.refusals(strict)))
 
     async def _all_synced(self, handlers: bool) -> None:
-        waits = {asyncio.ensure_future(_synced(part, handlers)) for part in self._parts()}
-        if not waits:
-            return
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_EXCEPTION)
-            for finished in done:
-                finished.result()
-        finally:
-            for wait in waits:
-                wait.cancel()
-            # All of them, because `result` was called only for the first of two that failed in one step.
-            await wait_for_end(waits)
+        await all_of(_synced(part, handlers) for part in self._parts())
 
     def _unsynced(self, handlers: bool) -> dict[str, Part]:
         unsynced = {name: part for name, part in numbered(self._parts()).items() if not _is_synced(part, handlers)}

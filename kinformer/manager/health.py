@@ -97,7 +97,7 @@ def readiness(
     """
     found = {
         name: informer_readiness(informer, max_staleness=max_staleness)
-        for name, informer in zip(factory.health(), factory.informers, strict=True)
+        for name, informer in numbered(factory.informers).items()
     }
     derived = {name: _derived_readiness(one.health()) for name, one in numbered(factory.derived).items()}
     return all(one["ready"] for one in (*found.values(), *derived.values())), {**derived, **found}

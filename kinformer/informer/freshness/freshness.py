@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.tasks import Coro, Tasks, wait_for_end
+from kinformer._runtime.tasks import Coro, Tasks, all_of
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.client.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, StoppedError
@@ -19,7 +19,7 @@ from kinformer.reflector.errors import RETRIED
 if TYPE_CHECKING:
     from kinformer.informer.core import CollectionCore
 
-__all__ = ["Freshness", "all_of", "check_max_staleness", "too_old"]
+__all__ = ["Freshness", "check_max_staleness", "too_old"]
 
 log = get_logger("kinformer.informer")
 
@@ -74,8 +74,9 @@ class Freshness:
 
     async def holds(self, selection: Selection) -> None:
         """Return once the selected objects are as new as on the server at the call. Raises as `prove` does."""
-        scopes = {None, selection.namespace} if selection.namespace else self._proofs().keys()
-        await all_of(proof.holds(selection) for scope, proof in self._proofs().items() if scope in scopes)
+        proofs = self._proofs()
+        scopes = {None, selection.namespace} if selection.namespace else proofs.keys()
+        await all_of(proof.holds(selection) for scope, proof in proofs.items() if scope in scopes)
 
     async def until_within(self, max_staleness: float) -> None:
         """Wait until the newest proof is not older."""
@@ -169,16 +170,3 @@ def too_old(core: CollectionCore, max_staleness: float) -> list[Freshness]:
     for freshness in behind:
         freshness.keep(max_staleness)
     return [one for one in behind if one.staleness is None or one.staleness > max_staleness]
-
-
-async def all_of(coroutines: Iterable[Coro[None]]) -> None:
-    """Run coroutines at the same time. Raise the first error, and then end the others."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION) if tasks else (set(), set())
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await wait_for_end(tasks)

@@ -21,12 +21,12 @@ from rich.console import Console
 from kinformer import ConnectError, InformerEvent, InformerHealth, KubeObject
 from kinformer.cli.output.amounts import count, rate, seconds, size
 from kinformer.cli.output.columns import Order
-from kinformer.cli.output.differences import ABSENT, NOISE, Difference, differences, in_words, object_differences
 from kinformer.cli.output.documents import to_yaml
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.tables import Columns
 from kinformer.client import APIResource
+from kinformer.contrib.changes.differences import ABSENT, NOISE, Difference, differences, in_words, object_differences
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
 

@@ -19,9 +19,9 @@ from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEven
 from kinformer.cli.commands.serving.living import live, populate
 from kinformer.cli.commands.serving.population import Population
 from kinformer.cli.living_cluster import DEPLOYMENTS
-from kinformer.cli.output.differences import object_differences
 from kinformer.client import discover
 from kinformer.conditions import is_deployment_rolled_out, matches
+from kinformer.contrib.changes.differences import object_differences
 from kinformer.testing import APIServer
 from tests.support.bare_http import ask
 from tests.support.cli import CommandLine

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from kinformer import KubeObject
 from kinformer.cli.output.columns import Column, Order, custom_columns
-from kinformer.cli.output.differences import NOISE
 from kinformer.cli.paths.template import JSONTemplate
 from kinformer.cli.usage import UsageError
+from kinformer.contrib.changes.differences import NOISE
 from kinformer.objects import showable
 
 __all__ = ["Manner"]

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from kinformer import KubeObject, SharedInformer
-from kinformer.cli.output.differences import ABSENT, object_differences
-from kinformer.cli.output.differences import differences as changes
+from kinformer.contrib.changes.differences import ABSENT, object_differences
+from kinformer.contrib.changes.differences import differences as changes
 from kinformer.exceptions import DecodeError
 
 __all__ = ["Difference", "History", "differences"]

@@ -8,17 +8,10 @@ from rich.text import Text
 
 from kinformer import KubeObject
 from kinformer.cli.output.text import clean
-from kinformer.contrib.changes.differences import (
-    ABSENT,
-    NOISE,
-    Difference,
-    differences,
-    in_words,
-    object_differences,
-)
+from kinformer.contrib.changes.differences import in_words, object_differences
 from kinformer.exceptions import DecodeError
 
-__all__ = ["ABSENT", "NOISE", "Difference", "difference_lines", "differences", "in_words", "object_differences"]
+__all__ = ["difference_lines"]
 
 _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 

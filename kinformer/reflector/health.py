@@ -50,13 +50,13 @@ class InformerHealth:
     state: State
     synced: bool
     live: bool
-    last_event_age: float | None
-    last_sync_age: float | None
-    last_error: BaseException | None
-    consecutive_failures: int
-    relists: int
-    watches: int
-    resource_version: str
+    last_event_age: float | None = None
+    last_sync_age: float | None = None
+    last_error: BaseException | None = None
+    consecutive_failures: int = 0
+    relists: int = 0
+    watches: int = 0
+    resource_version: str = ""
     staleness: float | None = None
 
 
@@ -180,18 +180,7 @@ def nothing_followed(*, running: bool) -> InformerHealth:
 
     It is complete and live if it runs, and otherwise not started.
     """
-    return InformerHealth(
-        state="watching" if running else "starting",
-        synced=running,
-        live=running,
-        last_event_age=None,
-        last_sync_age=None,
-        last_error=None,
-        consecutive_failures=0,
-        relists=0,
-        watches=0,
-        resource_version="",
-    )
+    return InformerHealth(state="watching" if running else "starting", synced=running, live=running)
 
 
 def combine_health(

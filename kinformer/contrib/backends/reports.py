@@ -54,15 +54,4 @@ class BackendsStatistics:
     all_failed: int
 
 
-NOT_ENTERED = InformerHealth(
-    state="starting",
-    synced=False,
-    live=False,
-    last_event_age=None,
-    last_sync_age=None,
-    last_error=None,
-    consecutive_failures=0,
-    relists=0,
-    watches=0,
-    resource_version="",
-)
+NOT_ENTERED = InformerHealth(state="starting", synced=False, live=False)

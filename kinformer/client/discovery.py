@@ -24,6 +24,8 @@ __all__ = [
     "lacking_resource",
     "nearest_resource",
     "presence",
+    "recent_discovery",
+    "recent_version",
     "served_kind",
 ]
 
@@ -145,13 +147,28 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
     return await lacking_resource(client, resource) or None
 
 
+async def recent_discovery(client: Client) -> Discovery:
+    """Return what the server serves, as `discover` does. A result of the last 10 s is reused."""
+    return await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+
+
+async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
+    """Return the list of the resources of a group version. A result of the last 10 s is reused.
+
+    Raises:
+        APIError, ConnectError, DecodeError: The request failed or was refused.
+    """
+    path = version_path(resource)
+    return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
+
+
 async def lacking_resource(client: Client, resource: GroupVersionResource) -> str | None:
     """Return the nearest resource if the server lacks this one, or "" if none is near.
 
     None if it exists or is unknown.
     """
     try:
-        resources = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+        resources = await recent_discovery(client)
     except _UNANSWERED as error:
         log.debug("could not look for resources similar to %s: %s", resource, error, resource=resource, reason=error)
         return None
@@ -187,9 +204,8 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
 
     A result of the last 10 s is reused.
     """
-    path = version_path(resource)
     try:
-        response = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
+        response = await recent_version(client, resource)
     except _UNANSWERED as error:
         _note_failure(resource, error)
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import Discovery, discover, is_namespaced
+from kinformer.client.discovery import is_namespaced, recent_discovery, recent_version
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
 from kinformer.objects.accessors import flag_at, string_at, tables_at
 from kinformer.objects.meta import (
@@ -20,8 +20,6 @@ from kinformer.objects.meta import (
 from kinformer.verbs.bodies import Document
 
 __all__ = ["Target", "about", "check_scope", "target_of", "target_of_key"]
-
-_REMEMBERED = 10.0  # seconds for which a group version's resources are reused
 
 # Objects that are sent to a subresource, and the resource that has it. A Scale may belong to any resource.
 _PARENTS = {"Binding": "pods", "Eviction": "pods", "TokenRequest": "serviceaccounts"}
@@ -132,14 +130,9 @@ async def _discovered(
     client: Client, verb: str, obj: Document, sample: GroupVersionResource
 ) -> tuple[GroupVersionResource, bool]:
     """Look for a kind among the resources of its group version, which `sample` is a member of."""
-    path = version_path(sample)
-
-    async def ask() -> object:
-        return await client.request("GET", path)
-
     for fresh in (False, True):  # a kind that is missing may have been defined since
         try:
-            document = await (ask() if fresh else client._shared(("resources", path), ask, ttl=_REMEMBERED))
+            document = await (client.request("GET", version_path(sample)) if fresh else recent_version(client, sample))
         except NotFoundError:
             break
         for entry in tables_at(document, "resources"):
@@ -154,7 +147,7 @@ async def _discovered(
 async def _nearest(client: Client, obj: Document) -> str:
     """Return the apiVersion and kind that were probably meant, or ""."""
     try:
-        found: Discovery = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+        found = await recent_discovery(client)
     except (APIError, ConnectError, DecodeError):  # the error is about the kind, with a hint or without
         return ""
     kinds = {one.kind: f"{one.gvr.api_version} {one.kind}" for one in reversed(found)}

@@ -164,7 +164,8 @@ class ClientVerbs:
             ConfigError, SelectorError: An argument is invalid (except for `namespace`, raised immediately).
             APIError, ConnectError, DecodeError: As for `request`. A 404 names the nearest resource.
         """
-        found: AsyncGenerator[KubeObject, None] = _above("kinformer.verbs.listing").list_objects(
+        listing = _above("kinformer.verbs.listing")
+        pages = listing.list_pages(
             self,
             resource,
             namespace=namespace,
@@ -172,6 +173,7 @@ class ClientVerbs:
             field_selector=field_selector,
             model=model,
         )
+        found: AsyncGenerator[KubeObject, None] = listing.one_by_one(pages)
         return found
 
     async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
@@ -342,9 +344,9 @@ class ClientVerbs:
             APIError, ConnectError: As for `stream`. A log that is cut off ends with ConnectError.
             ConfigError: The key or `tail` is invalid (raised immediately).
         """
-        lines: AsyncGenerator[str, None] = _above("kinformer.verbs.logs").log_lines(
-            self, key, container=container, previous=previous, follow=follow, tail=tail
-        )
+        read = _above("kinformer.verbs.logs").log_batches
+        batches = read(self, key, container=container, previous=previous, follow=follow, tail=tail)
+        lines: AsyncGenerator[str, None] = _above("kinformer.verbs.listing").one_by_one(batches)
         return lines
 
 

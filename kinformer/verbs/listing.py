@@ -18,34 +18,12 @@ from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.objects.typed import Model
 from kinformer.verbs.targets import check_scope
 
-__all__ = ["list_objects", "list_pages", "one_by_one"]
+__all__ = ["list_pages", "one_by_one"]
 
 T = TypeVar("T")
 
 _LIMIT = 500  # objects of a page, as in client-go's pager
 _PAGE_TIMEOUT = 60.0  # seconds for a page with all its attempts. An API server aborts a request after as many
-
-
-def list_objects(
-    client: Client,
-    resource: str | GroupVersionResource,
-    *,
-    namespace: str | None,
-    label_selector: str | Mapping[str, str] | LabelSelector | None,
-    field_selector: str | FieldSelector | None,
-    model: type | None,
-) -> AsyncGenerator[KubeObject, None]:
-    """Return the objects of a list. See `Client.list`."""
-    return one_by_one(
-        list_pages(
-            client,
-            resource,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            model=model,
-        )
-    )
 
 
 def list_pages(
@@ -57,7 +35,7 @@ def list_pages(
     field_selector: str | FieldSelector | None,
     model: type | None,
 ) -> AsyncGenerator[list[KubeObject], None]:
-    """Return the pages of a list.
+    """Return the pages of a list. See `Client.list`.
 
     Raises:
         ConfigError, SelectorError: The resource, the namespace, the model or a selector is invalid.

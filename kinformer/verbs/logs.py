@@ -9,10 +9,9 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
-from kinformer.verbs.listing import one_by_one
 from kinformer.verbs.targets import about
 
-__all__ = ["MAX_LINE_BYTES", "log_batches", "log_lines"]
+__all__ = ["MAX_LINE_BYTES", "log_batches"]
 
 MAX_LINE_BYTES = 1024 * 1024
 _SLICE = 32 * 1024  # bytes that are cut into lines at once, which takes up to a millisecond
@@ -20,17 +19,10 @@ _SLICE = 32 * 1024  # bytes that are cut into lines at once, which takes up to a
 _PODS = GroupVersionResource("", "v1", "pods")
 
 
-def log_lines(
-    client: Client, key: str, *, container: str | None, previous: bool, follow: bool, tail: int | None
-) -> AsyncGenerator[str, None]:
-    """Return the lines of a log. See `Client.logs`."""
-    return one_by_one(log_batches(client, key, container=container, previous=previous, follow=follow, tail=tail))
-
-
 def log_batches(
     client: Client, key: str, *, container: str | None, previous: bool, follow: bool, tail: int | None
 ) -> AsyncGenerator[list[str], None]:
-    """Return the lines of a log, in lists of those that arrived together.
+    """Return the lines of a log, in lists of those that arrived together. See `Client.logs`.
 
     Raises:
         ConfigError: The key or `tail` is invalid.

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from kinformer import Collection, KinformerError, LabelSelector
 from kinformer._lazy import needs_extra
 from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
-from kinformer.contrib.live_response import LiveResponse, Write
+from kinformer.contrib.shutdown import LiveResponse, Write
 
 with needs_extra("fastapi", "starlette"):
     from starlette.types import Scope

@@ -1,4 +1,4 @@
-"""Ends long responses when their server is about to shut down.
+"""Long responses: they end with their content, when the reader disconnects, or when their server is about to shut down.
 
 On shutdown, uvicorn first waits for all open responses, and only then ends the lifespan. A stream that stays open for
 hours would delay it, and the application is not notified. But the server's flag is visible: uvicorn's signal handler
@@ -10,13 +10,105 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["close_event_streams", "ends_with_server"]
+from kinformer._lazy import needs_extra
 
+with needs_extra("fastapi", "starlette"):
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["LiveResponse", "Write", "close_event_streams"]
+
+Write = Callable[[bytes], Awaitable[None]]
+
+_LAST_WORD = 1.0  # seconds to end the response cleanly when the server ends
+
+_HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # nginx would buffer chunks for minutes
+}
 _LOOK = 0.25  # seconds between two checks of the flag
+
+
+class LiveResponse(Response, ABC):
+    """A response whose content is written while it is open.
+
+    Args:
+        name: What it is, for the names of its tasks.
+        patience: Seconds that a reader may take for a chunk before it is disconnected.
+    """
+
+    def __init__(self, name: str, patience: float) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._name = name
+        self._patience = patience
+
+    @abstractmethod
+    async def write_content(self, scope: Scope, write: Write) -> None:
+        """Write the content in chunks. It is cancelled when the response ends earlier.
+
+        Args:
+            scope: The request (ASGI).
+            write: Sends a chunk. Raises TimeoutError if the reader takes too long.
+        """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond (ASGI)."""
+
+        async def write(chunk: bytes) -> None:
+            async with asyncio.timeout(self._patience):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        with _ends_with_server() as server_ends:
+            writing = asyncio.create_task(self.write_content(scope, write), name=f"kinformer {self._name}")
+            leaving = asyncio.create_task(_disconnected(receive), name=f"kinformer {self._name}: disconnect")
+            try:
+                await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
+                if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
+                    await asyncio.wait({leaving}, timeout=_LAST_WORD)
+            finally:
+                for task in (writing, leaving):
+                    task.cancel()
+                    task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
+                await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
+        for error in map(_error_of, (writing, leaving)):
+            # A reader that has disconnected or does not read is not an error of this program.
+            if error is not None and not isinstance(error, OSError):
+                raise error
+        if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()
+
+
+def _cut(scope: Scope, receive: Receive) -> bool:
+    """Drop the connection of a reader that does not read. Return True if it could be found.
+
+    ASGI has no message for that, and a server that closes the connection waits until the reader has read the rest. So
+    it would keep its file descriptor. With uvicorn and HTTP/1, `receive` belongs to an object that has the transport.
+    """
+    abort = getattr(getattr(getattr(receive, "__self__", None), "transport", None), "abort", None)
+    if not callable(abort) or not str(scope.get("http_version", "")).startswith("1."):
+        return False
+    abort()
+    return True
+
+
+async def _disconnected(receive: Receive) -> None:
+    message: Any = None
+    while message is None or message["type"] != "http.disconnect":
+        message = await receive()
 
 
 class _Watch:
@@ -58,7 +150,7 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictiona
 
 
 @contextmanager
-def ends_with_server() -> Iterator[asyncio.Future[None]]:
+def _ends_with_server() -> Iterator[asyncio.Future[None]]:
     """Return a future that is done when the server is about to end, if this can be detected."""
     loop = asyncio.get_running_loop()
     watch = _watches.get(loop)

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from kinformer import Client, KinformerError
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.output.text import clean
-from kinformer.contrib.live_response import LiveResponse, Write
+from kinformer.contrib.shutdown import LiveResponse, Write
 
 __all__ = ["LogResponse", "Logs"]
 

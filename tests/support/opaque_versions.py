@@ -1,4 +1,4 @@
-"""A source whose versions are no numbers: for code that may compare them for equality only."""
+"""A source whose versions are not numbers, for code that may compare them for equality only."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _is_older(one: str, other: str) -> bool:
 
 
 def _is_newer(one: str, other: str) -> bool:
-    """True if a version is certainly newer than another. Of versions that are no numbers, none is certainly newer."""
+    """True if a version is certainly newer than another. Of versions that are not numbers, none is certainly newer."""
     try:
         return compare_resource_versions(one, other) > 0
     except ValueError:
@@ -107,7 +107,7 @@ def _is_newer(one: str, other: str) -> bool:
 
 
 def _number(version: str) -> int | None:
-    """Return a version as a number, or None if it is none."""
+    """Return a version as a number, or None if it is not one."""
     try:
         return version_number(version)
     except ValueError:
@@ -286,6 +286,6 @@ class ScopeProof:
             except TimeoutError:
                 # What has been deleted since is not on the next list. What the next has too will come with a full list,
                 # unless it cannot be decoded or a transform leaves it out.
-                # Versions that are no numbers cannot be requested: the watch has to bring what lacks.
+                # Versions that are not numbers cannot be requested: the watch has to bring what lacks.
                 if _number(found.resource_version) is not None:
                     self._reflector.refresh(found.resource_version)

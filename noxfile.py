@@ -86,6 +86,15 @@ def resolve(session: nox.Session, resolution: str) -> None:
 
 
 @nox.session
+def pulled(session: nox.Session) -> None:
+    """The quick tests with an aiohttp that lacks what pushing events needs, so that tasks read all watches."""
+    install(session, "test")
+    about_pushing = ("tests/client/test_aiohttp_internals.py", "tests/informer/test_watch_path.py")
+    left_out = [f"--ignore={path}" for path in about_pushing]
+    session.run("python", "-m", "pytest", "-n", "auto", "--pulled", "-m", "quick", *left_out, *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     session.install("-q", *nox.project.dependency_groups(pyproject, "lint"))

@@ -1,3 +1,8 @@
+"""Fixtures of all tests. No test may leave a thread, a task or a process behind.
+
+Internals: the parts of aiohttp that pushing needs, and the pause before an event, since no option turns that off.
+"""
+
 from __future__ import annotations
 
 import asyncio
@@ -15,6 +20,8 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from kinformer import Client
+from kinformer.client import aiohttp_internals
+from kinformer.listwatch import events
 from kinformer.testing import APIServer, ClusterServer
 from tests.support.certificates import make_certificates
 from tests.support.virtual_time import VirtualTimeLoop
@@ -72,6 +79,33 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         _running = None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pulled", action="store_true", help="read watches as with an aiohttp that lacks READING")
+
+
+def _pull(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiohttp_internals, "READING", (*aiohttp_internals.READING, "aiohttp.StreamReader.gone"))
+
+
+@pytest.fixture(params=["pushed", "pulled"])
+def arrival(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How events of a watch arrive: each is pushed however quickly it comes, or read as without aiohttp's internals."""
+    way: str = request.param
+    if way == "pulled":
+        _pull(monkeypatch)
+    else:
+        monkeypatch.setattr(events, "QUICK", 0.0)
+    return way
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _all_watches_are_read(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("--pulled"):
+            _pull(patch)
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

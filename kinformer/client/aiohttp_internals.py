@@ -12,7 +12,7 @@ import asyncio
 import pkgutil
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -65,11 +65,16 @@ READING = (
     "aiohttp.StreamReader._buffer",
     "aiohttp.StreamReader._buffer_offset",
     "aiohttp.StreamReader._cursor",
+    "aiohttp.StreamReader._eof",
+    "aiohttp.StreamReader._exception",
     "aiohttp.StreamReader._protocol",
     "aiohttp.StreamReader._read_nowait",
     "aiohttp.StreamReader._size",
+    "aiohttp.StreamReader._waiter",
     "aiohttp.StreamReader.begin_http_chunk_receiving",
     "aiohttp.StreamReader.end_http_chunk_receiving",
+    "aiohttp.StreamReader.feed_data",
+    "aiohttp.StreamReader.total_bytes",
     "aiohttp.base_protocol.BaseProtocol._reading_paused",
     "aiohttp.base_protocol.BaseProtocol.resume_reading",
 )
@@ -331,6 +336,14 @@ class _WholeReader(StreamReader):
     def end_http_chunk_receiving(self) -> None:
         pass
 
+    def feed_data(self, data: bytes, size: int = 0) -> bool:
+        arrival = self._waiter
+        if type(arrival) is _Arrival and not arrival.done() and arrival.take(data):
+            self.total_bytes += len(data)
+            self._cursor += len(data)
+            return False
+        return super().feed_data(data, size)
+
     def _read_nowait(self, n: int) -> bytes:
         if n != -1 or self._buffer_offset:
             return super()._read_nowait(n)
@@ -341,6 +354,31 @@ class _WholeReader(StreamReader):
         if self._protocol._reading_paused:  # otherwise it would parse zero bytes, which costs a lone event 0.5 us
             self._protocol.resume_reading()  # called last, because it may fill the buffer again
         return data
+
+
+class _Arrival(asyncio.Future[None]):
+    """What a reader waits for when data may be taken in the callback in which it arrives."""
+
+    def __init__(self, take: Callable[[bytes], bool]) -> None:
+        super().__init__()
+        self.take = take
+
+
+async def read_untaken(content: StreamReader, take: Callable[[bytes], bool]) -> bytes:
+    """Return what `readany` returns, without the data that `take` has taken while this waited.
+
+    Args:
+        content: A reader for which `read_whole` has returned True.
+        take: Called with data in a callback of the transport, so it must be short and must not raise. It returns False
+            for data that it does not take.
+    """
+    if not content._buffer and not content._eof and content._exception is None and content._waiter is None:
+        arrival = content._waiter = _Arrival(take)
+        try:
+            await arrival
+        finally:
+            content._waiter = None
+    return await content.readany()
 
 
 def read_whole(content: StreamReader) -> bool:

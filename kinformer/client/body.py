@@ -11,24 +11,33 @@ that arrive one by one, as they do below 2,000 a second, are never delayed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from functools import partial
+from typing import cast
 
 import aiohttp
 
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer.client.aiohttp_internals import low_watermark, read_whole, transport_of, without_close_notify
+from kinformer.client.aiohttp_internals import (
+    low_watermark,
+    read_untaken,
+    read_whole,
+    transport_of,
+    without_close_notify,
+)
 from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 from kinformer.objects.excerpts import excerpt_of
 
-__all__ = ["Body", "Pace", "keep_free_memory"]
+__all__ = ["QUICK", "Body", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
 _ERROR_BODY = 64 * 1024  # bytes to read of an error's body
 _SMALL = 64 * 1024  # bytes. A larger chunk is worth an iteration of the loop
-_QUICK = 0.0005  # seconds. A chunk that took longer to arrive ends the run of quick chunks
+QUICK = 0.0005  # seconds. A chunk that took longer to arrive ends the run of quick chunks
 _WAITED = 0.0002  # seconds. A read that took longer has yielded to the loop
 _ROW = 4  # consecutive quick small chunks before the reader waits. An event arrives in up to three
 _NAP = 0.002  # seconds, less than the jitter of a network response
@@ -46,7 +55,7 @@ class Pace:
 
     def note(self, size: int, waited: float) -> None:
         """Record a chunk of `size` bytes that arrived after `waited` seconds."""
-        self._row = self._row + 1 if size < _SMALL and waited < _QUICK else 0
+        self._row = self._row + 1 if size < _SMALL and waited < QUICK else 0
 
     @property
     def is_hurried(self) -> bool:
@@ -71,7 +80,16 @@ def keep_free_memory() -> None:
 class Body:
     """A response whose head has been read. `read` or `async for` returns its body in chunks as they arrive."""
 
-    __slots__ = ("_budget", "_cut_is_end", "_no_json", "_pace", "_response", "_what")
+    __slots__ = (
+        "_budget",
+        "_cut_is_end",
+        "_is_whole",
+        "_no_json",
+        "_pace",
+        "_response",
+        "_take",
+        "_what",
+    )
 
     def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
         self._response = response
@@ -80,7 +98,8 @@ class Body:
         self._pace = Pace()
         self._budget: YieldBudget | None = None
         self._no_json: type[Exception] | None = None
-        read_whole(response.content)
+        self._is_whole = read_whole(response.content)
+        self._take: Callable[[bytes], bool] | None = None  # see `push_to`
 
     @property
     def status(self) -> int:
@@ -106,10 +125,28 @@ class Body:
         self._budget = budget
         self._no_json = error
 
+    def push_to(self, take: Callable[[bytes], bool]) -> bool:
+        """Offer data to `take`, in the callback in which it arrives, while `read` waits.
+
+        `read` goes on waiting after data for which `take` returned True. It returns the rest. While `read` gathers
+        data that arrives in quick succession, none is offered.
+
+        Args:
+            take: Called in the context of this call. It must be short and must not raise.
+
+        Returns:
+            False if this version of aiohttp cannot do that.
+        """
+        if not self._is_whole:
+            return False
+        run = cast("Callable[..., bool]", copy_context().run)
+        self._take = partial(run, take)
+        return True
+
     async def read(self) -> bytes:
         """Wait for data, and return everything that has arrived, or b"" at the end.
 
-        If small chunks arrive quickly, data is gathered for up to 2 ms.
+        Data that was pushed is not returned. If small chunks arrive quickly, data is gathered for up to 2 ms.
 
         Raises:
             ConnectError: The connection was cut, unless that is a regular end of the body. (A truncated LIST must not
@@ -120,7 +157,11 @@ class Body:
             await self._gather()
         before = SYSTEM.perf()
         try:
-            chunk = await self._response.content.readany()
+            content = self._response.content
+            if self._take is None or self._pace.is_hurried or self._no_json is not None:
+                chunk = await content.readany()
+            else:
+                chunk = await read_untaken(content, self._take)
         except (aiohttp.ClientError, OSError) as error:
             if self._cut_is_end:
                 log.debug("%s was cut off: %s", self._what, error, reason=error)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
+from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.exceptions import ConfigError, describe
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.following import KeyFollower
-from kinformer.list_watcher import Capabilities, ListerWatcher, capabilities_of
+from kinformer.list_watcher import ListerWatcher
 from kinformer.processor.processor import UNKNOWN_SCOPES
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, ScopeStep
 

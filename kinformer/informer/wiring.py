@@ -13,13 +13,14 @@ from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.capabilities import IngestCounts, PathReadingSource, capabilities_of
 from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
 from kinformer.informer.freshness.proof import ScopeProof
 from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, followed_namespaces
 from kinformer.informer.options import InformerOptions
-from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
+from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher

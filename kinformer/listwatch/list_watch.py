@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlencode
 
@@ -14,12 +13,13 @@ from anyio import CapacityLimiter
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
+from kinformer.capabilities import Capabilities, find_capabilities
 from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.list_watcher import (
-    Capabilities,
+    Events,
     ListOptions,
     ListPage,
     MetadataList,
@@ -27,8 +27,8 @@ from kinformer.list_watcher import (
     ReadBack,
     ServerTip,
     WatchEvent,
-    find_capabilities,
 )
+from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
 from kinformer.listwatch.pages import HTTPPageItems
 from kinformer.listwatch.probes import (
     AS_METADATA,
@@ -59,14 +59,6 @@ _ALL_SENT = "%s: the server seems to ignore the shard selector and send all obje
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
 # that refuses it uses the next clause.
 _DROP = ";drop=metadata.managedFields"
-
-
-@dataclass(slots=True)
-class IngestStats:
-    """Counts of a source: `bytes` of bodies, and objects skipped because they could not be decoded."""
-
-    bytes: int = 0
-    decode_errors: int = 0
 
 
 class ListWatch:
@@ -199,7 +191,7 @@ class ListWatch:
             raise await with_hint(self.client, self.resource, error) from None
 
     @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
         """Open a stream of lists of events, one for each chunk that arrives, even if the chunk completes no event.
 
         It ends when the server ends it or the connection is cut. An incomplete event is dropped, and is sent again to
@@ -225,7 +217,16 @@ class ListWatch:
                     raise
                 raise await with_hint(self.client, self.resource, error) from None
             self._check_status(body, WatchError)
-            yield await stack.enter_async_context(aclosing(self._events(body)))
+            framer = LineFramer(self._max_event_bytes)
+            events = await stack.enter_async_context(aclosing(self._events(body, framer)))
+            yield HTTPEvents(events, Arrivals(body, framer, self._decoder.fast, self.stats))
+
+    def push(self, stream: AsyncIterator[Events], take: Callable[[Events], bool]) -> bool:
+        """Offer events that arrive alone to `take`. See `PushingSource`.
+
+        :meta private:
+        """
+        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
 
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
@@ -372,14 +373,13 @@ class ListWatch:
             self._count_poison(error)
             return None
 
-    async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
-        framer = LineFramer(self._max_event_bytes)
+    async def _events(self, body: Body, framer: LineFramer) -> AsyncGenerator[Events, None]:
         budget = YieldBudget()
         body.expect_json(budget, WatchError)
         decoder = self._decoder
         while chunk := await body.read():
             self.stats.bytes += len(chunk)
-            events: builtins.list[WatchEvent] = []
+            events: Events = []
             try:
                 for lines in framer.feed(chunk):
                     count, before = len(lines.ends), 0

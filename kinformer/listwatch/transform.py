@@ -11,8 +11,9 @@ import msgspec
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
+from kinformer.capabilities import Capabilities
 from kinformer.exceptions import DecodeError, KinformerError
-from kinformer.list_watcher import Capabilities, ListerWatcher, WatchEvent
+from kinformer.list_watcher import ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject

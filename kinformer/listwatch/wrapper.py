@@ -9,8 +9,9 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
+from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.exceptions import WatchError
-from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.pages import map_page
 from kinformer.objects.object import KubeObject
 

@@ -161,16 +161,16 @@ class Processor(Publisher):
         """Put calls into the mailboxes, and return the list for the next calls."""
         if not calls:
             return calls
-        self._count(calls)
+        if len(calls) == 1:
+            self.events[calls[0][0]] += 1
+        else:
+            self._count(calls)
         initial = sum(1 for call in calls if call[0] == ADD) if self._missing else 0
         for receiver in self._receivers:
             receiver.put(calls, initial)
         return []
 
     def _count(self, calls: Sequence[Notification]) -> None:
-        if len(calls) == 1:
-            self.events[calls[0][0]] += 1
-            return
         kinds = [call[0] for call in calls]
         for kind in (ADD, UPDATE, DELETE):
             if number := kinds.count(kind):

@@ -20,6 +20,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "Replacement", "ScopeChange", "ScopeStep"]
 
+_new_tuple = tuple.__new__
 DIRECT = 256  # the largest batch that is applied in the step that writes it. It takes a quarter of a millisecond.
 
 
@@ -95,11 +96,6 @@ class AtomicDeltaFIFO:
         self._closed = False
 
     # --- writes --------------------------------------------------------------------------------
-
-    @property
-    def is_empty_and_awaited(self) -> bool:
-        """True if the consumer waits for the next entry."""
-        return self._waiter is not None
 
     def writer(self, scope: str | None = None) -> QueueWriter:
         """Return the store for the reflector that follows `scope`."""
@@ -185,8 +181,10 @@ class QueueWriter:
         """Queue events of a watch, or apply them at once. `resource_version` is reached with the last one."""
         if self.is_closed:
             return
-        queue, changes = self._queue, Changes(self._scope, resource_version, events)
-        if queue.is_empty_and_awaited and queue.direct is not None and len(events) <= DIRECT:
+        queue = self._queue
+        changes = _new_tuple(Changes, (self._scope, resource_version, events))  # without a Python call
+        is_empty_and_awaited = queue._waiter is not None
+        if is_empty_and_awaited and queue.direct is not None and len(events) <= DIRECT:
             queue.direct(changes)
         else:
             queue.append(changes)

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterable, Callable
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
 from kinformer.reflector.timeouts import answered

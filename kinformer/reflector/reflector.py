@@ -1,8 +1,7 @@
 """The reflector: keeps a store equal to a resource on the server, with a full list and a watch from that version.
 
 It is a state machine. Each state makes one request to the source, and returns the next state. `recovery.py` decides
-which state follows a failure. (Upstream: client-go, tools/cache/reflector.go. The watcher of kube-rs,
-kube-runtime/src/watcher.rs, has similar states.)
+which state follows a failure. (Upstream: client-go, tools/cache/reflector.go. kube-rs's watcher has similar states.)
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError, NotFoundError
-from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.objects.meta import meta_namespace_key
 from kinformer.reflector.continuity import Continuity
 from kinformer.reflector.errors import (

@@ -8,8 +8,9 @@ from itertools import islice
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.options import ReflectorOptions

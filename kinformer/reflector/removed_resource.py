@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kinformer.list_watcher import ListerWatcher, capabilities_of
+from kinformer.capabilities import capabilities_of
+from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.timeouts import answered
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from operator import itemgetter
 from typing import NoReturn
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YIELD_SECONDS, Clock
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.objects.accessors import Known, resource_version_of
@@ -70,11 +71,13 @@ class Follower:
         self.streaming = streaming_store(store)
         self.clock = clock
         self._source = source
+        self._pushing = capabilities_of(source).pushing
         self._health = health
         self._options = options
         self._open: IdleTimeout | None = None
         self._seconds = 0  # timeoutSeconds of the last stream
         self._lasted = 0.0  # seconds for which it was open
+        self._failed: Exception | None = None  # raised in a callback, for the task that reads the stream
         self._failed_at = ""  # the version for which errors are counted
 
     @property
@@ -135,6 +138,9 @@ class Follower:
 
     async def follow(self, stream: Stream, timeout: IdleTimeout) -> None:
         """Write events until the stream ends. If cancelled, only whole slices have been written."""
+        self._failed = None
+        if self._pushing is not None:
+            self._pushing.push(stream, self._taking(timeout))
         batches, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
         async for events in stream:
             timeout.heard = moment = now()
@@ -153,6 +159,26 @@ class Follower:
             if busy >= YIELD_SECONDS or batches >= MAX_BATCHES:
                 await asyncio.sleep(0)
                 batches, busy = 0, 0.0
+
+    def _taking(self, timeout: IdleTimeout) -> Callable[[list[WatchEvent]], bool]:
+        """Return a function that writes the events of a stream in the callback in which they arrive.
+
+        It leaves them to `follow` while the store is full, and if writing fails, so that the task raises the error.
+        """
+        now, health, streaming, write = asyncio.get_running_loop().time, self._health, self.streaming, self.write
+
+        def take(events: list[WatchEvent]) -> bool:
+            if self._failed is not None or (streaming is not None and streaming.is_full()):
+                return False
+            timeout.heard = health.last_event = now()
+            try:
+                write(events)
+            except Exception as error:  # noqa: BLE001 - raised in the task that reads the stream
+                self._failed = error
+                return False
+            return True
+
+        return take
 
     async def room(self, timeout: IdleTimeout | None = None) -> None:
         """Wait while the store is full. This does not count as silence of the stream for `timeout`."""
@@ -177,6 +203,8 @@ class Follower:
             WatchError: An event has an unknown type. The events before it have been written.
             StoreFailedError: The store raised.
         """
+        if self._failed is not None:  # a part of these events may already be in the store
+            raise self._failed
         self.moved = True
         if not _TYPES.issuperset(map(_type_of, events)):
             self._write_known(events)

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 
+from kinformer.capabilities import Capabilities
 from kinformer.exceptions import ExpiredError
-from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events
 from kinformer.objects.object import KubeObject, UndecodableObject

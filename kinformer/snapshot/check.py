@@ -13,8 +13,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError, ConfigError, ExpiredError, ResourceVersionTooLargeError
-from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent, capabilities_of
+from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject, UndecodableObject

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ConfigError
-from kinformer.list_watcher import ListerWatcher, capabilities_of
+from kinformer.list_watcher import ListerWatcher
 
 __all__ = ["contents_of"]
 

@@ -16,7 +16,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import Indexer
-from kinformer.list_watcher import ListerWatcher, SnapshotSource, capabilities_of
+from kinformer.capabilities import SnapshotSource, capabilities_of
+from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.compact import CompactingListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO

@@ -13,8 +13,9 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
-from kinformer.list_watcher import ListerWatcher, capabilities_of
+from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject

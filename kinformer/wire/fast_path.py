@@ -204,7 +204,8 @@ class FastPath:
         prefix = self.prefix
         if prefix.lines:
             ends = lines.ends[lines.read : lines.read + most]
-            form = _Form(prefix.lines, NO_LINE, 1, 1, lines.is_ascii, False, b"", prefix.kind, prefix.api_version)
+            values = (prefix.lines, NO_LINE, 1, 1, lines.is_ascii, False, b"", prefix.kind, prefix.api_version)
+            form = _new_tuple(_Form, values)  # without a Python call
             read, lines.start = self._read(lines.data, lines.start, ends, form, found)
             lines.read += read
 

@@ -111,6 +111,15 @@ class LineFramer:
         self._raise_unless(found)
         return found
 
+    def alone(self, chunk: bytes) -> Lines | None:
+        """Return the line of a chunk that is one whole line of text, or None, which leaves the chunk to `feed`."""
+        end = len(chunk) - 1
+        if self._size or self._error is not None or not 0 < end <= self._max or chunk.find(b"\n") != end:
+            return None
+        lines = Lines(chunk)
+        lines.ends.append(end)
+        return lines
+
     def _raise_unless(self, found: list[Lines]) -> None:
         if self._error is not None and not any(found):
             raise self._error

@@ -26,12 +26,14 @@ from kinformer.client.aiohttp_internals import (
     READING,
     FencedRequest,
     has_all,
+    read_untaken,
     read_whole,
     request_class,
     system_error,
 )
 from kinformer.exceptions import ConnectError, LeadershipLostError
 from tests.support.http_server import HttpServer
+from tests.support.waiting import until
 
 BUFFER = 64 * 1024
 PIECE = b"0123456789abcdef" * 64  # 1 KB, a chunk of its own
@@ -113,6 +115,101 @@ def test_a_reader_of_another_kind_is_left_alone() -> None:
     assert type(aiohttp.streams.EMPTY_PAYLOAD) is aiohttp.streams.EmptyStreamReader
 
 
+@asynccontextmanager
+async def one_by_one(count: int, *, compressed: bool = False, cut: bool = False) -> AsyncIterator[aiohttp.StreamReader]:
+    """A body whose chunks arrive alone."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        if compressed:
+            response.enable_compression()
+        await response.prepare(request)
+        for number in range(count):
+            await response.write(b"%6d" % number + PIECE)
+            await asyncio.sleep(0.001)
+        if cut:
+            assert request.transport is not None
+            request.transport.abort()
+        return response
+
+    async with (
+        HttpServer(answer) as server,
+        aiohttp.ClientSession(read_bufsize=BUFFER) as session,
+        session.get(server.url) as response,
+    ):
+        yield response.content
+
+
+async def test_data_is_read_or_taken_as_it_arrives_but_never_both() -> None:
+    everything, taken = b"", 0
+
+    def take(data: bytes) -> bool:
+        nonlocal everything, taken
+        if int(data[:6]) % 3 == 0:
+            return False
+        everything += data
+        taken += 1
+        return True
+
+    async with one_by_one(40) as content:
+        assert read_whole(content)
+        while data := await read_untaken(content, take):
+            everything += data
+        assert content.total_bytes == len(everything)
+        assert content.at_eof()
+    assert everything == b"".join(b"%6d" % number + PIECE for number in range(40))
+    assert taken
+
+
+async def test_a_compressed_body_is_taken_decompressed() -> None:
+    everything = b""
+
+    def take(data: bytes) -> bool:
+        nonlocal everything
+        everything += data
+        return True
+
+    async with one_by_one(30, compressed=True) as content:
+        assert read_whole(content)
+        while data := await read_untaken(content, take):
+            everything += data
+    assert everything == b"".join(b"%6d" % number + PIECE for number in range(30))
+
+
+async def test_a_body_that_breaks_off_while_data_is_taken_is_an_error() -> None:
+    async def drain(content: aiohttp.StreamReader) -> None:
+        while await read_untaken(content, lambda _: True):
+            pass
+
+    async with one_by_one(5, cut=True) as content:
+        assert read_whole(content)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await drain(content)
+
+
+async def test_a_read_that_is_cancelled_takes_nothing_more_and_loses_nothing() -> None:
+    found: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        found.append(data)
+        return True
+
+    async def drain(content: aiohttp.StreamReader) -> None:
+        while data := await read_untaken(content, take):
+            found.append(data)
+
+    async with one_by_one(60) as content:
+        assert read_whole(content)
+        draining = asyncio.create_task(drain(content))
+        await until(lambda: len(found) > 10)
+        draining.cancel()
+        await asyncio.wait([draining])
+        before = len(found)
+        rest = await rest_of(content)
+        assert len(found) == before
+        assert b"".join(found) + rest == b"".join(b"%6d" % number + PIECE for number in range(60))
+
+
 # --- what is relied on ---------------------------------------------------------------------------------
 
 RELEASES = ("3.12.4", "3.14.5")
@@ -127,11 +224,16 @@ RELIED_ON = {
     "aiohttp.StreamReader._buffer": "the chunks that have arrived",
     "aiohttp.StreamReader._buffer_offset": "how much of the first chunk has been read",
     "aiohttp.StreamReader._cursor": "how much of the body has been read",
+    "aiohttp.StreamReader._eof": "whether the body has ended",
+    "aiohttp.StreamReader._exception": "what the body ended with, if it broke off",
     "aiohttp.StreamReader._protocol": "goes on reading the socket",
     "aiohttp.StreamReader._read_nowait": "overridden: joins all chunks at once",
     "aiohttp.StreamReader._size": "how much the buffer holds",
+    "aiohttp.StreamReader._waiter": "the future of the read under way, whose result wakes it, or its exception",
     "aiohttp.StreamReader.begin_http_chunk_receiving": "overridden: no list of the ends of chunks",
     "aiohttp.StreamReader.end_http_chunk_receiving": "overridden: no list of the ends of chunks",
+    "aiohttp.StreamReader.feed_data": "overridden: data may be taken in the callback in which it arrives",
+    "aiohttp.StreamReader.total_bytes": "how much of the body has arrived",
     "aiohttp.base_protocol.BaseProtocol._reading_paused": "whether there is anything to resume",
     "aiohttp.base_protocol.BaseProtocol.resume_reading": "called when the buffer is empty and reading was paused",
     "aiohttp.ClientConnectorCertificateError.certificate_error": "what OpenSSL says of the certificate",

@@ -17,7 +17,7 @@ from tests.support.scripted_source import HANG as SILENCE
 from tests.support.scripted_source import TIMEOUT, ProbedSource, RecordingStore, page
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 
 async def test_fault_01_the_server_ends_a_watch_at_its_timeout() -> None:

@@ -14,7 +14,7 @@ from tests.support.fault_scene import RESOURCE, Reply, Scene, listed, scene, wir
 from tests.support.http_server import line
 from tests.support.kube import config_map
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
 GONE = {**STATUS, "message": "too old resource version: 7 (9)", "reason": "Gone", "code": 410}

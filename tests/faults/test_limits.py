@@ -19,7 +19,7 @@ from tests.support.fault_scene import HANG, Reply, event, listed, wire
 from tests.support.http_server import HttpServer
 from tests.support.kube import config_map
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 MEGABYTE = 1024 * 1024
 GZIP = {"Content-Encoding": "gzip"}

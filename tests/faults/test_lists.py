@@ -101,7 +101,7 @@ STREAMS: dict[str, list[bytes]] = {
     "another namespace": [event("ADDED", "a", 3), line("ADDED", ELSEWHERE), mark(9, end=True)],
     "the bookmark of nodes": [mark(9, end=True).replace(b"ConfigMap", b"Node")],
     "a bookmark of another version": [mark(9, end=True).replace(b'"v1"', b'"v2"')],
-    "a bookmark without a kind": [mark(9, end=True).replace(b'"kind": "ConfigMap", ', b"")],
+    "a bookmark without a kind": [mark(9, end=True).replace(b'"kind":"ConfigMap",', b"")],
     "an object without a kind": [line("ADDED", bare(A)), mark(9, end=True)],
 }
 

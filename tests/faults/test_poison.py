@@ -19,7 +19,7 @@ from tests.support.kube import config_map
 from tests.support.log_records import Said, message_of, records, said
 from tests.support.mirror import Mirror
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 PATHS = ["list", "watch list", "watch", "relist", "late"]
 

@@ -14,7 +14,7 @@ from tests.support.http_server import line, needs_gzip_members
 from tests.support.kube import config_map
 from tests.support.mirror import Mirror
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 
 async def test_fault_07_a_line_is_no_json() -> None:

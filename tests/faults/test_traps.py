@@ -27,7 +27,7 @@ from tests.support.memory_source import MemorySource
 from tests.support.scripted_source import HANG as SILENCE
 from tests.support.scripted_source import RecordingStore, ScriptedSource, added, page, pod
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 
 async def run_for(seconds: float, source: ScriptedSource, **options: Any) -> Reflector:

@@ -11,7 +11,7 @@ from kinformer.testing import faults
 from tests.support.fault_scene import HANG, Reply, event, listed, mark, scene, wire
 from tests.support.log_records import Said, said
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
 REFUSED = {
     "kind": "Status",

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from kinformer import KubeObject
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
 from tests.support.log_records import Said, message_of, said
 

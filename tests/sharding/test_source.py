@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kinformer import KubeObject, ListOptions, WatchEvent
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError
-from kinformer.list_watcher import capabilities_of
 from kinformer.objects.object import UndecodableObject
 from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
 from kinformer.sharding.source import ShardSource, controller_uid

@@ -102,4 +102,5 @@ async def hang(request: web.Request) -> web.StreamResponse:
 
 
 def line(kind: str, obj: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+    """A line of a watch as servers write it, without spaces."""
+    return json.dumps({"type": kind, "object": obj}, separators=(",", ":")).encode() + b"\n"

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kinformer._runtime.tasks import Coro, wait_for_end
+from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError, ForbiddenError
-from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip, capabilities_of
+from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip
 from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
 from kinformer.objects.object import KubeObject

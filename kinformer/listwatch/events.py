@@ -1,0 +1,77 @@
+"""The events of a watch over HTTP, which its reader waits for, or which are pushed as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+
+from kinformer._runtime.clock import SYSTEM
+from kinformer.client.body import QUICK, Body
+from kinformer.list_watcher import Events
+from kinformer.wire.fast_path import FastPath
+from kinformer.wire.lines import LineFramer
+
+__all__ = ["Arrivals", "HTTPEvents", "IngestStats"]
+
+_SMALL = 64 * 1024  # bytes. A larger event is worth a turn of the loop
+
+
+@dataclass(slots=True)
+class IngestStats:
+    """Counts of a source: `bytes` of bodies, and objects skipped because they could not be decoded."""
+
+    bytes: int = 0
+    decode_errors: int = 0
+
+
+class Arrivals:
+    """The data of a watch as it arrives, for events that need none of the rules for chunks, errors and odd lines.
+
+    At live rates nearly every event comes alone, as one chunk with one line. Waking the task that reads costs more
+    than decoding it.
+    """
+
+    __slots__ = ("_body", "_fast", "_framer", "_stats")
+
+    def __init__(self, body: Body, framer: LineFramer, fast: FastPath, stats: IngestStats) -> None:
+        self._body = body
+        self._framer = framer
+        self._fast = fast
+        self._stats = stats
+
+    def push_to(self, take: Callable[[Events], bool]) -> bool:
+        """Offer each event that arrives alone to `take`. Return False if that is not possible.
+
+        Data that is large or arrives in quick succession is left to the reader, which handles it in fewer and fairer
+        steps, and so is an event that is not taken, or that only `EntryDecoder.event` can decode.
+        """
+        alone, read, stats, perf, last = self._framer.alone, self._fast.read, self._stats, SYSTEM.perf, 0.0
+
+        def take_data(data: bytes) -> bool:
+            nonlocal last
+            before, last = last, perf()
+            lines = alone(data) if last - before >= QUICK and len(data) <= _SMALL else None
+            if lines is None:
+                return False
+            events: Events = []
+            read(lines, 1, events)
+            if not events or not take(events):
+                return False
+            stats.bytes += len(data)
+            return True
+
+        return self._body.push_to(take_data)
+
+
+class HTTPEvents:
+    """The stream of a watch: lists of events, one for each chunk that the reader waited for."""
+
+    def __init__(self, events: AsyncGenerator[Events, None], arrivals: Arrivals) -> None:
+        self.arrivals = arrivals
+        self._events = events
+
+    def __aiter__(self) -> AsyncIterator[Events]:
+        return self._events
+
+    async def __anext__(self) -> Events:
+        return await anext(self._events)

@@ -184,7 +184,7 @@ def watch(
         launch(lambda: watch_once(target, selections, manner))
     from kinformer.cli.commands.watch import watch as command
 
-    launch(lambda: command(target, selections, manner, duration=duration_of(duration)))
+    launch(lambda: command(target, selections, manner, duration=duration_of(duration)), follows=True)
 
 
 @app.command(cls=Command, epilog=_WAIT_ENDS)
@@ -289,7 +289,8 @@ def stats(
                 once=once,
                 interval=seconds("--interval", interval),
                 duration=duration_of(duration),
-            )
+            ),
+            follows=not once,
         )
     from kinformer.cli.commands.stats import stats as command
     from kinformer.cli.target import Server, selections_of
@@ -310,7 +311,8 @@ def stats(
             duration=duration_of(duration),
             compact=compact,
             metadata_only=metadata_only,
-        )
+        ),
+        follows=not once,
     )
 
 

@@ -87,7 +87,8 @@ def dashboard(
             port=whole_number("--port", port, 0, 65535),
             names=allowed_host or [],
             duration=duration_of(duration),
-        )
+        ),
+        follows=True,
     )
 
 

@@ -122,5 +122,6 @@ def changes(
     launch(
         lambda: command(
             target, chosen, wanted, output=output, show_secrets=show_secrets, duration=duration_of(duration)
-        )
+        ),
+        follows=True,
     )

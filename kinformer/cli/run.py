@@ -18,15 +18,18 @@ __all__ = ["run_command"]
 Command = Callable[[], Coroutine[Any, Any, int | None]]
 
 
-def run_command(command: Command, *, terminated: int = 0) -> int:
+def run_command(command: Command, *, terminated: int = 0, follows: bool = False) -> int:
     """Run a command on a new event loop, and return the exit status.
+
+    If it `follows` changes for long, the loop is uvloop's where that is installed. A single change then costs less CPU,
+    which a short command would not win back from the import.
 
     SIGTERM cancels it, and the status is then `terminated`. A KinformerError or an OSError prints a line to stderr.
     Any other exception is a bug and keeps its traceback.
     """
     try:
-        with log_to_stderr():
-            status = asyncio.run(_until_sigterm(command, terminated))
+        with log_to_stderr(), asyncio.Runner(loop_factory=_uvloop() if follows else None) as runner:
+            status = runner.run(_until_sigterm(command, terminated))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -40,6 +43,14 @@ def run_command(command: Command, *, terminated: int = 0) -> int:
             raise
         return ended_by(expected) if isinstance(expected, OSError) else complain(expected)
     return status or 0
+
+
+def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    return new_event_loop
 
 
 async def _until_sigterm(command: Command, status: int) -> int | None:

@@ -238,10 +238,11 @@ async def test_a_selector_is_checked_once_with_a_timeout_of_0(server: APIServer,
     assert ended == Ended(1, "", "kinformer: timed out waiting for the condition on 1 of 1 pods: web-1\n")
 
 
+@pytest.mark.slow
 async def test_more_objects_than_are_watched_at_once_all_count(server: APIServer, kinformer: CommandLine) -> None:
     for number in range(120):
         server.create(pod(f"api-{number}", labels={"app": "api"}, status=READY if number % 2 else {"phase": "Pending"}))
-    ended = await kinformer("wait", "pods", "-l", "app=api", "--for", "condition=Ready", "--timeout", "1")
+    ended = await kinformer("wait", "pods", "-l", "app=api", "--for", "condition=Ready", "--timeout", "8")
     assert (ended.status, len(ended.out.splitlines())) == (1, 60)
     assert "on 60 of 120 pods: " in ended.err
 

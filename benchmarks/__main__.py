@@ -23,6 +23,7 @@ NAMES = (
     "start",
     "watch",
     "lone",
+    "lone_tls",
     "list",
     "memory",
     "stream",

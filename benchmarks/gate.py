@@ -51,6 +51,7 @@ GATES = (
     Gate("G19", "CPU of a watch event, 8 KB pod, indexed by spec.nodeName", "x orjson.loads", must=0.95, limit=1.5),
     Gate("G20", "CPU of a LIST of pods, indexed by spec.nodeName", "x orjson.loads", must=1.2, limit=1.7),
     Gate("G21", "CPU of a LIST of configmaps of 1 KB", "x orjson.loads", must=3.0, limit=4.5),
+    Gate("G26", "CPU of a configmap that arrives alone over TLS", "x aiohttp drained", must=1.5, limit=1.8),
 )
 
 
@@ -135,7 +136,7 @@ def in_a_process(gate: Gate) -> float:
 async def figure(name: str) -> float:
     """Measure here and now, with as little as is enough for a median."""
     # Imported here, because the verdict alone needs less.
-    from benchmarks import collector, growth, list, memory, watch  # noqa: A004 - the module of lists
+    from benchmarks import collector, growth, list, lone_tls, memory, watch  # noqa: A004 - the module of lists
 
     if name == "G1":
         return (await watch.ratio(name, "pods", rounds=15)).value
@@ -145,6 +146,8 @@ async def figure(name: str) -> float:
         return (await list.first_list(name, "pods", 10_000, watch_list=False, rounds=7, indexers=BY_NODE)).value
     if name == "G21":
         return (await list.first_list(name, "configmaps", 30_000, watch_list=False, rounds=9)).value
+    if name == "G26":
+        return lone_tls.ratio(name, "configmaps", "aiohttp", rounds=3).value
     if name == "G5":
         async with memory.synced(40_000) as synced:
             return synced.figure.value

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import ssl
@@ -38,6 +39,9 @@ SYNCS = (
     "list, gzip",
     "list, decoded",
     "list, indexed by node",
+    "list, three fields",
+    "list, compact",
+    "official",
     "watch_list",
     "watch_list, decoded",
     "list drained",
@@ -46,9 +50,16 @@ SYNCS = (
 FOLLOWS = ("informer", "informer, decoded", "informer, indexed by node", "least", "drain")
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "indexed by node": {"indexers": {"node": "spec.nodeName"}},
+    "three fields": {"fields": ["spec.nodeName", "status.phase", "status.podIP"]},
+    "compact": {"compact": True},
+}
+
+
 def options_of(how: str) -> dict[str, Any]:
     """The options of the informer that is measured."""
-    return {"indexers": {"node": "spec.nodeName"}} if how.endswith("indexed by node") else {}
+    return next((options for end, options in OPTIONS.items() if how.endswith(end)), {})
 
 
 def say(**figures: Any) -> None:
@@ -109,19 +120,36 @@ class Counter:
             self.done.set()
 
 
-async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes]) -> None:
+async def sync_official(kubeconfig: str, objects: int) -> None:
+    """The informer of the official client, in a thread of its own, until it has so many pods."""
+    kubernetes: Any = importlib.import_module("kubernetes")
+    informers: Any = importlib.import_module("kubernetes.informer")
+    kubernetes.config.load_kube_config(kubeconfig)
+    base, began = resident(), time.process_time()
+    forget_peak()
+    informer = informers.SharedInformer(kubernetes.client.CoreV1Api().list_pod_for_all_namespaces)
+    informer.start()
+    try:
+        while len(informer.cache.list()) < objects:  # noqa: ASYNC110 - nothing says that it has synced
+            await asyncio.sleep(0.25)
+        say(us=(time.process_time() - began) / objects * 1e6, objects=objects, process=peak() / objects, base=base)
+    finally:
+        informer.stop()
+
+
+async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes], snapshot: str | None) -> None:
     """An informer from nothing to its synced cache, with a handler that has had every object."""
     way, _, extra = how.partition(", ")
     counter = Counter(0, decode=extra == "decoded")
     compression: Compression = "gzip" if extra == "gzip" else "none"
     async with Client.from_kubeconfig(kubeconfig, compression=compression) as client:
         await client.request("GET", "/version")
-        before = loads_us(lines)
+        before = loads_us(lines) if lines else 0.0
         base = resident()
         forget_peak()
         began = time.process_time()
         async with SharedInformerFactory(client, watch_list=way == "watch_list") as factory:
-            informer = factory.for_resource(KINDS[kind].resource, **options_of(how))
+            informer = factory.for_resource(KINDS[kind].resource, snapshot=snapshot, **options_of(how))
             informer.add_event_handler(counter, queue_size=1 << 30)
             await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
             cost = time.process_time() - began
@@ -129,7 +157,7 @@ async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes]) -> None
             kept = resident() - base
     say(
         us=cost / objects * 1e6,
-        orjson_us=(before + loads_us(lines)) / 2,
+        orjson_us=(before + loads_us(lines)) / 2 if lines else 0.0,
         objects=objects,
         peak=most / objects,
         kept=kept / objects,
@@ -170,6 +198,42 @@ async def follow(kubeconfig: str, kind: str, how: str, lines: list[bytes], event
         statistics = informer.statistics()
         assert statistics.coalesced == 0
     say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2, relists=sum(statistics.relists.values()))
+
+
+async def arrivals(kubeconfig: str, events: int, beside: str) -> None:
+    """The times at which so many events of configmaps were written and had by the handler, in seconds since 1970.
+
+    With `beside`, objects of that kind are listed meanwhile, into a cache of their own.
+    """
+    pairs: list[tuple[float, float]] = []
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def on_update(old: Any, new: Any) -> None:
+        arrived = time.time()
+        written = new.annotations.get("bench.example.com/at")
+        if written is not None and not done.is_set():
+            pairs.append((float(written), arrived))
+            if len(pairs) >= WARM:
+                begun.set()
+            if len(pairs) >= events:
+                done.set()
+
+    async def listing(client: Client) -> list[float]:
+        await begun.wait()
+        began = time.time()
+        async with SharedInformerFactory(client) as factory:
+            factory.for_resource(KINDS[beside].resource)
+            await factory.wait_for_cache_sync(timeout=TIMEOUT)
+            return [began, time.time()]
+
+    async with Client.from_kubeconfig(kubeconfig) as client, SharedInformerFactory(client) as factory:
+        factory.for_resource(KINDS["configmaps"].resource).add_event_handler(on_update=on_update, queue_size=1 << 30)
+        await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
+        print("ready", flush=True)
+        async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
+            listed = group.create_task(listing(client)) if beside else None
+            await done.wait()
+    say(arrivals=pairs, listing=[] if listed is None else listed.result())
 
 
 @asynccontextmanager
@@ -215,11 +279,15 @@ async def follow_without_informer(kubeconfig: str, kind: str, lines: list[bytes]
 
 
 async def client(options: argparse.Namespace, lines: list[bytes]) -> None:
-    if options.what == "sync":
+    if options.what == "arrivals":
+        await arrivals(options.kubeconfig, options.events, options.beside)
+    elif options.what == "sync":
         if options.how.endswith("drained"):
             await sync_drained(options.kubeconfig, options.kind, options.how, lines, options.objects)
+        elif options.how == "official":
+            await sync_official(options.kubeconfig, options.objects)
         else:
-            await sync(options.kubeconfig, options.kind, options.how, lines)
+            await sync(options.kubeconfig, options.kind, options.how, lines, options.snapshot)
     elif options.how == "drain":
         await follow_drained(options.kubeconfig, options.kind, lines, options.events)
     elif options.how == "least":
@@ -230,11 +298,13 @@ async def client(options: argparse.Namespace, lines: list[bytes]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="One client of a real kube-apiserver")
-    parser.add_argument("what", choices=("sync", "follow"))
-    parser.add_argument("--how", choices=(*SYNCS, *FOLLOWS), required=True)
+    parser.add_argument("what", choices=("sync", "follow", "arrivals"))
+    parser.add_argument("--how", choices=(*SYNCS, *FOLLOWS), default="informer")
     parser.add_argument("--kubeconfig", required=True)
-    parser.add_argument("--kind", choices=KINDS, required=True)
-    parser.add_argument("--lines", required=True, help="what orjson.loads is measured with")
+    parser.add_argument("--kind", choices=KINDS, default="configmaps")
+    parser.add_argument("--lines", help="what orjson.loads is measured with")
+    parser.add_argument("--snapshot", help="the file of the cache")
+    parser.add_argument("--beside", choices=KINDS, help="list them while events arrive")
     parser.add_argument("--objects", type=int, default=0)
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
@@ -245,7 +315,8 @@ def main() -> int:
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(client(options, Path(options.lines).read_bytes().splitlines()))
+        lines = Path(options.lines).read_bytes().splitlines() if options.lines else []
+        runner.run(client(options, lines))
     sys.stdout.flush()
     return os.EX_OK
 

@@ -48,6 +48,7 @@ class RealCluster:
 
     def __init__(self, client: Client, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
+        self.server = client.server
         self._client = client
         self._places: dict[str, list[Place]] = {}
         self._patched = 0
@@ -99,6 +100,7 @@ class RealCluster:
                     await asyncio.sleep(-late)
                 place = places[touched(first + number, len(places))]
                 annotations = {"bench.example.com/patched": f"{first + number:08d}"}
+                annotations["bench.example.com/at"] = f"{time.time():.6f}"
                 path = f"{place.collection}/{place.name}"
                 await self._client.request(
                     "PATCH", path, body={"metadata": {"annotations": annotations}}, params={"fieldValidation": "Ignore"}

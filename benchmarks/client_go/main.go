@@ -2,10 +2,12 @@
 //
 //	client_go -what sync -kubeconfig FILE -kind pods -encoding json -way list
 //	client_go -what follow -kubeconfig FILE -kind pods -encoding protobuf -events 400
+//	client_go -what arrivals -kubeconfig FILE -encoding protobuf -events 400 -beside pods
 //	client_go -what mark -kubeconfig FILE    # prints data.mark of the ConfigMap default/mark whenever it changes
 //
-// Prints one line of JSON as benchmarks/real_client.py does: CPU microseconds (user and system, all threads) of an
-// object or event, and of a sync the memory. client-go decodes every object whole, into a struct, before anybody asks.
+// `arrivals` prints for each event of a configmap when it was written and when the handler had it, in seconds since
+// 1970; with -beside, pods are listed meanwhile. The others print one line of JSON as benchmarks/real_client.py does: CPU
+// microseconds (user and system, all threads) of an object or event, and of a sync the memory. client-go decodes every object whole, into a struct, before anybody asks.
 package main
 
 import (
@@ -86,13 +88,72 @@ func mark(ctx context.Context, factory informers.SharedInformerFactory) {
 	select {}
 }
 
+// Follows configmaps, and prints the times of so many events once they have come.
+func arrivals(ctx context.Context, client kubernetes.Interface, events int, beside bool) {
+	type figures struct {
+		Arrivals [][2]float64 `json:"arrivals"`
+		Listing  []float64    `json:"listing"`
+	}
+	now := func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
+	pairs := make(chan [2]float64, events+warm)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	registration, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, obj any) {
+			arrived := now()
+			at, err := strconv.ParseFloat(obj.(*corev1.ConfigMap).Annotations["bench.example.com/at"], 64)
+			if err == nil && len(pairs) < cap(pairs) {
+				pairs <- [2]float64{at, arrived}
+			}
+		},
+	})
+	if err != nil {
+		fail(err)
+	}
+	factory.Start(ctx.Done())
+	for !registration.HasSynced() {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("ready")
+	found := figures{}
+	list := func() {
+		began := now()
+		pods := informers.NewSharedInformerFactory(client, 0)
+		synced := pods.Core().V1().Pods().Informer().HasSynced
+		pods.Start(ctx.Done())
+		for !synced() {
+			time.Sleep(time.Millisecond)
+		}
+		found.Listing = []float64{began, now()}
+	}
+	listed := make(chan struct{})
+	deadline := time.After(5 * time.Minute)
+	for len(found.Arrivals) < events {
+		select {
+		case pair := <-pairs:
+			found.Arrivals = append(found.Arrivals, pair)
+			if beside && len(found.Arrivals) == warm {
+				go func() { list(); close(listed) }()
+			}
+		case <-deadline:
+			fail(fmt.Errorf("%d events came", len(found.Arrivals)))
+		}
+	}
+	if beside {
+		<-listed
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+		fail(err)
+	}
+}
+
 func main() {
-	what := flag.String("what", "sync", "sync, follow or mark")
+	what := flag.String("what", "sync", "sync, follow, arrivals or mark")
 	kubeconfig := flag.String("kubeconfig", "", "the file")
 	kind := flag.String("kind", "pods", "pods or configmaps")
 	encoding := flag.String("encoding", "json", "json or protobuf")
 	way := flag.String("way", "list", "list or watch_list")
 	events := flag.Int64("events", 0, "to follow")
+	beside := flag.String("beside", "", "pods, to list them while events arrive")
 	flag.Parse()
 	// Read when the first reflector is made (client-go, features/envvar.go).
 	if err := os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(*way == "watch_list")); err != nil {
@@ -121,6 +182,10 @@ func main() {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	if *what == "mark" {
 		mark(ctx, factory)
+	}
+	if *what == "arrivals" {
+		arrivals(ctx, client, int(*events), *beside != "")
+		return
 	}
 	informer := factory.Core().V1().Pods().Informer()
 	if *kind == "configmaps" {

@@ -3,17 +3,20 @@
 //! ```text
 //! peers_rust --what sync --kubeconfig FILE --kind pods --way list
 //! peers_rust --what follow --kubeconfig FILE --kind configmaps --events 400
+//! peers_rust --what arrivals --kubeconfig FILE --events 400 --beside pods
 //! ```
 //!
-//! Prints one line of JSON as benchmarks/real_client.py does: CPU microseconds (user and system, all threads) of an
-//! object or event, and of a sync the memory. kube-rs decodes every object whole, into a struct, and asks for JSON.
+//! `--what arrivals` prints for each event of a configmap when it was written and when it was there, in seconds since
+//! 1970; with `--beside pods`, pods are listed meanwhile. The others print one line of JSON as benchmarks/real_client.py
+//! does: CPU microseconds (user and system, all threads) of an object or event, and of a sync the memory. kube-rs decodes every object whole, into a struct, and asks for JSON.
 
-use std::{collections::HashMap, env, error::Error, fmt::Debug, fs, hash::Hash, time::Duration};
+use std::{collections::HashMap, env, error::Error, fmt::Debug, fs, hash::Hash};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{pin_mut, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::{reflector, watcher};
+use kube::runtime::{reflector, watcher, WatchStreamExt};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 
@@ -77,6 +80,60 @@ where
     Err("the watch ended".into())
 }
 
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Lists pods into a store of their own, and returns when that began and ended.
+async fn list_pods(client: Client) -> Result<[f64; 2], Failure> {
+    let began = now();
+    let (_store, writer) = reflector::store::<Pod>();
+    let stream = reflector(writer, watcher(Api::<Pod>::all(client), watcher::Config::default()));
+    pin_mut!(stream);
+    while let Some(event) = stream.next().await {
+        if let watcher::Event::InitDone = event? {
+            return Ok([began, now()]);
+        }
+    }
+    Err("the watch of pods ended".into())
+}
+
+/// Follows configmaps, and prints the times of so many events once they have come.
+async fn arrivals(client: Client, options: &HashMap<String, String>) -> Result<(), Failure> {
+    let events: usize = options["events"].parse()?;
+    let (_store, writer) = reflector::store::<ConfigMap>();
+    // As kube-rs recommends for long watches: errors are retried with backoff.
+    let stream = reflector(writer, watcher(Api::<ConfigMap>::all(client.clone()), watcher::Config::default()))
+        .default_backoff();
+    pin_mut!(stream);
+    let mut pairs: Vec<[f64; 2]> = Vec::with_capacity(events);
+    let mut listing = None;
+    while pairs.len() < events {
+        match stream.next().await {
+            Some(Ok(watcher::Event::InitDone)) => println!("ready"),
+            Some(Ok(watcher::Event::Apply(map))) => {
+                let arrived = now();
+                let at = map.metadata.annotations.as_ref().and_then(|found| found.get("bench.example.com/at"));
+                if let Some(at) = at.and_then(|text| text.parse().ok()) {
+                    pairs.push([at, arrived]);
+                }
+                if pairs.len() == WARM as usize && options.contains_key("beside") && listing.is_none() {
+                    listing = Some(tokio::spawn(list_pods(client.clone())));
+                }
+            }
+            Some(_) => {}
+            None => return Err("the watch ended".into()),
+        }
+    }
+    let listed: Vec<f64> = match listing {
+        Some(task) => task.await??.to_vec(),
+        None => Vec::new(),
+    };
+    println!(r#"{{"arrivals": {pairs:?}, "listing": {listed:?}}}"#);
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -87,6 +144,7 @@ async fn main() -> Result<(), Failure> {
     client.apiserver_version().await?; // the handshake is not measured
     let measured = async {
         match options["kind"].as_str() {
+            _ if options["what"] == "arrivals" => arrivals(client, &options).await,
             "configmaps" => measure::<ConfigMap>(client, &options).await,
             _ => measure::<Pod>(client, &options).await,
         }

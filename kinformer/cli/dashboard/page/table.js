@@ -264,7 +264,7 @@ export class Table {
   // Asks for other rows if those in sight are close to the edge of what is here.
   follow(first, last) {
     if (this.waiting || !this.shown) return;
-    const near = (first < this.first + EDGE && this.first > 0 && first >= 0) || (last > this.first + PAGE - EDGE && this.first + PAGE < this.shown);
+    const near = (first < this.first + EDGE && this.first > 0) || (last > this.first + PAGE - EDGE && this.first + PAGE < this.shown);
     const wanted = Math.max(0, Math.min(this.shown - PAGE, Math.round((first + last - PAGE) / 2)));
     if (!near || wanted === this.first) return;
     // What is here stays in its place until the others come.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -13,12 +13,13 @@ from kinformer import KubeObject, SharedInformer
 from kinformer.cli.dashboard.severity import Severity, severity_of
 from kinformer.cli.dashboard.ticking import Ticking, ticking_cell
 from kinformer.cli.output.columns import columns_of
-from kinformer.contrib.event_log import Change
+from kinformer.contrib.event_log import EventLog
 from kinformer.exceptions import DecodeError
 from kinformer.objects import showable
 
 __all__ = ["AllRows", "Row", "Rows", "column_names", "row_of"]
 
+_MANY = 200  # changes to make rows of at once, which takes 20 ms
 _SHORT = 64  # characters of a cell that many rows may share
 
 _encode = msgspec.json.Encoder().encode
@@ -188,7 +189,9 @@ class AllRows:
     def __init__(self, informers: Callable[[], Mapping[str, SharedInformer]]) -> None:
         self._informers = informers
         self._rows: dict[str, Rows] = {}
-        self._noted = 0  # the number of the last change of the log that has been noted
+        self._noted = 0  # the number of the last change of the log that rows include
+        self._lapses = 0  # how often that was not so
+        self._filled = -1
 
     def of(self, name: str) -> Rows | None:
         """Return the rows of a resource, or None if it is not followed."""
@@ -205,22 +208,34 @@ class AllRows:
         """Return the rows of each resource."""
         return (rows for name in list(self._informers()) if (rows := self.of(name)) is not None)
 
-    def note(self, changes: Iterable[Change]) -> None:
-        """Make the rows of changed objects again. Changes that another page has noted are skipped."""
-        for change in changes:
-            rows = self.of(change.source)
-            if rows is not None and change.number > self._noted:
-                rows.changes += 1
-                rows.get(change.key)
-            self._noted = max(self._noted, change.number)
-
-    def note_all(self, number: int) -> None:
-        """Assume that everything has changed up to a number of the log."""
-        if number > self._noted:
-            self._noted = number
+    def catch_up(self, log: EventLog) -> None:
+        """Make the rows of changed objects again. After very many changes, `fill` does it."""
+        changes = log.since(self._noted)
+        self._noted = log.last
+        if changes is None or len(changes) > _MANY:
+            self._lapses += 1
             for rows in self.all():
                 rows.changes += 1
+            return
+        for change in changes:
+            found = self.of(change.source)
+            if found is not None:
+                found.changes += 1
+                found.get(change.key)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every object has its row. Until then, the numbers of levels are too low."""
+        return self._filled == self._lapses
+
+    def fill(self) -> Iterator[None]:
+        """Make the rows that are missing. Yields after each."""
+        lapses = self._lapses
+        for rows in list(self.all()):
+            yield from rows.fill()
+        self._filled = lapses
 
     def clear(self) -> None:
         """Forget all rows."""
         self._rows.clear()
+        self._lapses += 1

@@ -113,28 +113,22 @@ class ViewStream(LiveResponse):
 
     async def _run(self, write: Write) -> None:
         log, rows = self._source.log, self._source.rows
-        number = log.last
-        rows.note_all(number)  # what has changed while no page was open
-        filling: Iterator[None] | None = self._fill()
+        filling: Iterator[None] | None = None
         while True:
-            looked = perf_counter()
+            looked, number = perf_counter(), log.last
+            rows.catch_up(log)
             for message in await self._beating(self._news(), write):
                 await write(message)
             await self._beat(write)
             if log.ended and log.last == number:
                 return
-            if filling is not None and await self._beating(self._advance(filling), write):
-                filling = None
-            elif filling is None:
+            if rows.is_whole:
                 await log.wait(number, max(0.0, self._beat_due - perf_counter()))
-            await asyncio.sleep(max(0.0, looked + _PAUSE - perf_counter()))
-            changes = log.since(number)
-            number = log.last
-            if changes is None:
-                rows.note_all(number)
-                filling = self._fill()
             else:
-                rows.note(changes)
+                filling = filling or rows.fill()
+                if await self._beating(self._advance(filling), write):
+                    filling = None
+            await asyncio.sleep(max(0.0, looked + _PAUSE - perf_counter()))
 
     async def _beat(self, write: Write) -> None:
         if perf_counter() >= self._beat_due:
@@ -160,11 +154,6 @@ class ViewStream(LiveResponse):
         if perf_counter() >= self._until:
             await asyncio.sleep(0)
             self._until = perf_counter() + _SLICE
-
-    def _fill(self) -> Iterator[None]:
-        """Make the rows of all resources, which the counts of levels need."""
-        for rows in list(self._source.rows.all()):
-            yield from rows.fill()
 
     async def _advance(self, filling: Iterator[None]) -> bool:
         """Make rows for a while. Returns True if none are left to make."""

@@ -63,7 +63,7 @@ def initial_objects() -> list[dict[str, Any]]:
 
 def changing(number: int, turn: int) -> dict[str, Any]:
     phase = ("Running", "Pending", "Failed")[turn % 3]
-    return kube.pod(f"busy-{number:03}", node=f"node-{number % 20}", phase=phase, labels={"turn": str(turn)})
+    return kube.pod(f"0-busy-{number:03}", node=f"node-{number % 20}", phase=phase, labels={"turn": str(turn)})
 
 
 async def churn(server: APIServer) -> None:

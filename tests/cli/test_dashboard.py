@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from fastapi import FastAPI
 from kinformer import Backoff, ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
-from kinformer.cli.dashboard.rows import Rows, column_names
+from kinformer.cli.dashboard.view.rows import Rows, column_names, row_of
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.objects.packed import with_json
 from kinformer.testing import APIServer, faults
@@ -34,7 +34,7 @@ from tests.support.cli import CommandLine
 from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
-from tests.support.web_server import reading, serving
+from tests.support.web_server import EventReader, reading, serving
 
 SECRET_VALUE = "hunter2-and-more"
 RESOURCES = ("v1/pods", "v1/nodes", "v1/secrets", "v1/configmaps")
@@ -84,6 +84,13 @@ async def dashboard(server: APIServer, *, secrets: dict[str, Any] | None = None,
 async def asking(server: APIServer, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     async with dashboard(server, **options) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         yield client
+
+
+async def following(stream: EventReader, kind: str, holds: Callable[[Any], bool] = lambda _: True) -> Any:
+    """The data of the next event of a type that holds."""
+    while (event := await stream.next()).type != kind or not holds(event.data):
+        pass
+    return event.data
 
 
 def names(answer: httpx.Response) -> list[str]:
@@ -232,30 +239,31 @@ async def test_changes_of_an_object_are_kept_as_differences(server: APIServer) -
 
 
 async def test_the_page_gets_rows_changes_and_reports(server: APIServer) -> None:
-    async with dashboard(server) as url, reading(f"{url}/api/events") as stream:
-        rows: dict[str, Any] = {}
-        report: Any = None
-        while len(rows) < 4 or report is None or "v1/pods default/web-1" not in rows:
-            event = await stream.next()
-            if event.type == "HEALTH":
-                report = event.data
-            else:
-                assert event.type == "ADDED"
-                rows[f"{event.data['s']} {event.data['k']}"] = event.data
-        shown = rows["v1/pods default/web-1"]
+    async with dashboard(server) as url, reading(f"{url}/api/events", view="table", resource="v1/pods") as stream:
+        report = await following(stream, "HEALTH")
+        table = await following(stream, "TABLE")
+        assert (table["shown"], table["total"]) == (3, 3)
+        assert table["keys"] == ["default/db-1", "default/web-1", "shop/web-2"]
+        shown = next(row for row in table["rows"] if row["k"] == "default/web-1")
         assert shown["c"] == ["1/1", "Running", "0", "node-a"]
-        assert shown["l"] == {"app": "web"}
-        assert shown["o"] == "ReplicaSet/web"
+        assert shown["h"] == "good"
         assert shown["t"] > 1_600_000_000
         by_name = {one["name"]: one for one in report["resources"]}
         assert by_name["v1/pods"]["columns"] == ["READY", "STATUS", "RESTARTS", "NODE"]
         assert by_name["v1/pods"]["live"] is True
         assert by_name["v1/nodes"]["namespaced"] is False
         assert report["memory"] > 10_000_000
+        assert report["namespaces"] == ["default", "shop"]
         server.delete("v1/pods", "shop", "web-2")
-        while (event := await stream.next()).type != "DELETED":
-            pass
-        assert event.data == {"s": "v1/pods", "k": "shop/web-2"}
+        assert await following(stream, "TABLE") == {
+            "shown": 2,
+            "total": 2,
+            "rows": [],
+            "keys": ["default/db-1", "default/web-1"],
+            "gone": ["shop/web-2"],
+        }
+        counted = await following(stream, "HEALTH", lambda report: report["resources"][0]["objects"] == 2)
+        assert counted["resources"][0]["levels"] == {"good": 2}
 
 
 async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> None:
@@ -307,11 +315,10 @@ async def test_an_informer_that_crashed_before_the_page_was_opened_is_reported_a
         assert "403" in report["resources"][1]["error"]
         assert len(names(await client.get("/api/objects", params={"resource": "v1/pods", "node": "node-a"}))) == 1
         assert names(await client.get("/api/objects", params={"resource": "v1/nodes"})) == []
-        async with reading(f"{url}/api/events") as stream:
-            assert {(await stream.next()).type for _ in range(4)} == {"ADDED", "HEALTH"}
+        async with reading(f"{url}/api/events", view="table", resource="v1/pods") as stream:
+            assert len((await following(stream, "TABLE"))["keys"]) == 3
             server.delete("v1/pods", "default", "web-1")
-            while (await stream.next()).type != "DELETED":
-                pass
+            assert len((await following(stream, "TABLE"))["keys"]) == 2
 
 
 async def test_the_first_requests_wait_for_one_another_and_one_that_fails_leaves_nothing_half_built(
@@ -391,7 +398,7 @@ def test_a_row_of_what_is_nested_too_deeply_has_its_name() -> None:
     obj = KubeObject.from_dict({"kind": "Widget", "metadata": {"name": "deep"}})
     levels = 1_000_000  # more than a stack holds, for Python 3.14 and later
     raw = '{"kind":"Widget","metadata":{"name":"deep"},"spec":' + '{"n":' * levels + "1" + "}" * (levels + 1)
-    row = json.loads(Rows().render("ADDED", "widgets", with_json(obj, raw.encode())))
+    row = json.loads(row_of(with_json(obj, raw.encode())).shown())
     assert (row["k"], set(row["c"])) == ("deep", {"<unreadable>"})
 
 
@@ -420,10 +427,10 @@ async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer, options: 
             answer = await client.get(path, params=params)
             assert answer.status_code == 200
             texts.append(answer.text)
-        async with client.stream("GET", "/api/events") as answer:
+        async with client.stream("GET", "/api/events", params={"view": "table", "resource": "v1/secrets"}) as answer:
             async for piece in answer.aiter_text():
                 texts.append(piece)
-                if "HEALTH" in piece:
+                if "TABLE" in piece:
                     break
         for text in texts:
             assert SECRET_VALUE not in text
@@ -562,7 +569,7 @@ async def test_it_can_be_mounted_in_an_application_of_ones_own(server: APIServer
         assert (await client.get("/cluster/page/main.js")).status_code == 200
         assert (await client.get("/cluster/api/counts")).json()["v1/pods"]["objects"] == 3
         async with reading(f"{url}/cluster/api/events") as stream:
-            assert (await stream.next()).type in ("ADDED", "HEALTH")
+            assert (await stream.next()).type == "HEALTH"
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------
@@ -612,14 +619,18 @@ def test_a_long_value_is_cut() -> None:
     assert "5,002 characters" in one.old
 
 
-def test_a_row_is_made_once_a_version_and_forgotten_with_its_object() -> None:
-    rows = Rows()
-    document = pod("a", node="n") | {"metadata": {"name": "a", "namespace": "x", "uid": "u", "resourceVersion": "1"}}
-    first = rows.render("ADDED", "v1/pods", KubeObject.from_dict(document))
-    assert rows.render("UPDATED", "v1/pods", KubeObject.from_dict(document)) is first
-    document["metadata"]["resourceVersion"] = "2"
-    assert rows.render("UPDATED", "v1/pods", KubeObject.from_dict(document)) is not first
-    assert json.loads(rows.render("DELETED", "v1/pods", KubeObject.from_dict(document))) == {"s": "v1/pods", "k": "x/a"}
+async def test_a_row_is_made_once_a_version_and_forgotten_with_its_object() -> None:
+    source = MemorySource()
+    source.set("a")
+    async with SharedInformer(source) as informer:
+        rows = Rows(informer)
+        await informer.wait_synced(10)
+        first = rows.get("default/a")
+        assert rows.get("default/a") is first
+        source.set("a", data={"more": "1"})
+        await until(lambda: rows.get("default/a") is not first)
+        source.delete("a")
+        await until(lambda: rows.get("default/a") is None)
     assert column_names("", "Pod") == ["READY", "STATUS", "RESTARTS", "NODE"]
 
 
@@ -712,20 +723,3 @@ async def test_ctrl_c_with_ten_open_pages_ends_it_within_three_seconds() -> None
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-async def test_a_page_that_comes_back_is_told_only_what_it_missed(server: APIServer) -> None:
-    async with dashboard(server) as url:
-        async with reading(f"{url}/api/events") as stream:
-            await until_first_id(stream)
-        server.create(pod("late"))
-        async with reading(f"{url}/api/events", last_id=stream.last_id) as again:
-            event = await again.next()
-            while event.type == "HEALTH":
-                event = await again.next()
-            assert (event.type, event.data["k"]) == ("ADDED", "default/late")
-
-
-async def until_first_id(stream: Any) -> None:
-    while not stream.last_id:
-        await stream.next()

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from kinformer import KubeObject
-from kinformer.cli.dashboard.rows import Rows
+from kinformer.cli.dashboard.view.rows import row_of
 from kinformer.testing import APIServer, faults
 from tests.cli.dashboard_page import serving_dashboard
 from tests.support.kube import pod
@@ -130,15 +130,16 @@ async def test_a_resource_is_followed_when_it_is_asked_for_and_its_rows_come_by_
         assert offered["v1/pods"]
         assert not offered["v1/configmaps"]
         assert "v1/bindings" not in offered, "what cannot be listed is not offered"
-        async with reading(f"{client.base_url}/api/events".replace("//api", "/api")) as stream:
+        url = f"{client.base_url}/api/events".replace("//api", "/api")
+        async with reading(url, view="table", resource="v1/configmaps") as stream:
             assert await ask(client, "follow", resource="cm") == {"resource": "v1/configmaps"}
-            event = await stream.next()
-            while event.type == "HEALTH":
-                event = await stream.next()
-            assert (event.type, event.data["s"], event.data["k"]) == ("ADDED", "v1/configmaps", "default/settings")
+            while (event := await stream.next()).type != "TABLE" or not event.data.get("keys"):
+                pass
+            assert event.data["keys"] == ["default/settings"]
             server.delete("v1/configmaps", "default", "settings")
-            while event.type != "DELETED":
-                event = await stream.next()
+            while (event := await stream.next()).type != "TABLE":
+                pass
+            assert (event.data["keys"], event.data["gone"]) == ([], ["default/settings"])
             changes = await ask(client, "changes", resource="v1/configmaps", key="default/settings")
             assert [change["type"] for change in changes] == ["DELETED"]
         assert (await client.get("/api/follow", params={"resource": "things"})).status_code == 404
@@ -242,5 +243,5 @@ async def test_a_forbidden_resource_is_a_trouble_of_its_own(server: APIServer) -
 )
 def test_an_age_inside_a_cell_is_a_moment_that_the_page_counts_from(document: dict[str, Any], cell: Any) -> None:
     named = {**document, "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
-    row = json.loads(Rows().render("ADDED", "x", KubeObject.from_dict(named)))
+    row = json.loads(row_of(KubeObject.from_dict(named)).shown())
     assert cell in row["c"]

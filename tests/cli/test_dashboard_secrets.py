@@ -66,11 +66,11 @@ async def page(url: str, *paths: str) -> list[str]:
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         answers = [await client.get(path) for path in paths]
         assert {answer.status_code for answer in answers} <= {200, 503}
-        async with client.stream("GET", "/api/events") as stream:
+        async with client.stream("GET", f"/api/events?view=table&resource={SECRETS}") as stream:
             events = ""
             async for piece in stream.aiter_text():
                 events += piece
-                if "HEALTH" in events:
+                if "TABLE" in events:
                     break
         return [*(answer.text for answer in answers), events]
 

@@ -5,13 +5,12 @@ Internals: the rows, since a server takes no time of a test for its objects.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from kinformer import KubeObject
-from kinformer.cli.dashboard.rows import Rows
+from kinformer.cli.dashboard.view.rows import Row, row_of
 from kinformer.contrib.problems import RULES
 from tests.support.kube import pod
 
@@ -21,17 +20,16 @@ AT_11 = 1767610800
 GRACES = {rule.name: rule.grace for rule in RULES}
 
 
-def row(document: dict[str, Any]) -> dict[str, Any]:
+def row(document: dict[str, Any]) -> Row:
     metadata = {"namespace": "default", "creationTimestamp": THEN, "uid": "u", "resourceVersion": "1"}
     whole = {**document, "metadata": {"name": "a", **metadata, **document.get("metadata", {})}}
-    rendered: dict[str, Any] = json.loads(Rows().render("ADDED", "source", KubeObject.from_dict(whole)))
-    return rendered
+    return row_of(KubeObject.from_dict(whole))
 
 
 def level(document: dict[str, Any]) -> str:
     """The level, with "later" if the object counts as bad from some time on."""
     shown = row(document)
-    return f"{shown.get('h', '')}{' later bad' if 'u' in shown else ''}"
+    return f"{shown.level}{' later bad' if shown.bad_from is not None else ''}"
 
 
 def container(*, ready: bool = False, **state: Any) -> dict[str, Any]:
@@ -94,8 +92,8 @@ def test_a_container_that_has_ended_well_is_not_missed_if_it_is_not_started_agai
 
 def test_a_pod_has_the_grace_of_its_rule_from_the_time_at_which_it_became_unready() -> None:
     shown = row(statuses(container(), conditions=conditions(Ready="False")))
-    assert shown["u"] == AT_11 + GRACES["not-ready"]
-    assert shown["w"] == "0 of 1 containers are ready"
+    assert shown.bad_from == AT_11 + GRACES["not-ready"]
+    assert shown.reason == "0 of 1 containers are ready"
 
 
 def workload(kind: str = "Deployment", *, replicas: int = 3, spec: Any = None, **status: Any) -> dict[str, Any]:
@@ -133,7 +131,7 @@ def test_a_workload_is_as_well_as_its_pods(document: dict[str, Any], expected: s
 def test_a_workload_has_the_grace_of_its_rule_from_its_last_write() -> None:
     document = workload()
     document["metadata"] = {"managedFields": [{"time": THEN}, {"time": LATER}]}
-    assert row(document)["u"] == AT_11 + GRACES["replicas"]
+    assert row(document).bad_from == AT_11 + GRACES["replicas"]
 
 
 def other(kind: str, api_version: str = "v1", **fields: Any) -> dict[str, Any]:
@@ -180,4 +178,4 @@ def test_other_kinds_are_as_well_as_their_conditions_say(document: dict[str, Any
 
 def test_a_node_under_pressure_says_so() -> None:
     document = other("Node", status={"conditions": conditions(Ready="True", DiskPressure="True")})
-    assert row(document)["w"] == "DiskPressure"
+    assert row(document).reason == "DiskPressure"

@@ -15,10 +15,13 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
-from kinformer.cli.dashboard.board import Board, board_of, present_board
+from kinformer.cli.dashboard.board import EVENTS, Board, board_of, present_board
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
-from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
+from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of
 from kinformer.cli.dashboard.timeline import change_of, timeline_of
+from kinformer.cli.dashboard.view.order import Filter
+from kinformer.cli.dashboard.view.order import Query as TableQuery
+from kinformer.cli.dashboard.view.stream import View
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
@@ -28,7 +31,8 @@ from kinformer.objects import showable
 __all__ = ["cluster_app", "cluster_router"]
 
 _LONGEST_YAML = 64 * 1024  # bytes of JSON to convert to YAML, which is a hundred times slower than JSON
-_EVENTS = "v1/events"
+_PAGE = 200  # rows that a page of a table has by default
+_LONGEST_PAGE = 500
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -90,9 +94,30 @@ Informer = Annotated[SharedInformer, Depends(_informer)]
 
 
 @cluster_router.get("/events", response_class=Response)
-async def events(board: TheBoard) -> Response:
-    """Stream rows of all resources, their changes, and reports on the informers to the page."""
-    return board.stream()
+async def events(
+    board: TheBoard,
+    selected: Annotated[Filter, Depends(Filter)],
+    view: Literal["", "table", "nodes"] = "",
+    resource: str = "",
+    sort: str = "NAME",
+    first: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=_LONGEST_PAGE)] = _PAGE,
+    opened: Annotated[str, Query(alias="open")] = "",
+) -> Response:
+    """Stream a view to the page: rows of a table or the pods by node, their changes, and reports on the informers.
+
+    `sort` is a column, with a minus sign in front for the opposite order. `open` is resource and key of an object.
+    """
+    name, _, key = opened.partition(" ")
+    query = TableQuery(resource, sort, selected)
+    return board.stream(View(view, query, first, limit, (name, key) if key else None))
+
+
+@cluster_router.get("/row", response_class=Response)
+async def row(board: TheBoard, informer: Informer, resource: str, key: str) -> Response:
+    """Return the row of an object."""
+    found = board.row(resource, _found(informer, key).key)
+    return Response(found.shown() if found is not None else b"null", media_type="application/json")
 
 
 @cluster_router.get("/report")
@@ -140,7 +165,7 @@ async def relations(board: TheBoard, informer: Informer, resource: str, key: str
     An object that was deleted has relations as long as its changes are kept.
     """
     obj = informer.indexer.get_by_key(key) or board.history.last(resource, key) or _found(informer, key)
-    return await relations_of(board.informers, resource, obj, board.resource_of)
+    return await board.relations(resource, obj)
 
 
 @cluster_router.get("/problems")
@@ -156,7 +181,7 @@ async def problems(board: TheBoard) -> dict[str, Any]:
 async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str, Any]:
     """Return the Events of an object. Events are followed from the first request on."""
     with _told():
-        name = await board.follow(_EVENTS)
+        name = await board.follow(EVENTS)
     events = board.informers[name]
     obj = informer.indexer.get_by_key(key)
     kind = obj.kind if obj is not None else next((one.kind for one in informer.indexer.sample(1)), "")

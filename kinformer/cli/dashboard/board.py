@@ -1,4 +1,4 @@
-"""The data of the page: changes of a factory's informers as rows, and reports on the informers."""
+"""The data of the page: rows of a factory's informers, their changes, and reports on the informers."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, ref
+from zlib import crc32
 
 import msgspec
 
-from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
+from kinformer import ConfigError, GroupVersionResource, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.logs import Logs
 from kinformer.cli.dashboard.problems import ProblemPage
-from kinformer.cli.dashboard.relations import indexers_of
-from kinformer.cli.dashboard.rows import Rows, column_names
+from kinformer.cli.dashboard.relations import EVENT_INDEX, indexers_of, relations_of
 from kinformer.cli.dashboard.troubles import Troubles
+from kinformer.cli.dashboard.view.order import Orders
+from kinformer.cli.dashboard.view.rows import AllRows, Row, column_names, plain
+from kinformer.cli.dashboard.view.stream import View, ViewStream
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.process import resident_memory
 from kinformer.contrib.changes import Changes
 from kinformer.contrib.event_log import EventLog
-from kinformer.contrib.event_source import EventSourceResponse
 from kinformer.contrib.problems import Problems
 from kinformer.derived import DerivedCollection
 
-__all__ = ["Board", "board_of", "present_board"]
+__all__ = ["EVENTS", "Board", "board_of", "present_board"]
 
-_BATCHES = 0.1  # seconds between two batches of changes to a page, which looks instantaneous
-_BEAT = 1.0  # seconds between two reports on the informers
+EVENTS = "v1/events"
+
 _KEPT = 300.0  # seconds for which a resource is still followed after the last request of a page
-_EVENTS = 8192  # changes kept for pages that reconnect
+_CHANGES = 8192  # changes kept for pages, which look at them four times a second
+_ROWS_KEPT = 60.0  # seconds for which rows are kept after the last page has gone
 
 _KINDS = {
     "configmaps": "ConfigMap",
@@ -70,7 +73,10 @@ class Board:
         self._derived = derived
         self.catalogue = catalogue
         self.logs = Logs(catalogue.client) if catalogue is not None else None
-        self.rows = Rows()
+        self._readers = 0
+        self._forgetting: asyncio.TimerHandle | None = None
+        self.rows = AllRows(lambda: self.informers)
+        self.orders = Orders()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
         self.history = History(running)
         self.problems: ProblemPage | None = None
@@ -78,15 +84,20 @@ class Board:
         for name, informer in running.items():
             self.changes.follow(name, informer)
         self.troubles = Troubles(lambda: self.informers, catalogue)
-        self.log = EventLog(running, events=_EVENTS, on_end=self.troubles.end)
+        self.log = EventLog(running, events=_CHANGES, on_end=self._end)
         self.log.start()
         if not running:
-            self.troubles.end()
+            self._end()
         self._following = asyncio.Lock()
         self._looked_at: dict[str, float] = {}  # resource name -> time of a page's last request for it
         self._timer: asyncio.TimerHandle | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._began = time.time()
+
+    def _end(self) -> None:
+        self.troubles.end()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
 
     def show(self, problems: Problems) -> None:
         """Show the problems of the cluster on the first page."""
@@ -155,16 +166,58 @@ class Board:
                 return name
         return await self.catalogue.of_kind(group, kind) if self.catalogue is not None else None
 
-    def stream(self) -> EventSourceResponse:
-        """Return a stream of rows and reports for one page."""
-        return EventSourceResponse(
-            self.log,
-            render=self.rows.render,
-            wait_synced=False,
-            pause=_BATCHES,
-            beat=lambda: b"event: HEALTH\ndata: " + msgspec.json.encode(self.report()) + b"\n\n",
-            interval=_BEAT,
-        )
+    def stream(self, view: View) -> ViewStream:
+        """Return the stream of a view for one page."""
+        return ViewStream(self, view)
+
+    def note_reader(self, change: int) -> None:
+        """Count the readers of streams. Rows are forgotten a minute after the last one has gone."""
+        self._readers += change
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            self._forgetting = None
+        if not self._readers and not self.log.ended:
+            self._forgetting = asyncio.get_running_loop().call_later(_ROWS_KEPT, self._forget)
+
+    def _forget(self) -> None:
+        self.rows.clear()
+        self.orders.clear()
+
+    def columns(self, name: str) -> list[str]:
+        """Return the columns of a resource that is followed."""
+        return column_names(*_kind_of(name, self.informers[name]))
+
+    def row(self, name: str, key: str) -> Row | None:
+        """Return the row of an object, or None if it is not in a cache."""
+        rows = self.rows.of(name)
+        return rows.get(key) if rows is not None else None
+
+    async def relations(self, name: str, obj: KubeObject) -> list[dict[str, Any]]:
+        """Return the relations of an object. Items in a cache have `ready`, `status`, `level` and `reason`."""
+        groups = await relations_of(self.informers, name, obj, self.resource_of)
+        for item in (item for group in groups for item in group["items"]):
+            resource = item["resource"]
+            row = self.row(resource, item["key"]) if resource in self.informers else None
+            if row is not None:
+                cells = dict(zip(self.columns(resource), map(plain, row.cells), strict=False))
+                ready, of = cells.get("READY", ""), cells.get("DESIRED", "")
+                item["ready"] = f"{ready}/{of}" if of and "/" not in ready else ready
+                item |= {"status": cells.get("STATUS", ""), "level": row.level, "reason": row.reason}
+        return groups
+
+    async def marks_of(self, resource: str, key: str) -> tuple[str, int]:
+        """Return two marks, which change with an object, and with what is related to it or has occurred to it."""
+        informer, row = self.informers.get(resource), self.row(resource, key)
+        obj = informer.indexer.get_by_key(key) if informer is not None else None
+        obj = obj or self.history.last(resource, key)
+        own = f"{row.version} {row.level}" if row is not None else ""
+        if obj is None:
+            return own, 0
+        around: list[Any] = [await self.relations(resource, obj)]
+        if (events := self.informers.get(EVENTS)) is not None:
+            found = events.indexer.by_index(EVENT_INDEX, f"{obj.namespace}/{obj.kind}/{obj.name}")
+            around.append(sorted((event.key, event.resource_version) for event in found))
+        return own, crc32(msgspec.json.encode(around))
 
     def report(self) -> dict[str, Any]:
         """Return the state of the informers and of the process."""
@@ -177,16 +230,23 @@ class Board:
             "problems": self.problems.report() if self.problems is not None else None,
             "changes": {"last": self.changes.last, "since": self.changes.since.timestamp()},
             "troubles": self.troubles.report(),
+            "namespaces": sorted(self._namespaces()),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
             "derived": [_report_of_derived(collection) for collection in self._derived()],
         }
 
+    def _namespaces(self) -> set[str]:
+        found = (informer.indexer.index_values("namespace") for informer in self.informers.values())
+        return {name for names in found for name in names if name}
+
     def _report_of(self, name: str, informer: SharedInformer) -> dict[str, Any]:
         health, figures = informer.health(), informer.statistics()
         group, kind = _kind_of(name, informer)
+        rows = self.rows.of(name)
         return {
             "name": name,
             "kind": kind,
+            "levels": rows.levels() if rows is not None else {},
             "columns": column_names(group, kind),
             "namespaced": _is_namespaced(informer, kind),
             "state": health.state,
@@ -202,7 +262,7 @@ class Board:
             "watches": health.watches,
             "relists": figures.relists,
             "restarts": figures.watch_restarts,
-            "objects": figures.objects,
+            "objects": len(informer.by_key),
             "events": sum(figures.events.values()),
             "received": figures.bytes,
             "memory": figures.memory,

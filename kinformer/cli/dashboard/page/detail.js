@@ -4,11 +4,12 @@ import { changes } from "./changes.js";
 import { Logs } from "./logs.js";
 import { occurrences } from "./occurrences.js";
 import { relations } from "./relations.js";
+import { rowOf } from "./store.js";
 import { summary } from "./summary.js";
 import { element } from "./words.js";
 import { yaml } from "./yaml.js";
 
-const EVENTS = "v1/events", PODS = "v1/pods";
+const PODS = "v1/pods";
 
 export class Detail {
   constructor(store, { closed, chosen, href }) {
@@ -21,7 +22,7 @@ export class Detail {
     this.tab = "";
     this.place = null;
     this.turn = 0;
-    this.related = new Set();
+    this.marks = null;  // of the object, and of what is related to it
     this.logs = new Logs(store);
     document.getElementById("detail-close").addEventListener("click", () => this.closed());
     for (const button of this.tabs) button.addEventListener("click", () => this.chosen(button.dataset.tab));
@@ -48,7 +49,7 @@ export class Detail {
     const fresh = this.place?.resource !== resource || this.place.key !== key;
     this.place = { resource, key };
     this.tab = tab;
-    this.related.clear();
+    if (fresh) this.marks = null;
     this.logs.close();
     for (const button of this.tabs) {
       button.setAttribute("aria-selected", String(button.dataset.tab === tab));
@@ -82,22 +83,12 @@ export class Detail {
     document.body.classList.remove("with-detail");
   }
 
-  update(changed) {
-    if (!this.place) return;
-    const own = changed.has(`${this.place.resource} ${this.place.key}`);
-    if (own || this.concerns(changed)) this.later(own ? 150 : 1000);
-  }
-
-  // True if a change is of what is related, or of what may be by now.
-  concerns(changed) {
-    if (this.tab === "summary") {
-      const { resource, key } = this.place, node = resource === "v1/nodes" ? key : null;
-      for (const [place, row] of changed) {
-        if (this.related.has(place) || (row?.o && this.related.has(`owner ${row.ns} ${row.o}`))) return true;
-        if (node && row?.s === "v1/pods" && this.store.cell(row.s, row, "NODE") === node) return true;
-      }
-    } else if (this.tab === "events") for (const place of changed.keys()) if (place.startsWith(`${EVENTS} `)) return true;
-    return false;
+  // Reads the object again if it has changed, or what is related to it.
+  noted({ data }) {
+    if (this.place?.resource !== data.resource || this.place.key !== data.key) return;
+    const was = this.marks, own = was?.own !== data.own, around = was?.around !== data.around && ["summary", "events"].includes(this.tab);
+    this.marks = data;
+    if (own || around) this.later(150);
   }
 
   later(pause) {
@@ -110,26 +101,42 @@ export class Detail {
   async read() {
     if (!this.place) return;
     const { resource, key } = this.place, turn = ++this.turn;
-    const row = this.store.rows.get(resource)?.get(key);
+    const rows = this.row({ resource, key });
     this.kind.textContent = `${this.store.about(resource)?.kind ?? resource}${key.includes("/") ? ` in ${key.split("/")[0]}` : ""}`;
     this.name.textContent = key.split("/").at(-1);
-    this.panel.classList.toggle("gone", !row && this.store.linked && !this.store.loading && Boolean(this.store.about(resource)?.synced));
-    let made;
+    let made, row;
     try {
-      made = await this.content({ resource, key }, row);
+      made = await this.content({ resource, key }, rows);
+      row = await rows;
     } catch (error) {
+      row = await rows;
+      this.tell(turn, row);
       if (!this.store.about(resource)) {
         this.draw(element("p", { class: "nothing failed" }, "Its resource is not followed yet."));
         return;
       }
-      const gone = !row || (error.status === 404 && this.tab !== "events");  // the server may know before its event is here
+      const gone = row === null || (error.status === 404 && this.tab !== "events");  // the server may know before its event is here
       if (gone && this.body.querySelector(":scope > :not(.failed)")) return;  // the last state stays in sight
       made = element("p", { class: "nothing failed" }, gone ? "It is gone." : `It cannot be read: ${error.message}`);
     }
+    this.tell(turn, row);
     if (turn === this.turn) this.draw(made);
   }
 
-  async content(place, row) {
+  // The row of an object: null if there is none, undefined if it cannot be read.
+  async row(place) {
+    try {
+      return rowOf(await this.store.get("row", place));
+    } catch (error) {
+      return error.status === 404 ? null : undefined;
+    }
+  }
+
+  tell(turn, row) {
+    if (turn === this.turn && this.place) this.panel.classList.toggle("gone", row === null && Boolean(this.store.about(this.place.resource)?.synced));
+  }
+
+  async content(place, rows) {
     if (this.tab === "changes") return changes(await this.store.get("changes", place));
     if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml" }, "text"));
     if (this.tab === "logs") {
@@ -141,15 +148,9 @@ export class Detail {
       if (!found.synced && !found.items.length) this.later(500);
       return occurrences(found);
     }
-    const [object, groups] = await Promise.all([this.store.get("object", place), this.store.get("relations", place)]);
-    const kind = this.store.about(place.resource)?.kind ?? "";
-    this.related = new Set([`owner ${row?.ns ?? ""} ${kind}/${row?.name ?? ""}`]);
-    for (const group of groups) for (const item of group.items) {
-      this.related.add(`${item.resource} ${item.key}`);
-      this.related.add(`owner ${row?.ns ?? ""} ${item.kind}/${item.name}`);
-    }
+    const [object, groups, row] = await Promise.all([this.store.get("object", place), this.store.get("relations", place), rows]);
     const made = summary(object, row, this.store.about(place.resource));
-    made.querySelector(".facts").after(relations(groups, this.store, this.href));
+    made.querySelector(".facts").after(relations(groups, this.href));
     return made;
   }
 

@@ -1,13 +1,12 @@
-// The filter of rows: by text, namespace, labels and level, for all views alike.
+// The filter: by text, namespace, labels and level, for all views alike. The server applies it to tables and nodes.
 
-import { parseSelector } from "./selector.js";
+import { complaintOf } from "./selector.js";
 
 export class Filter extends EventTarget {
   constructor(text, selector, namespace, complaint) {
     super();
     Object.assign(this, { text, selector, namespace, complaint });
     this.words = [];
-    this.labels = null;
     this.level = "";
     let timer = 0;
     const later = () => { clearTimeout(timer); timer = setTimeout(() => this.read(), 120); };
@@ -18,14 +17,7 @@ export class Filter extends EventTarget {
 
   read() {
     this.words = this.text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let wrong = "";
-    try {
-      this.labels = this.selector.value.trim() ? parseSelector(this.selector.value) : null;
-    } catch (error) {
-      this.labels = () => false;
-      wrong = error.message;
-    }
-    this.wrong = wrong;
+    const wrong = this.wrong = complaintOf(this.selector.value);
     this.selector.classList.toggle("wrong", Boolean(wrong));
     this.selector.setAttribute("aria-invalid", String(Boolean(wrong)));
     this.complaint.hidden = !wrong;
@@ -34,20 +26,14 @@ export class Filter extends EventTarget {
   }
 
   get active() {
-    return Boolean(this.words.length || this.labels || this.namespace.value || this.level);
+    return Boolean(this.words.length || this.selector.value.trim() || this.namespace.value || this.level);
   }
 
   get state() {
     return { text: this.text.value, labels: this.selector.value, namespace: this.namespace.value, level: this.level };
   }
 
-  matches(row) {
-    if (this.labels && !this.labels(row.l)) return false;
-    if (this.words.length) row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
-    return this.fits(row);
-  }
-
-  // For lines without labels, whose text is known.
+  // For lines that are all here, without labels.
   fits(line) {
     const namespace = this.namespace.value;
     if (namespace && line.ns && line.ns !== namespace) return false;

@@ -73,7 +73,12 @@ export class Keys {
   }
 
   openSelected(tab) {
-    if (!this.table.resource || !this.table.selected) return false;
+    if (!this.table.resource) return false;
+    if (this.table.then) {
+      this.table.after = () => this.openSelected(tab);
+      return true;
+    }
+    if (!this.table.selected) return false;
     this.open(this.table.resource, this.table.selected, tab);
     return true;
   }

@@ -25,7 +25,7 @@ const close = () => {
   route.go({ open: null, tab: "summary" });
   if (inside) cameFrom();
 };
-const table = new Table(store, filter, { open, sorted: (sort) => route.go({ sort }, { replace: true }) });
+const table = new Table(store, filter, { open, sorted: (sort) => route.go({ sort }, { replace: true }), moved: look });
 const nodes = new Nodes(store, filter, open);
 const health = new Health(store);
 const href = (open, tab = "summary") => route.href({ open, tab });
@@ -70,7 +70,17 @@ function show() {
   if (state.open) detail.show(state.open, state.tab); else detail.hide();
   if (moved) at("main").focus({ preventScroll: true });
   navigation.draw();
+  look();
   follow();
+}
+
+// What the page needs of the server.
+function look() {
+  const { state } = route, objects = view === "nodes" ? { view } : table.resource ? table.view : {};
+  const { text, labels, namespace, level } = filter.state, filtered = objects.view ? { text, labels, namespace, level } : {};
+  const open = state.open ? `${state.open.resource} ${state.open.key}` : "", asked = { ...objects, ...filtered, open };
+  const key = new URLSearchParams(Object.entries(asked).filter(([, value]) => value)).toString();
+  store.watch({ key, query: table.query, first: table.first });
 }
 
 const wanted = () => [view.startsWith("r/") ? view.slice(2) : "", route.state.open?.resource ?? ""].filter(Boolean);
@@ -102,9 +112,8 @@ route.addEventListener("change", ({ detail: { typed } }) => {
 });
 
 filter.addEventListener("change", () => {
-  route.go(filter.state, { replace: true });
   table.rebuild();
-  nodes.rebuild();
+  route.go(filter.state, { replace: true });
   problems.draw();
   timeline.rebuild();
 });
@@ -112,15 +121,12 @@ filter.addEventListener("change", () => {
 // A panel that is opened by a link of a view gives the focus back to that link.
 at("main").addEventListener("click", (event) => { opener = event.target.closest("a[data-focus]") ?? opener; });
 
-store.addEventListener("rows", ({ detail: { dirty, changed } }) => {
-  if (dirty.has(table.resource)) table.update(changed);
-  if (dirty.has("v1/pods") || dirty.has("v1/nodes")) nodes.update(changed);
-  detail.update(changed);
-  navigation.draw();
-});
+store.addEventListener("table", ({ detail: news }) => { if (table.resource) table.apply(news); });
+store.addEventListener("nodes", ({ detail: news }) => { if (nodes.shown) nodes.apply(news); });
+store.addEventListener("open", ({ detail: news }) => detail.noted(news));
 
 store.addEventListener("report", () => {
-  filter.offer(store.namespaces.keys());
+  filter.offer(store.report.namespaces);
   health.report();
   detail.report();
   if (view === "problems" && store.report.problems === null) show();
@@ -132,8 +138,9 @@ store.addEventListener("report", () => {
     const was = [table.columns, table.told].join();
     table.layOut();
     if (was !== [table.columns, table.told].join()) table.rebuild();
+    else table.tell();
   }
-  if (nodes.shown && !nodes.told) { nodes.told = true; nodes.rebuild(); }
+  if (nodes.shown) nodes.count();
   for (const name of asked) if (store.about(name)?.synced) {
     asked.delete(name);  // another server, after this one, may have to be asked again
     if (detail.place?.resource === name) detail.read();

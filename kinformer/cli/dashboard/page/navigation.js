@@ -24,7 +24,7 @@ export class Navigation {
       const href = this.route.href({ view: place, open: null, tab: "summary", level: "", kind: "", noise: false, ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
-      const total = one ? number.format(store.count(one.name)) : "";
+      const total = one ? number.format(one.objects) : "";
       if (count.textContent !== total) count.textContent = total;
       const live = all.every((other) => other.live), kind = `dot ${place !== "health" || store.lost ? "" : live ? "good" : "bad"}`;
       if (dot.className !== kind) dot.className = kind;
@@ -37,7 +37,7 @@ export class Navigation {
   // The number of objects that fail, or of problems that are errors, which leads to them.
   fail(link, place, title, one) {
     const counts = place === "problems" ? this.store.report?.problems?.counts ?? {} : {};
-    const count = one ? this.store.levels.count(one.name, "bad") : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
+    const count = one ? one.levels.bad ?? 0 : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
     link.hidden = !count;
     const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: one ? "bad" : "", kind: "", noise: false });
     if (link.getAttribute("href") !== href) link.setAttribute("href", href);

@@ -1,9 +1,9 @@
-// Pods by node, a square for each: all that runs, and all that does not, at a glance.
+// Pods by node, a square for each: all that runs, and all that does not, at a glance. Of very many the server sends a part.
 
 import { Counters } from "./levels.js";
 import { element, number } from "./words.js";
 
-const PODS = "v1/pods", NODES = "v1/nodes", NOWHERE = "";
+const PODS = "v1/pods", NODES = "v1/nodes";
 
 export class Nodes {
   constructor(store, filter, open) {
@@ -12,7 +12,6 @@ export class Nodes {
     this.cards = new Map();
     this.squares = new Map();
     this.shown = false;
-    this.tally = { good: 0, busy: 0, bad: 0, over: 0 };
     this.current = null;  // the square that the Tab key reaches: the first, until another one was chosen
     this.chosen = false;
     this.counters = new Counters(document.getElementById("legend"), filter);
@@ -27,50 +26,36 @@ export class Nodes {
 
   show() {
     this.shown = true;
-    this.rebuild();
+    this.count();
   }
 
   hide() {
     this.shown = false;
   }
 
-  // All squares, in the order of their names; those that are there already keep their elements, and the focus.
-  rebuild() {
-    if (!this.shown) return;
-    const nodes = this.store.rows.get(NODES) ?? new Map(), rows = this.store.rows.get(PODS) ?? new Map();
-    for (const name of nodes.keys()) this.card(name);
-    for (const key of [...this.squares.keys()]) if (!rows.has(key)) this.remove(key);
-    for (const row of rows.values()) this.place(row);
-    for (const [name, card] of this.cards) if (!nodes.has(name) && card.pods.size === 0) this.drop(card);
+  // The squares and cards that have changed, by name. Those that stay keep their elements, and the focus.
+  apply({ begins, data }) {
+    if (begins) this.forget(data);
+    const cards = new Map();
+    for (const [name, found] of Object.entries(data)) {
+      const key = name.slice(name.indexOf(" ") + 1);
+      if (name.startsWith("node ")) cards.set(key, found);
+      else if (found) this.place(key, ...found);
+      else this.remove(key);
+    }
+    for (const [name, found] of cards) {
+      if (found) [this.card(name).count, this.card(name).words, this.card(name).level, this.card(name).reason] = found;
+      else if (this.cards.has(name)) this.drop(this.cards.get(name));
+    }
     for (const card of this.cards.values()) this.describe(card);
     this.arrange();
     this.count();
   }
 
-  update(changed) {
-    if (!this.shown) return;
-    if (changed.size > 2000) { this.rebuild(); return; }
-    const touched = new Set();
-    let moved = false;
-    for (const [place, row] of changed) {
-      if (place.startsWith(`${PODS} `)) {
-        const square = this.squares.get(place.slice(PODS.length + 1));
-        if (square) touched.add(square.card);
-        if (row) {
-          moved = this.place(row) || moved;
-          touched.add(this.squares.get(row.k).card);
-        } else this.remove(place.slice(PODS.length + 1));
-      } else if (place.startsWith(`${NODES} `)) {
-        const name = place.slice(NODES.length + 1);
-        if (row) moved = !this.cards.has(name) || moved;
-        if (row) touched.add(this.card(name));
-        else if (this.cards.get(name)?.pods.size === 0) this.drop(this.cards.get(name));
-        else if (this.cards.has(name)) touched.add(this.cards.get(name));
-      }
-    }
-    for (const card of touched) if (this.cards.get(card.name) === card) moved = this.describe(card) || moved;
-    if (moved) this.arrange();
-    if (touched.size) this.count();
+  // Forgets what is not in all of it.
+  forget(data) {
+    for (const key of [...this.squares.keys()]) if (!data[`pod ${key}`]) this.remove(key);
+    for (const [name, card] of this.cards) if (!data[`node ${name}`]) this.drop(card);
   }
 
   card(name) {
@@ -91,57 +76,39 @@ export class Nodes {
     card.made.remove();
   }
 
-  // True if the order of the cards may have changed.
-  place(row) {
-    const named = this.store.cell(PODS, row, "NODE"), node = named === "<none>" ? NOWHERE : named;
-    let square = this.squares.get(row.k);
-    const fresh = !this.cards.has(node);
+  place(key, node, level, status, reason, dim) {
+    let square = this.squares.get(key);
     if (!square) {
       square = element("button", { class: "pod", type: "button", tabIndex: -1 });
-      square.key = row.k;
-      this.squares.set(row.k, square);
+      square.key = key;
+      this.squares.set(key, square);
     }
     const card = this.card(node);
     if (square.card !== card) {
       const focused = document.activeElement === square;
-      if (square.card) this.leave(square);
+      if (square.card) square.card.pods.delete(key);
       square.card = card;
-      card.pods.add(row.k);
-      card.body.insertBefore(square, following(card.body.children, row.k));
+      card.pods.add(key);
+      card.body.insertBefore(square, following(card.body.children, key));
       if (focused) square.focus();
     }
-    const status = this.store.cell(PODS, row, "STATUS"), now = row.level;
-    if (square.kind !== now) {
-      if (square.kind !== undefined) this.tally[square.kind] -= 1;
-      this.tally[now] = (this.tally[now] ?? 0) + 1;
-      square.kind = now;
-    }
-    const kind = `pod ${now}${this.filter.active && !this.filter.matches(row) ? " dim" : ""}`;
+    const kind = `pod ${level}${dim ? " dim" : ""}`, words = [key, status, reason].filter(Boolean).join("\n");
     if (square.className !== kind) square.className = kind;
-    const words = [row.k, status, row.w ?? ""].filter(Boolean).join("\n");
     if (square.title !== words) square.title = words;
-    return fresh;
   }
 
   remove(key) {
     const square = this.squares.get(key);
     if (!square) return;
     const focused = document.activeElement === square, near = square.nextElementSibling ?? square.previousElementSibling;
-    this.leave(square);
+    square.card.pods.delete(key);
     square.remove();
     this.squares.delete(key);
-    if (square.kind !== undefined) this.tally[square.kind] -= 1;
     if (this.current === square) {
       this.current = null;
       this.reach(near ?? this.grid.querySelector(".pod"));
       if (focused) (this.current ?? document.getElementById("main")).focus();
     }
-  }
-
-  // A card that belongs to no node goes with its last pod.
-  leave({ key, card }) {
-    card.pods.delete(key);
-    if (card.pods.size === 0 && !this.store.rows.get(NODES)?.has(card.name)) this.drop(card);
   }
 
   // Pods without a node come first: they are waiting. Then come nodes that are broken. Cards that are in their place are
@@ -201,23 +168,20 @@ export class Nodes {
 
   // --- words and numbers ----------------------------------------------------------------------------------------------
 
-  // True if the place of the card may have changed.
   describe(card) {
-    card.total.textContent = number.format(card.pods.size);
-    const row = this.store.rows.get(NODES)?.get(card.name);
-    const gone = !row && Boolean(card.name) && Boolean(this.store.about(NODES)?.synced), was = card.ill;
-    card.status.textContent = row ? this.store.cell(NODES, row, "STATUS") : gone ? "gone" : "";
-    card.status.title = row?.w ?? "";
-    card.status.className = `status ${row ? row.level : "bad"}`;
-    card.ill = gone || row?.level === "bad";
+    const more = card.count - card.pods.size, gone = card.level === null && Boolean(card.name) && Boolean(this.store.about(NODES)?.synced);
+    card.total.textContent = more > 0 ? `${number.format(card.pods.size)} of ${number.format(card.count)}` : number.format(card.count);
+    card.status.textContent = gone ? "gone" : card.words;
+    card.status.title = card.reason ?? "";
+    card.status.className = `status ${card.level ?? "bad"}`;
+    card.ill = gone || card.level === "bad";
     card.made.classList.toggle("ill", card.ill);
     card.made.classList.toggle("waiting", !card.name);
-    return was !== card.ill;
   }
 
   count() {
     if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
-    this.counters.draw((level) => this.tally[level]);
+    this.counters.draw((level) => this.store.level(PODS, level));
     const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
     if (this.grid.style.getPropertyValue("--square") !== size) this.grid.style.setProperty("--square", size);
   }

@@ -1,27 +1,18 @@
-// A label selector as kubectl takes it, as a function of labels.
+// A label selector as kubectl takes it. The server applies it; a mistake in it is said at once.
 
 const NAME = "[\\w./-]+";
 const PART = new RegExp(`^\\s*(?:(!)\\s*(${NAME})|(${NAME})\\s+(in|notin)\\s*\\(([^()]*)\\)|(${NAME})\\s*(==|=|!=)\\s*([\\w.-]*)|(${NAME}))\\s*(,|$)`);
 
-// Throws an Error that says what is wrong, and with which part.
-export function parseSelector(text) {
-  const tests = [];
-  let rest = text, open = true;
-  while (rest.trim() || (open && tests.length)) {
+// What is wrong with a selector, and with which part; "" if nothing is.
+export function complaintOf(text) {
+  let rest = text, open = false;
+  while (rest.trim() || open) {
     const found = PART.exec(rest);
-    if (!found) throw new Error(complaint(rest.trim()));
-    const [whole, , absent, set, verb, list, equal, sign, value, present, comma] = found;
-    if (absent) tests.push((labels) => !Object.hasOwn(labels, absent));
-    else if (set) {
-      const values = new Set(list.split(",").map((one) => one.trim()));
-      tests.push(verb === "in" ? (labels) => Object.hasOwn(labels, set) && values.has(labels[set]) : (labels) => !values.has(labels[set]));
-    } else if (equal) {
-      tests.push(sign === "!=" ? (labels) => labels[equal] !== value : (labels) => labels[equal] === value);
-    } else tests.push((labels) => Object.hasOwn(labels, present));
-    rest = rest.slice(whole.length);
-    open = Boolean(comma);
+    if (!found) return complaint(rest.trim());
+    rest = rest.slice(found[0].length);
+    open = Boolean(found.at(-1));
   }
-  return (labels) => tests.every((test) => test(labels ?? {}));
+  return "";
 }
 
 function complaint(rest) {

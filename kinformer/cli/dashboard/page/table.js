@@ -1,13 +1,16 @@
-// A table of one resource. Only the rows that can be seen are elements; the others are a number of pixels.
+// A table of one resource. The server sorts and filters it, and sends the rows about those in sight. Only the rows that
+// can be seen are elements; the others are a number of pixels.
 
 import { now } from "./clock.js";
 import { Hold } from "./hold.js";
-import { Counters, rank } from "./levels.js";
-import { Order } from "./order.js";
+import { Counters } from "./levels.js";
+import { rowOf } from "./store.js";
 import { age, element, number, plural } from "./words.js";
 
 const HEIGHT = 34;      // pixels a row, as in style.css
 const SPARE = 8;        // rows beyond the edges, for scrolling
+const PAGE = 200;       // rows that the server sends
+const EDGE = 40;        // rows that are left beyond those in sight when others are asked for
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 // Least width in rem, and how soon a column goes if they do not fit: the highest first.
@@ -21,8 +24,8 @@ const LONGEST = 60;  // letters of a column for which there is room before that 
 const TONED = new Set(["STATUS", "READY"]);  // columns in the colour of the row's level
 
 export class Table {
-  constructor(store, filter, { open, sorted }) {
-    Object.assign(this, { store, filter, open, sorted });
+  constructor(store, filter, { open, sorted, moved }) {
+    Object.assign(this, { store, filter, open, sorted, moved });
     this.scroll = document.getElementById("scroll");
     this.head = document.getElementById("head");
     this.body = document.getElementById("body");
@@ -30,7 +33,13 @@ export class Table {
     this.title = document.getElementById("title");
     this.counted = document.getElementById("count");
     this.resource = "";
-    this.order = new Order();
+    this.rows = new Map();  // key -> row, of those that the server has sent
+    this.keys = [];         // their keys in order, from the place `first` on
+    this.first = this.shown = this.total = 0;
+    this.query = "";        // what was asked for
+    this.waiting = false;   // true until it comes
+    this.then = 0;          // steps to another row as soon as it has come
+    this.after = null;      // what follows these steps
     this.hold = new Hold(this.body, () => { this.rearrange(); this.tell(); this.paint(); });
     this.held = document.getElementById("held");
     this.counters = new Counters(document.getElementById("counters"), filter);
@@ -43,9 +52,20 @@ export class Table {
     setInterval(() => { if (this.resource && !document.hidden) this.paint(); }, 1000);  // ages grow
   }
 
-  // The rows as they are shown, in their order.
+  // The keys as they are shown, in their order, from the place `first` on.
   get list() {
-    return this.hold.list ?? this.order.list;
+    return this.filter.wrong ? [] : this.hold.keys ?? this.keys;
+  }
+
+  // The number of rows, of which most are not here.
+  get length() {
+    return this.filter.wrong ? 0 : Math.max(this.shown, this.first + this.list.length);
+  }
+
+  // What the server is to send.
+  get view() {
+    const { column, up } = this.sort, sort = `${up ? "" : "-"}${column}`;
+    return { view: "table", resource: this.resource, sort, first: this.first, limit: PAGE };
   }
 
   show(resource, sort) {
@@ -54,11 +74,8 @@ export class Table {
     this.resource = resource;
     this.sort = wanted;
     this.columns = "";
-    if (moved) {
-      this.selected = this.refused = "";
-      this.scroll.scrollTop = 0;
-    }
-    this.rebuild();
+    if (moved) this.selected = this.refused = "";
+    this.rebuild({ moved });
   }
 
   hide() {
@@ -134,79 +151,93 @@ export class Table {
     this.sorted(`${down ? "-" : ""}${name}`);
   }
 
-  // All of it anew: another resource, sort or filter, or other columns.
-  rebuild() {
+  // All of it anew: another resource, sort or filter, or other columns. What is there stays in sight until it comes.
+  rebuild({ moved = false } = {}) {
     if (!this.resource) return;
     this.layOut();
-    this.hold.release();
-    const rows = this.store.rows.get(this.resource) ?? new Map();
-    this.order.reset(rows.values(), this.comparison(), (row) => this.filter.matches(row));
-    this.rearrange();
-    this.tell();
-    this.paint();
-  }
-
-  update(changed) {
-    if (!this.resource) return;
-    const own = new Map(), prefix = `${this.resource} `;
-    for (const [place, row] of changed) if (place.startsWith(prefix)) own.set(place.slice(prefix.length), row);
-    if (!own.size) return;
-    this.order.update(own);
-    if (!this.hold.list) this.rearrange();
-    else {
-      for (const [key, row] of own) if (row && !this.filter.matches(row)) own.set(key, null);
-      this.hold.update(own);
+    const query = JSON.stringify([this.resource, this.sort, this.filter.state]);
+    if (moved || query !== this.query) {
+      this.query = query;
+      this.waiting = true;
+      this.then = 0;
+      this.after = null;
+      this.hold.release();
+      this.first = this.scroll.scrollTop = 0;
+    }
+    if (moved) {
+      this.rows.clear();
+      this.keys = [];
+      this.shown = this.total = 0;
     }
     this.tell();
     this.paint();
   }
 
+  // Takes up what the server has sent. The rows that are held stay.
+  apply({ view, begins, data }) {
+    if (view.query !== this.query || view.first !== this.first) return;
+    const before = this.rows, moment = performance.now();
+    if (begins && view.first !== this.begun) this.hold.release();
+    if (begins) {
+      this.begun = view.first;
+      this.rows = new Map();
+      for (const key of this.hold.keys ?? []) if (before.has(key)) this.rows.set(key, before.get(key));
+    }
+    for (const row of data.rows) {
+      const known = this.rows.has(row.k);
+      this.hold.gone.delete(row.k);
+      this.rows.set(row.k, rowOf(row));
+      if (known && !begins) row.at = moment;
+    }
+    if (data.keys) this.place(data);
+    Object.assign(this, { shown: data.shown, total: data.total, waiting: false });
+    this.rearrange();
+    this.tell();
+    this.paint();
+    if (this.then) this.move(0);
+    if (!this.then) {
+      const { after } = this;
+      this.after = null;
+      after?.();
+    }
+  }
+
+  place({ keys, gone }) {
+    const whole = this.first + this.keys.length >= this.shown, now = new Set(keys);
+    if (this.hold.keys && whole) this.hold.add(keys);
+    for (const key of gone) if (this.hold.has(key)) {
+      this.hold.gone.add(key);
+      this.rows.set(key, { ...this.rows.get(key), gone: true, at: 0 });
+    }
+    this.keys = keys;
+    for (const key of [...this.rows.keys()]) if (!now.has(key) && !this.hold.has(key)) this.rows.delete(key);
+  }
+
   // The order is held while a pointer rests on the rows, and taken up again when it leaves them.
   rearrange() {
-    const settled = !this.store.loading && this.store.about(this.resource)?.synced;
-    if (this.hold.over && settled && !this.hold.list && this.order.list.length) this.hold.take(this.order.list);
+    if (this.hold.over && !this.waiting && !this.hold.keys && this.keys.length) this.hold.take(this.keys, this.shown);
     else if (!this.hold.over) this.hold.release();
   }
 
   tell() {
-    const { list } = this, total = this.store.count(this.resource), about = this.store.about(this.resource), { added, gone } = this.hold;
-    write(this.body.style, "height", `${list.length * HEIGHT}px`);
+    const { total, shown, length } = this, about = this.store.about(this.resource), added = this.hold.added(shown), gone = this.hold.gone.size;
+    write(this.body.style, "height", `${length * HEIGHT}px`);
     write(this.title, "textContent", about ? plural(about) : this.resource);
-    const shown = this.order.list.length;
-    write(this.counted, "textContent", shown === total ? number.format(total) : `${number.format(shown)} of ${number.format(total)}`);
+    const found = this.filter.wrong ? 0 : shown;
+    write(this.counted, "textContent", found === total ? number.format(total) : `${number.format(found)} of ${number.format(total)}`);
     const held = [added ? `${number.format(added)} new` : "", gone ? `${number.format(gone)} gone` : ""].filter(Boolean).join(", ");
     write(this.held, "textContent", held ? `${held}; rows keep their places while the pointer is on them` : "");
-    this.scroll.setAttribute("aria-rowcount", String(list.length + 1));
-    this.counters.draw((level) => this.store.levels.count(this.resource, level));
-    this.nothing.hidden = list.length > 0;
+    this.scroll.setAttribute("aria-rowcount", String(length + 1));
+    this.counters.draw((level) => this.store.level(this.resource, level));
+    this.nothing.hidden = length > 0;
     write(this.nothing, "textContent", this.filter.wrong ? "The label selector cannot be read." : total ? "Nothing matches the filter." : this.why(about));
   }
 
   why(about) {
     if (this.refused) return this.refused;
     if (!about) return "This resource is not followed yet.";
+    if (this.waiting && about.objects) return "Loading …";
     return about.synced ? "There are none." : about.error ?? "The first list has not come yet.";
-  }
-
-  // By the chosen column, also while there is no room for it.
-  comparison() {
-    const { column, up } = this.sort, sign = up ? 1 : -1;
-    const byName = (a, b) => (a.k < b.k ? -1 : a.k > b.k ? 1 : 0);
-    if (column === "NAME") return (a, b) => sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) || byName(a, b);
-    if (column === "AGE") return (a, b) => sign * (b.t - a.t) || byName(a, b);
-    const value = this.value(column), toned = TONED.has(column);
-    return (a, b) => {
-      const worse = toned ? rank(a) - rank(b) : 0;
-      if (worse) return sign * worse;
-      let x = value(a), y = value(b);
-      if (Array.isArray(x) && Array.isArray(y) && !x[0] && !y[0]) return sign * (y[1] - x[1]) || byName(a, b);
-      x = Array.isArray(x) ? x[0] : x;
-      y = Array.isArray(y) ? y[0] : y;
-      if (x === y) return byName(a, b);
-      // Numbers before words: an order without circles, in which a row is found again.
-      const p = parseFloat(x), q = parseFloat(y), numeric = (Number.isNaN(p) ? 1 : 0) - (Number.isNaN(q) ? 1 : 0);
-      return sign * (numeric || p - q || (x < y ? -1 : 1));
-    };
   }
 
   paint() {
@@ -216,17 +247,32 @@ export class Table {
 
   draw() {
     if (!this.names) return;
-    const { list } = this, top = this.scroll.scrollTop, height = this.scroll.clientHeight;
+    const { list, length } = this, top = this.scroll.scrollTop, height = this.scroll.clientHeight;
     const first = Math.max(0, Math.floor(top / HEIGHT) - SPARE);
-    const last = Math.min(list.length, Math.ceil((top + height) / HEIGHT) + SPARE);
+    const last = Math.min(length, Math.ceil((top + height) / HEIGHT) + SPARE);
     while (this.pool.length < last - first) this.pool.push(this.body.appendChild(this.blank()));
     const moment = performance.now(), time = now();
     for (let place = 0; place < this.pool.length; place += 1) {
       // Each row keeps its element while it scrolls by: which one depends on its place alone.
       const at = first + ((place - first) % this.pool.length + this.pool.length) % this.pool.length;
-      this.fill(this.pool[place], at < last ? list[at] : null, at, time, moment);
+      this.fill(this.pool[place], (at < last && this.rows.get(list[at - this.first])) || null, at, time, moment);
     }
     if (this.grown) this.divide();
+    this.follow(first, last);
+  }
+
+  // Asks for other rows if those in sight are close to the edge of what is here.
+  follow(first, last) {
+    if (this.waiting || !this.shown) return;
+    const near = (first < this.first + EDGE && this.first > 0) || (last > this.first + PAGE - EDGE && this.first + PAGE < this.shown);
+    const wanted = Math.max(0, Math.min(this.shown - PAGE, Math.round((first + last - PAGE) / 2)));
+    if (!near || wanted === this.first) return;
+    // What is here stays in its place until the others come.
+    const gap = wanted - this.first;
+    this.keys = Array.from({ length: PAGE }, (_, place) => this.keys[place + gap]);
+    this.first = wanted;
+    this.hold.release();
+    this.moved();
   }
 
   blank() {
@@ -294,13 +340,21 @@ export class Table {
     this.scroll.focus({ preventScroll: true });
   }
 
+  // To the next or previous row. Steps to rows that are not here yet are taken when they are.
   move(by) {
-    if (!this.list.length) return;
-    const { list } = this, at = list.findIndex((row) => row.k === this.selected);
-    const next = Math.min(list.length - 1, Math.max(0, at < 0 ? 0 : at + by));
-    this.selected = list[next].k;
     this.focus();
-    const top = next * HEIGHT, bottom = top + 2 * HEIGHT, view = this.scroll;
+    const { list } = this, view = this.scroll, steps = this.then + by;
+    this.then = this.waiting ? steps : 0;
+    if (this.waiting || !list.length) return;
+    const at = list.indexOf(this.selected), seen = Math.max(0, Math.ceil(view.scrollTop / HEIGHT) - this.first);
+    const wanted = at < 0 ? seen : at + steps, step = Math.sign(steps);
+    let next = Math.min(list.length - 1, Math.max(0, wanted));
+    while (!list[next] && next !== at && next > 0 && next < list.length) next -= step;
+    if (!list[next]) return;
+    const place = this.first + next;
+    if (at >= 0 && place > 0 && place < this.length - 1) this.then = wanted - next;
+    this.selected = list[next];
+    const top = place * HEIGHT, bottom = top + 2 * HEIGHT;
     if (top < view.scrollTop) view.scrollTop = top;
     else if (bottom > view.scrollTop + view.clientHeight) view.scrollTop = bottom - view.clientHeight;
     this.paint();

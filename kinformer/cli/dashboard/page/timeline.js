@@ -166,7 +166,7 @@ export class Timeline {
       this.store.get("relations", place).catch(() => []),
     ]);
     inside.replaceChildren(
-      relations([{ title: "Object", items: [{ kind: one.kind, name: one.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], this.store, href),
+      relations([{ title: "Object", items: [{ kind: one.kind, name: one.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], href),
       change.error ? element("p", { class: "quiet" }, `Its differences cannot be read: ${change.error}`)
         : differences([...(change.differences ?? []), ...(change.noise ?? [])].map(asText)));
   }

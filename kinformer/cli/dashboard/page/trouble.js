@@ -1,16 +1,15 @@
 // The banner: one for each cause that keeps the page from showing the present, with the reason and since when.
 
 import { since } from "./clock.js";
-import { element, number } from "./words.js";
+import { element } from "./words.js";
 
 export class Trouble {
   constructor(store) {
     this.store = store;
     this.pill = document.getElementById("link");
     this.banner = document.getElementById("trouble");
-    this.progress = document.getElementById("progress");
     this.shown = "";
-    setInterval(() => { if (!document.hidden && (store.lost || store.loading)) this.draw(); }, 500);
+    setInterval(() => { if (!document.hidden && store.lost) this.draw(); }, 500);
   }
 
   draw() {
@@ -25,7 +24,6 @@ export class Trouble {
       this.banner.replaceChildren(...(store.lost && store.report ? [lost(store.lost, wait)] : troubles.map(line)));
       this.banner.hidden = !this.banner.children.length;
     }
-    this.load();
   }
 
   say() {
@@ -35,16 +33,6 @@ export class Trouble {
       : live === all.length ? ["live", "good"] : ill ? [`${live} of ${all.length} live`, "bad"] : ["loading", "busy"];
     if (this.pill.textContent !== word) this.pill.textContent = word;
     this.pill.className = `pill ${kind}`;
-  }
-
-  load() {
-    const { loading } = this.store, shown = Boolean(loading && loading.received && loading.total > loading.received);
-    this.progress.hidden = !shown;
-    if (!shown) return;
-    const [bar, words] = this.progress.children;
-    bar.max = loading.total;
-    bar.value = loading.received;
-    words.textContent = `Loading ${number.format(loading.received)} of ${number.format(loading.total)} objects`;
   }
 }
 

@@ -1,0 +1,241 @@
+"""The rows of tables: an object's cells, its level and its age, in a fraction of the object's size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from kinformer import KubeObject, SharedInformer
+from kinformer.cli.dashboard.severity import Severity, severity_of
+from kinformer.cli.dashboard.ticking import Ticking, ticking_cell
+from kinformer.cli.output.columns import columns_of
+from kinformer.contrib.event_log import EventLog
+from kinformer.exceptions import DecodeError
+from kinformer.objects import showable
+
+__all__ = ["AllRows", "Row", "Rows", "column_names", "row_of"]
+
+_MANY = 200  # changes to make rows of at once, which takes 20 ms
+_SHORT = 64  # characters of a cell that many rows may share
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Row(msgspec.Struct, gc=False):
+    """The row of one version of an object.
+
+    Attributes:
+        key: The key of the object.
+        version: Its uid and resourceVersion.
+        cells: The cells between name and age. One with an age is a `Ticking`.
+        created: The creation in seconds since 1970, or 0.
+        owner: Kind and name of the controlling owner, or "".
+        level: The level of its severity, now.
+        bad_from: The time from which the level is `bad`, or None.
+        reason: The reason for the level in a few words.
+    """
+
+    key: str
+    version: tuple[str, str]
+    cells: list[str | Ticking]
+    created: int
+    owner: str
+    level: str
+    bad_from: float | None
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The words that a filter by text looks at, in small letters."""
+        return f"{self.key} {' '.join(map(plain, self.cells))} {self.owner}".lower()
+
+    def cell(self, place: int) -> str:
+        """Return the text of a cell without its age, or "" if there is none."""
+        return plain(self.cells[place]) if 0 <= place < len(self.cells) else ""
+
+    def shown(self) -> bytes:
+        """Return the row as a page gets it."""
+        row = {"k": self.key, "c": self.cells, "t": self.created, "v": self.version[1], "h": self.level}
+        return _encode({**row, "w": self.reason} if self.reason else row)
+
+
+def plain(cell: str | Ticking) -> str:
+    """Return the text of a cell. If it has an age, the text before that."""
+    return cell if isinstance(cell, str) else cell[0]
+
+
+def column_names(group: str, kind: str) -> list[str]:
+    """Return the column names of a row, without ages, which the page counts itself."""
+    return [name for name, _ in columns_of(group, kind) if name != "AGE"]
+
+
+def row_of(obj: KubeObject) -> Row:
+    """Return the row of an object."""
+    group = obj.api_version.rpartition("/")[0]
+    columns = [(name, cell) for name, cell in columns_of(group, obj.kind) if name != "AGE"]
+    try:
+        document = showable(obj).to_dict()
+        cells = [_shared(ticking_cell(group, obj.kind, name, document) or cell(document)) for name, cell in columns]
+        created, severity = obj.creation_timestamp, severity_of(group, obj.kind, document)
+    except DecodeError:  # nested too deeply
+        cells, created, severity = ["<unreadable>"] * len(columns), None, Severity("")
+    owner = next((owner for owner in obj.owner_references if owner.controller), None)
+    return Row(
+        obj.key,
+        (obj.uid, obj.resource_version),
+        cells,
+        int(created.timestamp()) if created is not None else 0,
+        f"{owner.kind}/{owner.name}" if owner is not None else "",
+        severity.level,
+        severity.bad_from,
+        severity.reason,
+    )
+
+
+def _shared(cell: str | Ticking) -> str | Ticking:
+    return sys.intern(cell) if type(cell) is str and len(cell) <= _SHORT else cell
+
+
+class Rows:
+    """The rows of one resource. Each is made when it is first needed, and again when its object has changed.
+
+    Attributes:
+        informer: The informer of the resource.
+        changes: A number that grows with each change of an object or of a level.
+    """
+
+    def __init__(self, informer: SharedInformer) -> None:
+        self.informer = informer
+        self.changes = 0
+        self._made: dict[str, Row] = {}
+        self._tally: Counter[str] = Counter()
+        self._due: dict[str, Row] = {}  # the rows whose level depends on the time
+
+    def of(self, obj: KubeObject) -> Row:
+        """Return the row of an object of the cache."""
+        made = self._made.get(obj.key)
+        if made is not None and made.version[1] == obj.resource_version and made.version[0] == obj.uid:
+            return made
+        if made is not None:
+            self._forget(made)
+        row = self._made[obj.key] = row_of(obj)
+        self._tally[row.level] += 1
+        if row.bad_from is not None:
+            self._due[row.key] = row
+            self._age(row, time.time())
+        return row
+
+    def get(self, key: str) -> Row | None:
+        """Return the row of the object with a key, or None if the cache has none."""
+        obj = self.informer.by_key.get(key)
+        if obj is not None:
+            return self.of(obj)
+        made = self._made.pop(key, None)
+        if made is not None:
+            self._forget(made)
+        return None
+
+    def fill(self) -> Iterator[None]:
+        """Make all rows, and forget those of objects that are gone. Yields after each."""
+        for key in list(self._made):
+            if key not in self.informer.by_key:
+                self.get(key)
+            yield
+        for obj in self.objects():
+            self.of(obj)
+            yield
+
+    def objects(self) -> Iterator[KubeObject]:
+        """Return the objects of the cache, each in the state that it has when it is reached."""
+        by_key = self.informer.by_key
+        for key in list(by_key):
+            obj = by_key.get(key)
+            if obj is not None:
+                yield obj
+
+    def age(self, now: float) -> None:
+        """Change the levels of rows that have become bad by the time alone."""
+        for row in list(self._due.values()):
+            self._age(row, now)
+
+    def levels(self) -> dict[str, int]:
+        """Return the number of rows of each level. It is complete after `fill`."""
+        return {level: count for level, count in self._tally.items() if level and count}
+
+    def _age(self, row: Row, now: float) -> None:
+        if row.bad_from is not None and row.bad_from <= now:
+            self._tally[row.level] -= 1
+            self._tally["bad"] += 1
+            row.level = "bad"
+            del self._due[row.key]
+            self.changes += 1
+
+    def _forget(self, row: Row) -> None:
+        self._tally[row.level] -= 1
+        self._due.pop(row.key, None)
+
+
+class AllRows:
+    """The rows of all resources, shared by all pages.
+
+    Args:
+        informers: Returns the current informers by name.
+    """
+
+    def __init__(self, informers: Callable[[], Mapping[str, SharedInformer]]) -> None:
+        self._informers = informers
+        self._rows: dict[str, Rows] = {}
+        self._noted = 0  # the number of the last change of the log that rows include
+        self._lapses = 0  # how often that was not so
+        self._filled = -1
+
+    def of(self, name: str) -> Rows | None:
+        """Return the rows of a resource, or None if it is not followed."""
+        informer = self._informers().get(name)
+        if informer is None:
+            self._rows.pop(name, None)
+            return None
+        found = self._rows.get(name)
+        if found is None or found.informer is not informer:
+            found = self._rows[name] = Rows(informer)
+        return found
+
+    def all(self) -> Iterator[Rows]:
+        """Return the rows of each resource."""
+        return (rows for name in list(self._informers()) if (rows := self.of(name)) is not None)
+
+    def catch_up(self, log: EventLog) -> None:
+        """Make the rows of changed objects again. After very many changes, `fill` does it."""
+        changes = log.since(self._noted)
+        self._noted = log.last
+        if changes is None or len(changes) > _MANY:
+            self._lapses += 1
+            for rows in self.all():
+                rows.changes += 1
+            return
+        for change in changes:
+            found = self.of(change.source)
+            if found is not None:
+                found.changes += 1
+                found.get(change.key)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every object has its row. Until then, the numbers of levels are too low."""
+        return self._filled == self._lapses
+
+    def fill(self) -> Iterator[None]:
+        """Make the rows that are missing. Yields after each."""
+        lapses = self._lapses
+        for rows in list(self.all()):
+            yield from rows.fill()
+        self._filled = lapses
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+        self._lapses += 1

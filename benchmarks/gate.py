@@ -147,7 +147,7 @@ async def figure(name: str) -> float:
     if name == "G21":
         return (await list.first_list(name, "configmaps", 30_000, watch_list=False, rounds=9)).value
     if name == "G26":
-        return lone_tls.ratio(name, "configmaps", "aiohttp", rounds=3).value
+        return lone_tls.over(lone_tls.measured("configmaps", "asyncio", 12), "aiohttp", name).value
     if name == "G5":
         async with memory.synced(40_000) as synced:
             return synced.figure.value

@@ -1,11 +1,11 @@
 """CPU of a lone event over TLS, in a process that has slept since the last one, beside the least that asyncio can do.
 
-    python -m benchmarks.lone_tls                     # five minutes on a quiet machine
-    python -m benchmarks.lone_tls --only kinformer    # the microseconds of one of them, as JSON
+    python -m benchmarks.lone_tls                    # two minutes on a quiet machine
+    python -m benchmarks.lone_tls --only configmaps  # the microseconds of each receiver, block by block, as JSON
 
-A sender in another process writes one event at a time, so many a second. The receivers are processes of their own,
-one after the other: a protocol that counts lines and knows no HTTP, aiohttp whose body is drained by the reader that
-its parser feeds (no task wakes up), and kinformer, from the socket to an awaited handler. Between two events a process
+Senders in other processes write one event at a time, so many a second. One process has the receivers, which get blocks
+of events in turns: a protocol that counts lines and knows no HTTP, aiohttp whose body is drained by the reader that its
+parser feeds (no task wakes up), and kinformer, from the socket to an awaited handler. Between two events the process
 sleeps, so code and data are cold, which is what a lone event costs at live rates.
 """
 
@@ -20,9 +20,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,9 +32,9 @@ from benchmarks.harness import CORES, RESULTS, Figure, median, run, serving, sta
 from benchmarks.watch import Counter
 from kinformer import Client, SharedInformerFactory
 
-ROUNDS = 5
+ROUNDS = 20
 RATES = {"configmaps": 600, "pods": 200}  # events a second
-SECONDS = 2.0
+BLOCK = 120  # events
 OBJECTS = 1_000
 WORDS = {"protocol": "a protocol that counts", "aiohttp": "aiohttp drained"}
 FIGURES: dict[tuple[str, str, str], tuple[str, dict[str, float]]] = {
@@ -42,28 +42,13 @@ FIGURES: dict[tuple[str, str, str], tuple[str, dict[str, float]]] = {
     ("asyncio", "configmaps", "aiohttp"): ("G26", {"limit": 1.5, "aim": 1.4}),
     ("asyncio", "pods", "aiohttp"): ("G27", {"limit": 1.45, "aim": 1.3}),
 }
-Send = Callable[[int], Awaitable[None]]
+Reach = Callable[[int], Awaitable[object]]
 
 
 def _trusting() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-async def _cpu_us(kind: str, send: Send, reached: Callable[[int], Awaitable[Any]]) -> float:
-    """CPU microseconds of an event, without those of a first tenth."""
-    count = int(RATES[kind] * SECONDS)
-    first = count // 10
-    async with asyncio.timeout(10 * SECONDS):
-        done = asyncio.ensure_future(reached(first))
-        await send(first)
-        await done
-        done = asyncio.ensure_future(reached(count))
-        began = time.process_time()
-        await send(count)
-        await done
-        return (time.process_time() - began) / count * 1e6
 
 
 class _Lines:
@@ -100,8 +85,10 @@ class _CountingProtocol(asyncio.Protocol):
             self.head.set_result(None)
 
 
-async def by_protocol(kind: str, url: str, client: Client, send: Send) -> float:
+@asynccontextmanager
+async def by_protocol(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
     """The least: TLS, and a protocol that counts."""
+    del client
     lines, host = _Lines(), urlsplit(url)
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_connection(
@@ -110,7 +97,7 @@ async def by_protocol(kind: str, url: str, client: Client, send: Send) -> float:
     transport.write(f"GET {KINDS[kind].path}?watch=true HTTP/1.1\r\nHost: {host.netloc}\r\n\r\n".encode())
     try:
         await asyncio.wait_for(protocol.head, 10)
-        return await _cpu_us(kind, send, lines.reach)
+        yield lines.reach
     finally:
         transport.abort()
 
@@ -132,83 +119,96 @@ class _Draining(aiohttp.StreamReader):
         return False
 
 
-async def by_aiohttp(kind: str, url: str, client: Client, send: Send) -> float:
+@asynccontextmanager
+async def by_aiohttp(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
     """aiohttp, without a task that wakes up."""
+    del client
     watch = f"{url}{KINDS[kind].path}?watch=true"
     async with aiohttp.ClientSession() as session, session.get(watch, ssl=_trusting()) as response:
         response.content.__class__ = _Draining
-        return await _cpu_us(kind, send, _Draining.lines.reach)
+        yield _Draining.lines.reach
+        response.close()
 
 
-async def by_kinformer(kind: str, url: str, client: Client, send: Send) -> float:
+@asynccontextmanager
+async def by_kinformer(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
     """An informer, from the socket to the awaited handler."""
+    del url
     async with SharedInformerFactory(client, watch_list=False) as factory:
         counter = Counter()
         informer = factory.for_resource(KINDS[kind].resource)
         informer.add_event_handler(counter)
         await factory.wait_for_cache_sync(timeout=60, handlers=True)
         await until(lambda: informer.health().live)
-        return await _cpu_us(kind, send, counter.reach)
+        yield counter.reach
 
 
 RECEIVERS = {"protocol": by_protocol, "aiohttp": by_aiohttp, "kinformer": by_kinformer}
 
 
-async def one(receiver: str, kind: str) -> float:
-    """CPU microseconds of an event in this process."""
-    events = int(RATES[kind] * SECONDS * 1.2)
-    async with serving(kind, OBJECTS, events, "--tls") as url, Client.from_url(url, ssl=_trusting()) as client:
+async def in_turns(kind: str, rounds: int) -> dict[str, list[float]]:
+    """CPU microseconds of an event in each receiver, by blocks. A first block of each does not count."""
+    costs: dict[str, list[float]] = {}
+    async with AsyncExitStack() as stack:
+        lanes: list[tuple[list[float], Client, Reach]] = []
+        for name, receiver in RECEIVERS.items():
+            events = BLOCK * (rounds + 1)
+            url = await stack.enter_async_context(serving(kind, OBJECTS, events, "--tls"))
+            client = await stack.enter_async_context(Client.from_url(url, ssl=_trusting()))
+            reach = await stack.enter_async_context(receiver(kind, url, client))
+            lanes.append((costs.setdefault(name, []), client, reach))
+        for number in range(rounds + 1):
+            for cost, client, reach in lanes:
+                us = await _block(client, reach, RATES[kind])
+                if number:
+                    cost.append(us)
+    return costs
 
-        async def send(count: int) -> None:
-            params = {"count": str(count), "rate": str(RATES[kind])}
-            await client.request("POST", "/control/events", params=params)
 
-        return await RECEIVERS[receiver](kind, url, client, send)
+async def _block(client: Client, reach: Reach, rate: int) -> float:
+    async with asyncio.timeout(60):
+        done = asyncio.ensure_future(reach(BLOCK))
+        began = time.process_time()
+        await client.request("POST", "/control/events", params={"count": str(BLOCK), "rate": str(rate)})
+        await done
+        return (time.process_time() - began) / BLOCK * 1e6
 
 
-def measured(receiver: str, kind: str, loop: str) -> float:
-    """CPU microseconds of an event, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.lone_tls", "--only", receiver, "--kind", kind, "--loop", loop]
+def measured(kind: str, loop: str, rounds: int) -> dict[str, list[float]]:
+    """The same, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.lone_tls", "--only", kind, "--loop", loop, "--rounds", str(rounds)]
     if CORES:
-        os.sched_setaffinity(0, CORES)  # the process measured and its sender need one each
+        os.sched_setaffinity(0, CORES)  # the process measured and its senders need one each
     done = subprocess.run(command, cwd=RESULTS.parent.parent, check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(done.stdout))
+    found: dict[str, list[float]] = json.loads(done.stdout)
+    return found
 
 
-def ratio(name: str, kind: str, receiver: str, *, rounds: int) -> Figure:
-    """CPU of an event in kinformer over that in another receiver, in turns."""
-    costs = [(measured("kinformer", kind, "asyncio"), measured(receiver, kind, "asyncio")) for _ in range(rounds)]
-    return _figure(name, [ours for ours, _ in costs], [theirs for _, theirs in costs], receiver)
-
-
-def _figure(name: str, kinformer: list[float], reference: list[float], receiver: str, **limits: float) -> Figure:
-    ratios = [ours / theirs for ours, theirs in zip(kinformer, reference, strict=True)]
-    what = WORDS[receiver]
-    text = f"an event {statistics.median(kinformer):.0f} us of CPU, {what} {statistics.median(reference):.0f}"
+def over(us: Mapping[str, list[float]], receiver: str, name: str, **limits: float) -> Figure:
+    """CPU of an event in kinformer over that in another receiver, block by block."""
+    ours, theirs, what = us["kinformer"], us[receiver], WORDS[receiver]
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    text = f"an event {statistics.median(ours):.0f} us of CPU, {what} {statistics.median(theirs):.0f}"
     return median(name, ratios, f"x {what}", reference=text, **limits)
 
 
-async def measure(rounds: int = ROUNDS) -> list[Figure]:
+async def measure() -> list[Figure]:
     figures = []
     for loop in ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]:
-        us: dict[tuple[str, str], list[float]] = {}
-        for number in range(rounds):
-            print(f"  {loop}, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-            for kind in RATES:
-                for receiver in RECEIVERS:
-                    us.setdefault((kind, receiver), []).append(measured(receiver, kind, loop))
-        for (kind, receiver), reference in us.items():
-            if receiver != "kinformer":
-                name, limits = FIGURES.get((loop, kind, receiver), ("", {}))
-                name = f"{name} lone event of {kind} over {WORDS[receiver]}, {loop}".strip()
-                figures.append(_figure(name, us[kind, "kinformer"], reference, receiver, **limits))
+        for kind in RATES:
+            print(f"  {kind}, {loop}", file=sys.stderr, flush=True)
+            us = await asyncio.to_thread(measured, kind, loop, ROUNDS)
+            for receiver, words in WORDS.items():
+                number, limits = FIGURES.get((loop, kind, receiver), ("", {}))
+                name = f"{number} lone event of {kind} over {words}, {loop}".strip()
+                figures.append(over(us, receiver, name, **limits))
     return figures
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=sorted(RECEIVERS))
-    parser.add_argument("--kind", choices=sorted(RATES), default="configmaps")
+    parser.add_argument("--only", choices=sorted(RATES))
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
     options = parser.parse_args()
     if options.only is None:
@@ -220,7 +220,7 @@ def main() -> int:
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        print(json.dumps(runner.run(one(options.only, options.kind))))
+        print(json.dumps(runner.run(in_turns(options.only, options.rounds))))
     return 0
 
 

@@ -18,7 +18,7 @@ from operator import itemgetter
 from kinformer import KubeObject, LabelSelector, SelectorError
 from kinformer.cli.dashboard.view.rows import Row, Rows
 
-__all__ = ["Filter", "Found", "Orders", "Query"]
+__all__ = ["Filter", "Found", "Orders", "Query", "pause_after"]
 
 Breathe = Callable[[], Awaitable[None]]
 """Lets other tasks run, if this one has held the event loop for long enough."""
@@ -29,7 +29,7 @@ Place = tuple[tuple[int, int, float, str], str]
 _KEPT = 8  # orders, of the pages that are open and of those that were left just now
 _RUN = 4096  # objects sorted at once
 _SHARE = 10  # times as long as an order took until the next one is computed
-_SHORTEST = 0.25  # seconds until the next one at least
+_SHORTEST, _LONGEST = 0.25, 2.0  # seconds until the next one
 _LEVELS = {level: place for place, level in enumerate(("bad", "busy", "good", "over"))}
 _TONED = ("STATUS", "READY")  # columns sorted by the level first
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)")
@@ -124,12 +124,20 @@ class Orders:
                 changes, began = rows.changes, time.thread_time()
                 found.keys = await _ordered(query, rows, columns, breathe)
                 found.rows, found.changes = rows, changes
-                found.due = time.monotonic() + max(_SHORTEST, _SHARE * (time.thread_time() - began))
+                found.due = time.monotonic() + pause_after(time.thread_time() - began)
         return found
 
     def clear(self) -> None:
         """Forget all results."""
         self._found.clear()
+
+
+def pause_after(seconds: float) -> float:
+    """Return the seconds until work that took so long may be repeated.
+
+    The first time also makes the rows of all objects, which must not delay the second for long.
+    """
+    return min(_LONGEST, max(_SHORTEST, _SHARE * seconds))
 
 
 async def _ordered(query: Query, rows: Rows, columns: list[str], breathe: Breathe) -> list[str]:

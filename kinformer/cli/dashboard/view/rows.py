@@ -79,10 +79,12 @@ def row_of(obj: KubeObject) -> Row:
     columns = [(name, cell) for name, cell in columns_of(group, obj.kind) if name != "AGE"]
     try:
         document = showable(obj).to_dict()
-        cells = [_shared(ticking_cell(group, obj.kind, name, document) or cell(document)) for name, cell in columns]
+        cells: list[str | Ticking] = [
+            _shared(ticking_cell(group, obj.kind, name, document) or cell(document)) for name, cell in columns
+        ]
         created, severity = obj.creation_timestamp, severity_of(group, obj.kind, document)
     except DecodeError:  # nested too deeply
-        cells, created, severity = ["<unreadable>"] * len(columns), None, Severity("")
+        cells, created, severity = ["<unreadable>" for _ in columns], None, Severity("")
     owner = next((owner for owner in obj.owner_references if owner.controller), None)
     return Row(
         obj.key,

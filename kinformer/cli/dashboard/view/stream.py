@@ -24,7 +24,7 @@ import msgspec
 from starlette.types import Scope
 
 from kinformer.cli.dashboard.view.node_map import node_map
-from kinformer.cli.dashboard.view.order import Orders, Query
+from kinformer.cli.dashboard.view.order import Orders, Query, pause_after
 from kinformer.cli.dashboard.view.rows import AllRows, Rows
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.shutdown import LiveResponse, Write
@@ -212,7 +212,7 @@ class ViewStream(LiveResponse):
             return []
         began = time.thread_time()
         shown = await node_map(pods, nodes, self._source.columns, self._view.query.filter, self._breathe)
-        self._map_due = perf_counter() + 10 * (time.thread_time() - began)
+        self._map_due = perf_counter() + pause_after(time.thread_time() - began)
         sent, first = self._sent, self._mapped[2] < 0
         self._sent, self._mapped = shown, seen
         changed: dict[str, msgspec.Raw | None] = {name: None for name in sent if name not in shown}

@@ -1,6 +1,6 @@
 """The dashboard's page asks its server for what it shows: sorted and filtered there, a part of a large table at a time.
 
-Internals: none. The tests read the event stream that the page reads.
+The tests read the event stream that the page reads.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ def row_of(obj: KubeObject) -> Row:
         ]
         created, severity = obj.creation_timestamp, severity_of(group, obj.kind, document)
     except DecodeError:  # nested too deeply
-        cells, created, severity = ["<unreadable>" for _ in columns], None, Severity("")
+        cells = ["<unreadable>" for _ in columns]
+        created, severity = None, Severity("")
     owner = next((owner for owner in obj.owner_references if owner.controller), None)
     return Row(
         obj.key,

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.api.options import Options
+from kinformer.serving.options import Options
+from kinformer.serving.selection import parse_fields, parse_labels
+from kinformer.serving.status import bad_request
+from kinformer.serving.storage import Stored
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.resources import FieldPaths, ResourceType
-from kinformer.testing.kinds.status import bad_request
-from kinformer.testing.store.selection import parse_fields, parse_labels
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Filter"]
 

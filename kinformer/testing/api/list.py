@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.options import EXACT, ContinueToken, Options
-from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import (
+from kinformer.serving.options import EXACT, ContinueToken, Options
+from kinformer.serving.status import (
     TOO_OLD_CONTINUE,
     TOO_OLD_LIST,
     expired,
     internal,
     timeout_too_large,
 )
+from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
+from kinformer.testing.api.filters import Filter
+from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import View, dumps
-from kinformer.testing.store.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
 
 __all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 

@@ -7,13 +7,13 @@ import random
 from collections import deque
 from collections.abc import Iterator
 
+from kinformer.serving.options import Options
+from kinformer.serving.status import StatusError, expired
+from kinformer.serving.storage import Storage, Stored, StoredChange, StoredCollection
 from kinformer.testing.api.filters import Filter
 from kinformer.testing.api.list import wait_for_revision
-from kinformer.testing.api.options import Options
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, expired
 from kinformer.testing.store.forms import View, dumps, with_revision
-from kinformer.testing.store.storage import Storage, Stored, StoredChange, StoredCollection
 
 __all__ = ["Line", "Watcher"]
 

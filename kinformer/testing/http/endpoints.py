@@ -9,10 +9,18 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.serving.options import EXACT, Options, bad_version, read_options
+from kinformer.serving.status import (
+    bad_request,
+    failure,
+    method_not_allowed,
+    missing_resource,
+    page_not_found,
+)
+from kinformer.serving.storage import StoredCollection
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import Filter
 from kinformer.testing.api.list import chunks, read_page, wait_for_revision
-from kinformer.testing.api.options import EXACT, Options, bad_version, read_options
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Watcher
 from kinformer.testing.api.write import Writer
@@ -28,16 +36,8 @@ from kinformer.testing.http.negotiation import Wanted, check_kind, negotiate
 from kinformer.testing.http.reviews import is_review
 from kinformer.testing.http.stream import WatchStream
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import (
-    bad_request,
-    failure,
-    method_not_allowed,
-    missing_resource,
-    page_not_found,
-)
 from kinformer.testing.store.forms import View
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import StoredCollection
 
 __all__ = ["ResourceEndpoints"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from kinformer.serving.storage import Stored, StoredChange
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.store.storage import Stored, StoredChange
 
 __all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
 

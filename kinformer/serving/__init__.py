@@ -2,5 +2,5 @@
 
 Owns: the stored objects of a server, and their history.
 May import: `exceptions`.
-Reading order: options, storage, selection, sharding, names, status.
+Reading order: options, pages, watcher, filters, view, storage, selection, sharding, names, go_json, status.
 """

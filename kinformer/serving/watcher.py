@@ -48,9 +48,11 @@ class Watcher(Generic[T]):
     Attributes:
         direct: Sends a line at once and returns True, or returns False if it must wait in the queue. It is called for a
             lone change while nothing is queued and a task waits in `next_batch`.
+        on_slow: Called when the watch has ended because its reader is too slow, so a write may be blocked for ever.
     """
 
     direct: Callable[[T], bool] | None = None
+    on_slow: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -179,7 +181,10 @@ class Watcher(Generic[T]):
         self._lines.append(Line(line))
         if len(self._lines) > MAX_PENDING and self._is_slow():
             self._lines.clear()
+            self._collection.watchers.pop(self.offer, None)
             self.end()
+            if self.on_slow is not None:
+                self.on_slow()
         self._notify()
 
     def _is_slow(self) -> bool:

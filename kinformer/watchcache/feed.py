@@ -57,11 +57,12 @@ class _Storage(Storage):
         super().__init__(limits)
 
     @property
-    def revision(self) -> int:  # type: ignore[override]
+    def revision(self) -> int:
         """The newest version that the objects have reached."""
         if self.is_frozen:
             return self._last
-        return max(self._last, _number(self._applied.current[None]), self._applied.proved.get(None, 0))
+        proved: int = self._applied.proved.get(None, 0)
+        return max(self._last, _number(self._applied.current[None]), proved)
 
     @revision.setter
     def revision(self, value: int) -> None:

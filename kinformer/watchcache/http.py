@@ -127,7 +127,10 @@ async def _watch(request: web.Request, watcher: Watcher[bytes]) -> web.StreamRes
         response.enable_chunked_encoding()
         watcher.direct = _direct(request)
     await response.prepare(request)
+    if request.transport is not None:
+        watcher.on_slow = request.transport.abort
     loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal timer

@@ -36,7 +36,7 @@ class _Fields:
         return label in self._paths
 
     def read(self, stored: Stored, label: str) -> str:
-        value = path_value(cast(Held, stored).held.raw, ".".join(self._paths[label][0]), "")
+        value = path_value(cast("Held", stored).held.raw, ".".join(self._paths[label][0]), "")
         return value if isinstance(value, str) else ""
 
     def refusal(self, label: str) -> StatusError:

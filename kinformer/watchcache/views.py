@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 def held(stored: Stored) -> KubeObject:
     """Return the informer's object."""
-    return cast(Held, stored).held
+    return cast("Held", stored).held
 
 
 def _moved(stored: Stored, revision: int) -> Stored:

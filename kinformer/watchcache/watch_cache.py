@@ -31,6 +31,8 @@ __all__ = ["WatchCache"]
 
 T = TypeVar("T")
 
+_FAILURES = (TimeoutError, StoppedError, *RETRIED)
+
 _PROOF = 0.1  # seconds in which the cache must prove that it is current, or the server answers the request
 _PROOF_OF_STREAM = 30.0  # ... for the mark after the initial events of a watch, which has begun meanwhile
 
@@ -107,9 +109,7 @@ class WatchCache:
 
         return await respond(self, request, namespace, name)
 
-    def source(
-        self, *, label_selector: str = "", field_selector: str = "", namespace: str = ""
-    ) -> ListerWatcher:
+    def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
         """Return a source for informers in this process, which get the same objects, not copies.
 
         ::
@@ -149,7 +149,7 @@ class WatchCache:
         try:
             async with asyncio.timeout(WAIT):
                 await self.complete()
-        except (TimeoutError, StoppedError, *RETRIED):
+        except _FAILURES:
             return False
         return bool(self.kind)
 
@@ -179,7 +179,7 @@ class WatchCache:
         try:
             async with asyncio.timeout(_PROOF):
                 await self.prove()
-        except (TimeoutError, StoppedError, *RETRIED):
+        except _FAILURES:
             return False
         return True
 
@@ -224,7 +224,7 @@ class WatchCache:
         try:
             async with asyncio.timeout(_PROOF_OF_STREAM):
                 await self.prove()
-        except (TimeoutError, StoppedError, *RETRIED):
+        except _FAILURES:
             watcher.end()
         else:
             watcher.release_mark()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kinformer import GroupVersionResource, KubeObject, LabelSelector, ListOptions, SharedInformer
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher
-from kinformer.objects.accessors import resource_version_of
 from kinformer.watchcache import WatchCache
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
@@ -73,7 +72,7 @@ class Reader:
         self._states = [(self.version, dict(self.objects))]
 
     def _take(self, kind: str, obj: KubeObject) -> None:
-        version = int(resource_version_of(obj))
+        version = int(obj["metadata"]["resourceVersion"])
         assert version > self.version, "versions of a watch are monotonic, and nothing comes twice"
         self.version = version
         if kind == "BOOKMARK":

@@ -77,7 +77,7 @@ def asks_for_metadata(accept: str, *, single: bool) -> bool | None:
         return False
     for clause in accept.split(","):
         media, *parameters = [part.strip() for part in clause.split(";")]
-        given = dict(part.partition("=")[::2] for part in parameters)
+        given = {name: value for name, _, value in (part.partition("=") for part in parameters)}
         if media not in _JSON:
             if "as" in given or not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
                 return None

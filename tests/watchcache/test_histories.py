@@ -66,7 +66,7 @@ class Reader:
     async def _list(self) -> None:
         self.lists += 1
         page = await self._source.list(ListOptions(resource_version="0"))
-        assert not hasattr(page.items, "__aiter__")
+        assert isinstance(page.items, list)
         self.objects = {obj.key: obj for obj in page.items}
         self.version = int(page.resource_version)
         self._states = [(self.version, dict(self.objects))]

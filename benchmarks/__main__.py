@@ -24,6 +24,7 @@ NAMES = (
     "watch",
     "lone",
     "lone_tls",
+    "followers",
     "list",
     "memory",
     "stream",

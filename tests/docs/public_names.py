@@ -38,6 +38,7 @@ DOORS = (
     "kinformer.workqueue",
     "kinformer.leaderelection",
     "kinformer.manager",
+    "kinformer.watchcache",
     "kinformer.listening",
     "kinformer.sharding",
     "kinformer.blocking",

@@ -7,15 +7,30 @@ far back as the history.
 
 from __future__ import annotations
 
+import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-__all__ = ["Compacted", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
+from kinformer.serving.status import StatusError, expired
+
+__all__ = [
+    "Compacted",
+    "EventView",
+    "Limits",
+    "Snapshot",
+    "Storage",
+    "Stored",
+    "StoredChange",
+    "StoredCollection",
+    "View",
+]
+
+T_co = TypeVar("T_co", covariant=True)
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
 # minimum is larger here, because tests create events faster than clusters do, and look back further.
@@ -41,6 +56,11 @@ class Stored(msgspec.Struct, gc=False):
     raw: bytes
     fields: dict[str, str] | None = None
 
+    @property
+    def size(self) -> int:
+        """The bytes of JSON that it holds."""
+        return len(self.raw)
+
 
 class StoredChange(msgspec.Struct, gc=False):
     """One event. `new` is the object after it or, for DELETED, its last state at the revision of the deletion."""
@@ -50,7 +70,7 @@ class StoredChange(msgspec.Struct, gc=False):
     new: Stored
     old: Stored | None
     moment: float
-    lines: dict[Any, bytes] = {}  # encoded once for all watchers with the same view
+    lines: dict[tuple[object, str], object] = {}  # encoded once for all watchers with the same view
 
 
 class Snapshot(NamedTuple):
@@ -73,6 +93,15 @@ class Snapshot(NamedTuple):
         return Snapshot(self.keys[start:], self.items[start:])
 
 
+class Limits(NamedTuple):
+    """The limits of a history: the most events and bytes, and seconds that count above the least number of events."""
+
+    maximum: int = HISTORY_MAXIMUM
+    minimum: int = HISTORY_MINIMUM
+    seconds: float = HISTORY_SECONDS
+    bytes: int = sys.maxsize
+
+
 class Compacted(Exception):
     """The requested revision has been discarded."""
 
@@ -88,7 +117,8 @@ class StoredCollection:
         self.floor = storage.floor  # a watch from an older revision gets a 410
         self.undoable = storage.compacted  # oldest revision for past lists
         self.revision = 0  # revision of the last change
-        self.watchers: dict[Callable[[StoredChange | None], None], None] = {}
+        self.watchers: dict[Callable[[StoredChange | StatusError | None], None], None] = {}
+        self.is_bulk = False  # more changes follow in this step, so watchers gather them
         # The sorted keys at the last snapshot, and the keys added and removed since then. A write costs no search, and
         # the next list costs one pass. Snapshots share the list of keys, so it is never changed in place.
         self._sorted: list[str] = []
@@ -97,6 +127,7 @@ class StoredCollection:
         self._current: Snapshot | None = None
         self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
+        self._bytes = 0  # of the history
 
     def get(self, key: str) -> Stored | None:
         """Return the object with a key, or None."""
@@ -118,6 +149,17 @@ class StoredCollection:
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
         self._current = None
+
+    def restart(self, objects: Iterable[Stored], revision: int) -> None:
+        """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones."""
+        self.end_watches(expired(f"too old resource version: {self.revision} ({revision})"))
+        self.objects = {stored.key: stored for stored in objects}
+        self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
+        self._current = None
+        self._past.clear()
+        self.history.clear()
+        self._bytes = 0
+        self.revision = self.floor = self.undoable = self._storage.revision = revision
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
         """Convert objects to a new form without changing their revisions, after their definition has changed.
@@ -190,13 +232,14 @@ class StoredCollection:
         self.floor = max(self.floor, floor)
         if forget:
             self.history.clear()
+            self._bytes = 0
             self._past.clear()
             self.undoable = max(self.undoable, floor)
 
-    def end_watches(self) -> None:
-        """End the open watches cleanly, as a change of the CRD does."""
+    def end_watches(self, error: StatusError | None = None) -> None:
+        """End the open watches with an error, or cleanly, as a change of the CRD does."""
         for watcher in list(self.watchers):
-            watcher(None)
+            watcher(error)
 
     def rewind(self, revision: int) -> None:
         """Go back to a revision, and discard all later changes. Raises `Compacted`."""
@@ -204,7 +247,7 @@ class StoredCollection:
             raise Compacted
         self.objects = self._objects_at(revision)
         while self.history and self.history[-1].revision > revision:
-            self.history.pop()
+            self._bytes -= self.history.pop().new.size
         self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
         self._current = None
         self._past.clear()
@@ -243,10 +286,16 @@ class StoredCollection:
         self._current = None
         history = self.history
         history.append(change)
-        while len(history) > HISTORY_MAXIMUM or (
-            len(history) > HISTORY_MINIMUM and now - history[0].moment > HISTORY_SECONDS
+        self._bytes += new.size
+        limits = self._storage.limits
+        while history and (
+            len(history) > limits.maximum
+            or self._bytes > limits.bytes
+            or (len(history) > limits.minimum and now - history[0].moment > limits.seconds)
         ):
-            dropped = history.popleft().revision
+            oldest = history.popleft()
+            self._bytes -= oldest.new.size
+            dropped = oldest.revision
             self.floor, self.undoable = max(self.floor, dropped), max(self.undoable, dropped)
         for watcher in list(self.watchers):
             watcher(change)
@@ -256,7 +305,8 @@ class StoredCollection:
 class Storage:
     """All collections, and their shared revision. It starts at 1, as in etcd."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
+        self.limits = limits
         self.revision = 1
         self.compacted = 0
         self.floor = 0  # the floor of a resource that is not in use yet
@@ -301,3 +351,29 @@ class Storage:
             collection.rewind(target)
         self.revision = target
         self.floor = min(self.floor, target)
+
+
+class EventView(Protocol[T_co]):
+    """Makes the lines of a watch. Views with equal `key` make equal lines.
+
+    Attributes:
+        form: "" for whole objects, "partial" for their metadata, or "table" for rows.
+        key: Part of the key of the lines that watchers share.
+    """
+
+    form: str
+
+    @property
+    def key(self) -> object: ...
+    def event(self, kind: str, stored: Stored, /, *, first: bool = False) -> T_co: ...
+    def line(self, change: StoredChange, kind: str, stored: Stored, /) -> T_co: ...
+    def moved(self, stored: Stored, revision: int, /) -> Stored: ...
+    def bookmark(self, revision: int, /, *, initial_end: bool = False) -> T_co: ...
+    def error(self, error: StatusError, /) -> T_co: ...
+
+
+class View(EventView[bytes], Protocol):
+    """Encodes stored objects."""
+
+    def item(self, stored: Stored, /) -> bytes: ...
+    def frame(self, metadata: Mapping[str, object], /) -> tuple[bytes, bytes]: ...

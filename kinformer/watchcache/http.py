@@ -1,0 +1,133 @@
+"""Answers HTTP requests from a watch cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import ClientConnectionError, HttpVersion11, web
+
+from kinformer.serving.filters import Filter
+from kinformer.serving.options import Options, bad_version, read_options
+from kinformer.serving.pages import chunks, read_page, wait_for_revision
+from kinformer.serving.status import StatusError, dumps, not_found
+from kinformer.serving.watcher import Watcher
+from kinformer.watchcache.cached_resource import CachedResource, proves_later
+from kinformer.watchcache.requests import PARAMETERS, answers, asks_for_metadata, select
+from kinformer.watchcache.views import JSONView
+
+__all__ = ["respond"]
+
+_LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
+
+
+async def respond(cache: CachedResource, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
+    """Implement `WatchCache.respond`."""
+    params = request.query
+    if cache.namespace and namespace != cache.namespace:
+        return None
+    watch = not name and params.get("watch", "false").lower() not in ("0", "false")
+    partial = asks_for_metadata(request.headers.get("Accept", ""), single=bool(name) or watch)
+    if request.method != "GET" or partial is None or not PARAMETERS.issuperset(params):
+        return None
+    try:
+        if not answers(cache.resource, params.get("fieldSelector", "")):
+            return None
+        if not await cache.ready():
+            return None
+        view = JSONView(cache.resource.api_version, cache.kind, partial=partial)
+        if name:
+            return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)
+        options = read_options(params)
+        selected = select(cache.resource, namespace, options)
+        if _needs_proof(options) and not await cache.proved():
+            return None
+        if watch:
+            watcher = cache.watcher(view, selected, options)
+            async with cache.opened(watcher, options):
+                return await _watch(request, watcher)
+        return await _list(request, cache, view, selected, options)
+    except StatusError as error:
+        return web.Response(
+            status=error.code, body=dumps(error.body) + b"\n", headers=error.headers, content_type="application/json"
+        )
+
+
+def _needs_proof(options: Options) -> bool:
+    unset = options.revision is None and not options.token and options.initial_events is not False
+    return unset and not proves_later(options)
+
+
+async def _get(cache: CachedResource, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
+    if version:
+        if not version.isdigit():
+            raise bad_version(version, watch=True)
+        await wait_for_revision(cache.storage, int(version))
+    elif not await cache.proved():
+        return None
+    stored = cache.storage.collection("objects").get(f"{namespace}/{name}" if namespace else name)
+    if stored is None:
+        raise not_found(cache.resource.group, cache.resource.resource, name)
+    return web.Response(body=view.item(stored) + b"\n", content_type="application/json")
+
+
+async def _list(
+    request: web.Request, cache: CachedResource, view: JSONView, selected: Filter, options: Options
+) -> web.StreamResponse:
+    page = await read_page(cache.storage, cache.storage.collection("objects"), selected, options)
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    async for piece in chunks(view, page):
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+async def _watch(request: web.Request, watcher: Watcher[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    if request.version >= HttpVersion11:
+        response.enable_chunked_encoding()
+        watcher.direct = _direct(request)
+    await response.prepare(request)
+    if request.transport is not None:
+        watcher.on_slow = request.transport.abort
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal timer
+        watcher.wake()
+        timer = loop.call_later(_LOOK, look)
+
+    timer = loop.call_later(_LOOK, look)
+    try:
+        while (batch := await watcher.next_batch()) is not None:
+            if request.transport is None or request.transport.is_closing():
+                return response
+            if batch:
+                watcher.set_blocked(True)
+                await response.write(b"".join([line.data for line in batch]))
+                watcher.set_blocked(False)
+        await response.write_eof()
+    except (ConnectionResetError, ClientConnectionError):
+        pass  # the client has gone
+    finally:
+        timer.cancel()
+    return response
+
+
+def _direct(request: web.Request) -> Callable[[bytes], bool]:
+    """Return a function that writes a line, as a chunk, in the step that applies its change.
+
+    It does so only while no byte waits for the socket, so that a slow reader fills the watcher's queue, which is
+    limited. A task that is woken for each reader and line would cost more than the line.
+    """
+
+    def write(line: bytes) -> bool:
+        transport = request.transport
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(line), line))
+        return True
+
+    return write

@@ -1,0 +1,210 @@
+"""The caches of a holder: each is made when it is first asked for, and let go a minute after its last reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Tasks, wait_for_end
+from kinformer.client.client import Client
+from kinformer.exceptions import APIError, describe
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.sharing import CacheState
+from kinformer.list_watcher import Capabilities, ListOptions, ListPage, WatchEvent, ListerWatcher
+from kinformer.listwatch.wrapper import ListerWatcherWrapper
+from kinformer.objects.meta import version_number
+from kinformer.watchcache.share.key import SourceKey
+from kinformer.watchcache.watch_cache import WatchCache
+
+__all__ = ["KeptCaches", "Kept", "Seeds"]
+
+log = get_logger("kinformer.share")
+
+_CATCH_UP = 25.0  # seconds for which a reader that is ahead waits, less than for the head of a response
+_LINGER = 60.0  # seconds for which a cache without readers is kept
+
+
+Seeds = Callable[[SourceKey], Awaitable[CacheState | None]]
+"""Returns the state of the process's own cache of these objects, or None if it has none."""
+
+
+class _ContinuedSource(ListerWatcherWrapper):
+    """A source whose first list is the state that another cache had, so that a watch goes on from there."""
+
+    def __init__(self, inner: ListerWatcher, seed: CacheState) -> None:
+        super().__init__(inner)
+        self._seed: CacheState | None = seed
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities of the inner source, without an initial stream, which would be everything once more."""
+        return replace(super().capabilities, watch_list=False)
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """List the state of the other cache, or one page from the inner source."""
+        seed, self._seed = self._seed, None
+        if seed is not None:
+            return ListPage(seed.objects, seed.resource_version)
+        return await self._inner.list(options)
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[list[WatchEvent]]]:
+        """Open the inner source's stream."""
+        return self._inner.watch(options)
+
+
+class Kept:
+    """One cache, with the informer that fills it.
+
+    Args:
+        key: The key.
+        client: The client for the server.
+        seed: The state to go on from, or None to list.
+
+    Attributes:
+        cache: The cache.
+        source: A source of the same objects, for informers of this process.
+        informer: The informer.
+        readers: The number of requests that are being answered.
+    """
+
+    def __init__(self, key: SourceKey, client: Client, seed: CacheState | None) -> None:
+        source: ListerWatcher = key.source(client)
+        if seed is not None:
+            source = _ContinuedSource(source, seed)
+        self.informer: SharedInformer = SharedInformer(source, name=f"shared {key}", on_error=self._failed)
+        self.cache = WatchCache(self.informer, client=client)
+        self.source: ListerWatcher = self.cache.source()
+        self.readers = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Start to follow the server."""
+        await self._stack.enter_async_context(self.informer)
+        await self._stack.enter_async_context(self.cache)
+
+    async def close(self) -> None:
+        """End all streams, and stop following."""
+        await self._stack.aclose()
+
+    async def ready(self) -> None:
+        """Wait until the objects are complete.
+
+        Raises:
+            APIError: The server refuses.
+            StoppedError: It was closed.
+        """
+        if self.informer.has_synced:
+            return
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(refused)
+        synced = asyncio.ensure_future(self.informer.wait_synced(fail_fast=False))
+        try:
+            await asyncio.wait({refused, synced}, return_when=asyncio.FIRST_COMPLETED)
+            (synced if synced.done() else refused).result()
+        finally:
+            self._waiting.discard(refused)
+            refused.cancel()
+            synced.cancel()
+            await wait_for_end([synced])
+
+    async def catch_up(self, version: str) -> None:
+        """Wait until the cache has the version that a watch begins at. Its reader may be ahead after a takeover."""
+        now = self.informer.health().resource_version
+        if not version.isdecimal() or not now.isdecimal() or version_number(now) >= version_number(version):
+            return
+        await self.informer.wait_for_resource_version(version, namespace=None, timeout=_CATCH_UP)
+
+    def _failed(self, _: object, error: BaseException) -> None:
+        if isinstance(error, APIError):
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_exception(error)
+
+
+class KeptCaches:
+    """The caches of a holder.
+
+    Args:
+        client: The client for the server.
+        seeds: See `Seeds`.
+    """
+
+    def __init__(self, client: Client, seeds: Seeds) -> None:
+        self._client = client
+        self._seeds = seeds
+        self._tasks = Tasks(self._crashed)
+        self._kept: dict[SourceKey, asyncio.Task[Kept]] = {}
+        self._timers: dict[SourceKey, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        """Return the number of caches."""
+        return len(self._kept)
+
+    @asynccontextmanager
+    async def using(self, key: SourceKey) -> AsyncIterator[Kept]:
+        """Give a complete cache, and keep it while it is used. The first user has it made, and all wait for it.
+
+        Raises:
+            APIError: The server refuses to list or watch.
+        """
+        making = self._kept.get(key)
+        if making is None or (making.done() and _has_ended(making)):
+            making = self._kept[key] = asyncio.get_running_loop().create_task(
+                self._make(key), name=f"kinformer shared cache of {key}"
+            )
+        kept = await asyncio.shield(making)
+        kept.readers += 1
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        try:
+            await kept.ready()
+            yield kept
+        finally:
+            kept.readers -= 1
+            if not kept.readers and self._kept.get(key) is making:
+                loop = asyncio.get_running_loop()
+                self._timers[key] = loop.call_later(_LINGER, self._let_go, key, making)
+
+    async def close(self) -> None:
+        """End all caches."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        making = list(self._kept.values())
+        self._kept.clear()
+        for task in making:
+            if not task.done():
+                task.cancel()
+        await wait_for_end(making)
+        await self._tasks.cancel()
+        for task in making:
+            if not task.cancelled() and task.exception() is None:
+                await task.result().close()
+
+    async def _make(self, key: SourceKey) -> Kept:
+        kept = Kept(key, self._client, await self._seeds(key))
+        try:
+            await kept.start()
+        except BaseException:
+            await kept.close()
+            raise
+        return kept
+
+    def _let_go(self, key: SourceKey, making: asyncio.Task[Kept]) -> None:
+        self._timers.pop(key, None)
+        if self._kept.get(key) is making and not making.result().readers:
+            del self._kept[key]
+            self._tasks.start(making.result().close(), f"kinformer end of the shared cache of {key}")
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        log.error("%s ended with %s", task, describe(error), exc_info=error, reason=error)
+
+
+def _has_ended(making: asyncio.Task[Kept]) -> bool:
+    if making.cancelled() or making.exception() is not None:
+        return True
+    return making.result().informer.health().state == "stopped"

@@ -384,6 +384,7 @@ class Capabilities:
         watch_list: False if the source does not support an initial stream.
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
+        shared: The process from whose cache the source may read.
     """
 
     name: str
@@ -404,10 +405,25 @@ class Capabilities:
     path_reading: PathReadingSource | None = None
     threads: ThreadedSource | None = None
     client: Connected | None = None
+    shared: SharedReads | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads, or None for the event loop's limiter."""
         return None if self.threads is None else self.threads.handler_limiter
+
+
+class SharedReads(Protocol):
+    """The process from whose cache a source reads."""
+
+    @property
+    def live(self) -> bool:
+        """False while that process gives no sign of life."""
+        ...
+
+    @property
+    def holder(self) -> int | None:
+        """Its process id, or None if the source reads from the server."""
+        ...
 
 
 @runtime_checkable

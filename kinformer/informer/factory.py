@@ -20,7 +20,9 @@ from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
+from kinformer.informer.sharing import CacheState, SharedCache, SharingForm
 from kinformer.informer.typed import with_model
+from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
@@ -68,6 +70,8 @@ class SharedInformerFactory(Entered):
 
     Args:
         client: The connection, which the factory does not close.
+        share: A `kinformer.watchcache.Share`, by which the processes of a machine have one cache and one watch. An
+            informer with `tweak_list_options` is not shared.
         indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
 
     Raises:
@@ -75,9 +79,15 @@ class SharedInformerFactory(Entered):
     """
 
     def __init__(
-        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[ResourceKeywords]
+        self,
+        client: Client,
+        *,
+        indexers: Indexers | None = None,
+        share: SharedCache | None = None,
+        **defaults: Unpack[ResourceKeywords],
     ) -> None:
         self._client = client
+        self._share = share
         self._defaults = ResourceOptions.of({"indexers": indexers or {}, **defaults})
         self._held: dict[InformerIdentity, _Held] = {}
         self._added: list[Any] = []
@@ -97,6 +107,8 @@ class SharedInformerFactory(Entered):
         return [core_of(one) for one in (*self.informers, *self._added)]
 
     def _start(self) -> None:
+        if self._share is not None:
+            self._share.begin(self._client)
         for part in self._parts():
             part.life.begin()
 
@@ -107,7 +119,11 @@ class SharedInformerFactory(Entered):
     async def _finish(self, deadline: float) -> None:
         added = [core_of(part) for part in reversed(self._added)]  # before the informers that they read
         informers = [core_of(informer) for informer in self.informers]
-        errors = await leave_parts(added, informers, deadline=deadline)
+        try:
+            errors = await leave_parts(added, informers, deadline=deadline)
+        finally:
+            if self._share is not None:
+                await self._share.end()
         errors += [part.life.crash for part in informers if part.life.crash is not None]
         self._core.life.error = next(iter(errors), None)
 
@@ -118,6 +134,11 @@ class SharedInformerFactory(Entered):
         """The informers that were requested and not released, in the order of the requests."""
         held = list(self._held.values())  # a copy, because exports read this in other threads
         return tuple(one.informer for one in held)
+
+    @property
+    def shared_cache(self) -> SharedCache | None:
+        """The part of this process in the shared cache: `role`, and the process id of the `holder`. None without one."""
+        return self._share
 
     @property
     def derived(self) -> tuple[ComputedCollection, ...]:
@@ -251,8 +272,10 @@ class SharedInformerFactory(Entered):
         settings: ResourceOptions,
         chosen: Any,
     ) -> SharedInformer:
-        def source(namespace: str | None) -> ListWatch:
-            return ListWatch(
+        made: list[SharedInformer] = []  # the informer, once it exists
+
+        def source(namespace: str | None) -> ListerWatcher:
+            direct = ListWatch(
                 self._client,
                 gvr,
                 namespace=namespace,
@@ -265,6 +288,9 @@ class SharedInformerFactory(Entered):
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
+            if self._share is None or settings.tweak_list_options is not None:
+                return direct
+            return self._share.source(direct, _form_of(identity, settings), partial(_state_of, made, namespace))
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
@@ -274,6 +300,7 @@ class SharedInformerFactory(Entered):
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )
+        made.append(informer)
         core_of(informer).cluster = cluster_of(self._client)
         return informer
 
@@ -413,6 +440,23 @@ def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> 
         core_of(informer).life.refuse_leaving()
         if held.namespaces is not None:
             refuse_release(factory, held.namespaces)
+
+
+def _form_of(identity: InformerIdentity, settings: ResourceOptions) -> SharingForm:
+    return SharingForm(
+        label_selector=identity.label_selector,
+        field_selector=identity.field_selector,
+        shard_selector=identity.shard_selector,
+        metadata_only=identity.metadata_only,
+        keep_managed_fields=identity.keep_managed_fields,
+        fields=identity.fields,
+        max_event_bytes=settings.max_event_bytes,
+    )
+
+
+def _state_of(made: list[SharedInformer], namespace: str | None) -> CacheState | None:
+    found = core_of(made[0]).state_of(namespace) if made else None
+    return None if found is None else CacheState(*found)
 
 
 def _is_synced(part: Part, handlers: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from kinformer._runtime.clock import SYSTEM
@@ -234,7 +235,7 @@ class InformerCore(CollectionCore):
 
     def health(self) -> InformerHealth:
         """Return how well the cache follows the server."""
-        return combine_health(
+        combined = combine_health(
             self.parts.health(),
             synced=self.publisher.synced.is_open,
             stopped=self.life.has_ended,
@@ -242,6 +243,10 @@ class InformerCore(CollectionCore):
             resource_version=self.parts.processor.applied.lowest(),
             staleness=self.freshness.staleness,
         )
+        shared = self.source.shared
+        if shared is None:
+            return combined
+        return replace(combined, live=combined.live and shared.live, holder=shared.holder)
 
     def statistics(self) -> InformerStatistics:
         """Return counts of received, delivered and waiting changes."""
@@ -260,6 +265,13 @@ class InformerCore(CollectionCore):
     def roots(self, member: str = "") -> list[Any]:
         """Return this core, because its objects come from no other informer."""
         return [self]
+
+    def state_of(self, namespace: str | None) -> tuple[list[Any], str] | None:
+        """Return all whole objects of a namespace and their version, or None if changes are being applied.
+
+        Objects that a transform has changed are not whole.
+        """
+        return None if self.options.transform is not None else self.parts.state_of(namespace)
 
     # --- freshness ----------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kinformer.serving.storage import Storage, Stored
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import encode_object
 from kinformer.testing.store.ownership import FieldManager, track_update
-from kinformer.testing.store.storage import Storage, Stored
 
 __all__ = ["configmap", "load", "pod", "replica_sets"]
 

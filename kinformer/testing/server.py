@@ -19,6 +19,7 @@ from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
+from kinformer.serving.status import StatusError, failure, internal
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
@@ -34,7 +35,6 @@ from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.negotiation import is_pretty
 from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
 from kinformer.testing.http.sockets import HTTPServer, NoResponse, abort_all, listen, stop_accepting
-from kinformer.testing.kinds.status import StatusError, failure, internal
 from kinformer.testing.state import State
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.serving.status import StatusError, bad_request
+from kinformer.serving.storage import Storage
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.lifecycle import Lifecycle
 from kinformer.testing.api.write import Writer
@@ -19,11 +21,9 @@ from kinformer.testing.kinds.builtins import builtin_types
 from kinformer.testing.kinds.crd_files import read_crds
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
 from kinformer.testing.kinds.schema import custom_node
-from kinformer.testing.kinds.status import StatusError, bad_request
 from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import Storage
 
 if TYPE_CHECKING:
     from kinformer.testing.controllers.kubelet import Fate

@@ -1,4 +1,9 @@
-"""Caches that answer LIST and WATCH as an API server does, and what shares them."""
+"""The watch cache: answers the LIST, GET and WATCH requests of other readers from the cache of an informer.
+
+Owns: the last changes of its informer.
+May import: `informer`, `serving` and below.
+Reading order: watch_cache, http, views.
+"""
 
 from kinformer._lazy import attach_stub
 

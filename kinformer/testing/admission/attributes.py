@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer.serving.status import StatusError, failure, qualified
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, failure, qualified
 
 __all__ = ["Attributes"]
 

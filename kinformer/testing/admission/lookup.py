@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kinformer.serving.storage import Stored
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.ledger import Ledger
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Lookup"]
 

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kinformer.objects.selectors import LabelSelector
+from kinformer.serving.status import StatusError
+from kinformer.serving.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.lookup import Lookup
 from kinformer.testing.admission.matching import matches
@@ -16,8 +18,6 @@ from kinformer.testing.cel.evaluator import Lazy
 from kinformer.testing.cel.library.times import parse_timestamp
 from kinformer.testing.cel.policies import Policy, compile_policy
 from kinformer.testing.cel.values import CELError
-from kinformer.testing.kinds.status import StatusError
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Policies"]
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer.serving.status import conflict, success
+from kinformer.serving.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.plugins import Plugins
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import conflict, success
 from kinformer.testing.rules.admission import Admission
 from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult, same_content
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["CLEANUP", "DeleteOptions", "Deleter"]
 

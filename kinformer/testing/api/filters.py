@@ -1,4 +1,4 @@
-"""Selects the objects of a request by namespace, labels and fields."""
+"""The fields that field selectors of a resource can name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.api.options import Options
+from kinformer.serving import filters
+from kinformer.serving.options import Options
+from kinformer.serving.status import StatusError, bad_request
+from kinformer.serving.storage import Stored
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.resources import FieldPaths, ResourceType
-from kinformer.testing.kinds.status import bad_request
-from kinformer.testing.store.selection import parse_fields, parse_labels
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Filter"]
 
@@ -24,59 +24,31 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-class Filter:
-    """A predicate over stored objects. The constructor raises a 400 `StatusError` for an invalid selector."""
+class _ResourceFields:
+    """The selectable fields of a resource of the test server."""
+
+    def __init__(self, resource: ResourceType) -> None:
+        self._resource = resource
+        self.selects_namespace = resource.selects_namespace
+
+    def has(self, label: str) -> bool:
+        return label in self._resource.selectable
+
+    def read(self, stored: Stored, label: str) -> str:
+        paths = self._resource.selectable[label]
+        obj = msgspec.json.decode(stored.raw) if paths else {}
+        values = (_value(obj, path) for path in paths)
+        return next((_text(value) for value in values if value is not None), _zero(self._resource, paths))
+
+    def refusal(self, label: str) -> StatusError:
+        return bad_request(_unsupported(self._resource, label))
+
+
+class Filter(filters.Filter):
+    """A predicate over the objects of a resource. The constructor raises a 400 `StatusError` for a bad selector."""
 
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:
-        self.namespace = namespace
-        self._labels = parse_labels(options.label_selector) if options.label_selector else None
-        self._resource = resource
-        self._field_terms: list[tuple[str, str, bool]] = []
-        self._metadata_terms: list[tuple[str, str, bool]] = []
-        self.name = ""  # a selector for one name counts as one object in authorization too
-        for label, value, wanted in parse_fields(options.field_selector):
-            if label == "metadata.name" or (label == "metadata.namespace" and resource.selects_namespace):
-                self._metadata_terms.append((label, value, wanted))
-                if label == "metadata.name" and wanted:
-                    self.name = value
-            elif label in resource.selectable:
-                self._field_terms.append((label, value, wanted))
-            else:
-                raise bad_request(_unsupported(resource, label))
-        self.shards = options.shards
-        self.selects = bool(
-            self._labels or self._field_terms or self._metadata_terms or self.shards
-        )  # selects by more than the namespace
-        self.everything = not self.selects and not namespace
-
-    def matches(self, stored: Stored) -> bool:
-        """True if the object is selected."""
-        if self.everything:
-            return True
-        if self.namespace and stored.namespace != self.namespace:
-            return False
-        if self.shards is not None and not self.shards.matches(stored):
-            return False
-        for label, value, wanted in self._metadata_terms:
-            own = stored.name if label == "metadata.name" else stored.namespace
-            if (own == value) is not wanted:
-                return False
-        if self._labels is not None and not self._labels(stored.labels):
-            return False
-        return all((self._field(stored, label) == value) is wanted for label, value, wanted in self._field_terms)
-
-    def _field(self, stored: Stored, label: str) -> str:
-        # Cached in the object, because the next list and every watcher need the same fields.
-        if stored.fields is None:
-            stored.fields = {}
-        found = stored.fields.get(label)
-        if found is None:
-            paths = self._resource.selectable[label]
-            obj = msgspec.json.decode(stored.raw) if paths else {}
-            values = (_value(obj, path) for path in paths)
-            found = next((_text(value) for value in values if value is not None), _zero(self._resource, paths))
-            stored.fields[label] = found
-        return found
+        super().__init__(_ResourceFields(resource), namespace, options)
 
 
 def _value(obj: Any, path: tuple[str, ...]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kinformer.serving.storage import Stored
 from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
@@ -16,7 +17,6 @@ from kinformer.testing.rules.admission import PROTECTION
 from kinformer.testing.rules.custom_rules import fill_defaults, prune, prune_nulls
 from kinformer.testing.store.forms import decode_stored, to_stored
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Lifecycle"]
 

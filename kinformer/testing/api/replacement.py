@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.serving.status import StatusError, cause, conflict, internal, invalid
+from kinformer.serving.storage import Stored
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, cause, conflict, internal, invalid
 from kinformer.testing.rules.strategies import keep_rest
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Replacement", "failed_precondition", "version_in"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.objects.selectors import LabelSelector
+from kinformer.serving.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.api.replacement import failed_precondition, version_in
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult

@@ -13,12 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kinformer.testing.admission.attributes import Attributes
-from kinformer.testing.admission.plugins import Plugins
-from kinformer.testing.api.replacement import Replacement, version_in
-from kinformer.testing.api.write_options import WriteOptions
-from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import (
+from kinformer.serving.status import (
     StatusError,
     already_exists,
     bad_request,
@@ -31,6 +26,12 @@ from kinformer.testing.kinds.status import (
     invalid_options,
     not_found,
 )
+from kinformer.serving.storage import Stored
+from kinformer.testing.admission.attributes import Attributes
+from kinformer.testing.admission.plugins import Plugins
+from kinformer.testing.api.replacement import Replacement, version_in
+from kinformer.testing.api.write_options import WriteOptions
+from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import Admission
 from kinformer.testing.rules.defaults import fill_in, first_status
 from kinformer.testing.rules.metadata_rules import finalizer_warnings, invalid_value
@@ -38,7 +39,6 @@ from kinformer.testing.rules.validation import check_applied, check_kind, check_
 from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult
 from kinformer.testing.store.ownership import FieldManager, apply_fields, track_scale, track_update
-from kinformer.testing.store.storage import Stored
 
 __all__ = ["Writer"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from kinformer.serving.status import StatusError, bad_request, failure
 from kinformer.testing.codec.protobuf import ProtobufError, decode_protobuf
-from kinformer.testing.kinds.status import StatusError, bad_request, failure
 
 __all__ = [
     "complaint_places",

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from kinformer.serving.status import StatusError, bad_request, failure
 from kinformer.testing.codec.bodies import go_kind
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.schema import ANY, Node
-from kinformer.testing.kinds.status import StatusError, bad_request, failure
 
 __all__ = ["json_patch", "merge_patch", "patch_function", "patch_kind", "strategic_patch"]
 

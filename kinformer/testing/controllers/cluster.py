@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinformer.objects.selectors import LabelSelector
+from kinformer.serving.storage import Stored
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.subresources import bind_pod
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import Stored
 
 __all__ = [
     "Actor",

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from kinformer.serving.status import StatusError
 from kinformer.testing.controllers import rollout
 from kinformer.testing.controllers.cluster import (
     Actor,
@@ -19,7 +20,6 @@ from kinformer.testing.controllers.cluster import (
 from kinformer.testing.controllers.deployment_status import DeploymentStatus
 from kinformer.testing.controllers.replica_sets import PODS, REPLICA_SETS, owner_reference
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError
 
 __all__ = ["DeploymentController"]
 

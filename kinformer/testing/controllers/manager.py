@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from kinformer._runtime.logs import get_logger
+from kinformer.serving.status import StatusError
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.controllers.cluster import Cluster, Object
@@ -22,7 +23,6 @@ from kinformer.testing.controllers.kubelet import Kubelet, Outcome
 from kinformer.testing.controllers.replica_sets import ReplicaSetController
 from kinformer.testing.controllers.scheduler import Scheduler
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError
 
 __all__ = ["Controllers", "running"]
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from kinformer.serving.status import StatusError
 from kinformer.testing.controllers.cluster import (
     Actor,
     Cluster,
@@ -19,7 +20,6 @@ from kinformer.testing.controllers.cluster import (
     set_condition,
 )
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError
 
 __all__ = ["PODS", "REPLICA_SETS", "ReplicaSetController", "is_ready", "owner_reference", "pod_from_template"]
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kinformer.exceptions import APIError
+from kinformer.serving.status import conflict, failure
 from kinformer.testing.explore.faults import BY_NAME
 from kinformer.testing.explore.patches.marks import CHECKED, ELECTION, FENCES
 from kinformer.testing.explore.replica import Replica
@@ -19,7 +20,6 @@ from kinformer.testing.explore.schedule import Point, Schedule, Strike
 from kinformer.testing.explore.server import ACTOR, ExploredServer
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.http.call import Call
-from kinformer.testing.kinds.status import conflict, failure
 
 __all__ = ["PLACE_HEADER", "Director"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import NotFoundError
+from kinformer.serving.storage import Storage
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.server import APIServer
 from kinformer.testing.simulation.processes import API_SERVER
-from kinformer.testing.store.storage import Storage
 
 __all__ = ["ACTOR", "CLUSTER", "COLLECTOR", "PORT", "URL", "ExploredServer"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kinformer.serving.status import bad_request, failure, internal, method_not_allowed, not_found
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.subresources import bind_pod, mark_evicted, scale_of, use_disruption_budget, with_scale
 from kinformer.testing.api.tokens import Tokens, token_id
@@ -18,7 +19,6 @@ from kinformer.testing.http.pod_logs import has_logs, send_log
 from kinformer.testing.http.reviews import review
 from kinformer.testing.kinds.builtins import sent_type
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import bad_request, failure, internal, method_not_allowed, not_found
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ownership import FieldManager
 

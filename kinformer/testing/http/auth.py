@@ -11,12 +11,12 @@ from aiohttp import web
 from kinformer.exceptions import ConfigError
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.hosts import AllowedHosts
+from kinformer.serving.status import failure, forbidden, unauthorized
 from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
 from kinformer.testing.http.certificates import Identity
 from kinformer.testing.kinds.resources import group_version, selected_name
-from kinformer.testing.kinds.status import failure, forbidden, unauthorized
 from kinformer.testing.logins import names_by_token
 
 __all__ = ["ANONYMOUS", "AccessControl", "User", "check_host"]

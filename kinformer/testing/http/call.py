@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
@@ -18,7 +19,6 @@ from kinformer.testing.http.auth import User
 from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import View, dumps
 from kinformer.testing.store.ledger import WriteResult

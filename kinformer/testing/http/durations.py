@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kinformer.serving.status import bad_request
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.kinds.status import bad_request
 
 __all__ = ["check_duration", "check_timeout"]
 

@@ -9,12 +9,20 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.serving.options import EXACT, Options, bad_version, read_options
+from kinformer.serving.pages import chunks, read_page, wait_for_revision
+from kinformer.serving.status import (
+    bad_request,
+    failure,
+    method_not_allowed,
+    missing_resource,
+    page_not_found,
+)
+from kinformer.serving.storage import StoredCollection
+from kinformer.serving.watcher import Watcher
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.list import chunks, read_page, wait_for_revision
-from kinformer.testing.api.options import EXACT, Options, bad_version, read_options
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.api.watch import Watcher
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
@@ -28,16 +36,8 @@ from kinformer.testing.http.negotiation import Wanted, check_kind, negotiate
 from kinformer.testing.http.reviews import is_review
 from kinformer.testing.http.stream import WatchStream
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import (
-    bad_request,
-    failure,
-    method_not_allowed,
-    missing_resource,
-    page_not_found,
-)
 from kinformer.testing.store.forms import View
 from kinformer.testing.store.ownership import FieldManager
-from kinformer.testing.store.storage import StoredCollection
 
 __all__ = ["ResourceEndpoints"]
 
@@ -177,10 +177,10 @@ class ResourceEndpoints:
         if view.form == "table":
             await call.send(view.table(page.items, page.metadata()), wanted)
         elif wanted.yaml or wanted.protobuf:
-            body = b"".join([piece async for piece in chunks(resource, view, page)])
+            body = b"".join([piece async for piece in chunks(view, page)])
             await call.send(body, wanted)
         else:
-            await call.response.send_chunks(chunks(resource, view, page))
+            await call.response.send_chunks(chunks(view, page))
 
     def _past(self, collection: StoredCollection, behind: int) -> int:
         return max(self._storage.revision - behind, collection.undoable, 1)
@@ -194,7 +194,7 @@ class ResourceEndpoints:
         if call.behind and options.revision == 0:
             options = replace(options, revision=None, as_of=self._past(collection, call.behind))
         selected = Filter(resource, call.namespace(resource), options)
-        watcher = Watcher(self._storage, collection, resource, view, selected, options)
+        watcher = Watcher(self._storage, collection, view, selected, options)
         stream = WatchStream(
             call.response,
             watcher,
@@ -266,7 +266,7 @@ class ResourceEndpoints:
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
-        await call.response.send_chunks(chunks(resource, View(resource), page))
+        await call.response.send_chunks(chunks(View(resource), page))
 
     async def _subresource(self, call: Call, resource: ResourceType) -> None:
         info = call.info

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kinformer.serving.status import failure, not_acceptable
 from kinformer.testing.codec.protobuf_encoder import PROTOBUF
-from kinformer.testing.kinds.status import failure, not_acceptable
 
 __all__ = ["Wanted", "is_pretty", "negotiate"]
 

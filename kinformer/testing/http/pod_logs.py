@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kinformer.serving.status import StatusError, bad_request, cause, invalid
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, bad_request, cause, invalid
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger
 

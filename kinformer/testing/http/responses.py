@@ -15,8 +15,8 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from kinformer.serving.status import StatusError
 from kinformer.testing.faults import Fault
-from kinformer.testing.kinds.status import StatusError
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["JSON", "ConnectionCut", "ResponseWriter"]

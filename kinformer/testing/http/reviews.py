@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.serving.status import bad_request, cause, invalid
 from kinformer.testing.api.rbac import Attempt
 from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import bad_request, cause, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text
 from kinformer.testing.store.ownership import FieldManager, track_update
 

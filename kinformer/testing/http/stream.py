@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kinformer.serving.status import expired
+from kinformer.serving.watcher import Line, Watcher
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.api.watch import Line, Watcher
 from kinformer.testing.codec.protobuf_encoder import PROTOBUF_STREAM, encode_lines
 from kinformer.testing.faults import FaultHandle, Faults
 from kinformer.testing.http.responses import JSON, ResponseWriter
-from kinformer.testing.kinds.status import expired
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["WatchStream"]

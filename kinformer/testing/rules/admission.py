@@ -12,8 +12,8 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.serving.status import failure
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import failure
 from kinformer.testing.rules.builtin.pod_defaults import admit_pod
 from kinformer.testing.rules.defaults import TEMPLATE_GENERATION
 from kinformer.testing.store.ledger import Ledger

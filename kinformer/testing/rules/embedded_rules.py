@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kinformer.serving.names import dns_label_1035
+from kinformer.serving.status import Causes
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta
-from kinformer.testing.kinds.names import dns_label_1035
-from kinformer.testing.kinds.status import Causes
 from kinformer.testing.rules.builtin.pod_rules import required
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text, object_meta_causes
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.serving.status import Causes, cause
 from kinformer.testing.cel.rules import Finding, check_rules
 from kinformer.testing.cel.validation import validator_of
-from kinformer.testing.kinds.status import Causes, cause
 
 __all__ = ["cause_of", "definition_findings", "value_findings"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.kinds.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
+from kinformer.serving.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
+from kinformer.serving.status import Causes, cause
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import Causes, cause
 
 __all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes", "object_meta_causes"]
 

@@ -6,11 +6,11 @@ import json
 from functools import cache
 from typing import Any
 
+from kinformer.serving.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS
 from kinformer.testing.kinds.resources import ResourceType, group_version
-from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
 from kinformer.testing.rules.builtin.kind_rules import kind_causes
 from kinformer.testing.rules.custom_rules import (

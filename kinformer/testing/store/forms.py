@@ -7,14 +7,16 @@ throughout.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from kinformer.serving.go_json import dumps, escaped
+from kinformer.serving.storage import Stored, StoredChange
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.store.storage import Stored, StoredChange
 
 __all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
 
@@ -56,22 +58,6 @@ class _Metadata(msgspec.Struct):
 _metadata_of = msgspec.json.Decoder(_Metadata)
 
 
-def _escaped(raw: bytes) -> bytes:
-    """Escape the characters that Go's encoding/json escapes. They occur only inside strings."""
-    if b"<" in raw:
-        raw = raw.replace(b"<", b"\\u003c")
-    if b">" in raw:
-        raw = raw.replace(b">", b"\\u003e")
-    if b"&" in raw:
-        raw = raw.replace(b"&", b"\\u0026")
-    return raw
-
-
-def dumps(value: Any) -> bytes:
-    """Encode JSON as Go does, with keys in the dict's order."""
-    return _escaped(_encoder.encode(value))
-
-
 def copied(obj: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a JSON document, ten times faster than deepcopy."""
     copy: dict[str, Any] = msgspec.json.decode(_encoder.encode(obj))
@@ -99,7 +85,7 @@ def _ordered_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
     """Encode an object (in its storage version) as a list item."""
     if not resource.builtin:
-        return _escaped(_sorting.encode(obj))
+        return escaped(_sorting.encode(obj))
     ordered: dict[str, Any] = {"metadata": _ordered_metadata(obj["metadata"])}
     if resource.kind == "Event":
         obj = _ordered(obj, tuple(_EVENT_ORDER[obj["apiVersion"]].split()))
@@ -109,7 +95,7 @@ def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
         ordered[name] = dict(sorted(value.items())) if name in _SORTED_MAPS and isinstance(value, dict) else value
     if "status" in obj:
         ordered["status"] = obj["status"]
-    return _escaped(_encoder.encode(ordered))
+    return escaped(_encoder.encode(ordered))
 
 
 def to_stored(resource: ResourceType, obj: dict[str, Any]) -> Stored:
@@ -254,6 +240,24 @@ class View:
             rest = b"," + dumps(empty)[1:-1] if empty else b""
             document = self._head + metadata + rest + b"}"
         return b'{"type":"BOOKMARK","object":%s}\n' % document
+
+    def moved(self, stored: Stored, revision: int) -> Stored:
+        """Return the same content with another resourceVersion."""
+        return with_revision(self.resource, stored, revision)
+
+    def frame(self, metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
+        """Return the parts of a list before and after its items."""
+        resource = self.resource
+        if self.form == "partial":
+            kind, api_version = "PartialObjectMetadataList", self.meta
+        else:
+            kind, api_version = resource.list_kind, resource.api_version
+        if self.form == "" and not resource.builtin:
+            metadata = dict(sorted({"continue": "", **metadata}.items()))
+            head = b'{"apiVersion":%s,"items":[' % dumps(api_version)
+            return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
+        parts = (dumps(kind), dumps(api_version), dumps(metadata))
+        return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
         """Return the object behind a table row, and the JSON of its visible part."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kinformer.serving.status import StatusError, failure
 from kinformer.testing.codec.field_merge import compare, merge, remove, set_fields, with_named_fields
 from kinformer.testing.codec.field_sets import (
     UNOWNED_METADATA,
@@ -18,7 +19,6 @@ from kinformer.testing.codec.field_sets import (
 from kinformer.testing.kinds.reset_fields import reset_fields
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.schema import Node
-from kinformer.testing.kinds.status import StatusError, failure
 
 __all__ = ["FieldManager", "apply_fields", "track_scale", "track_update"]
 

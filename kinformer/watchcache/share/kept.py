@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -31,26 +32,34 @@ Seeds = Callable[[SourceKey], Awaitable[CacheState | None]]
 """Returns the state of the process's own cache of these objects, or None if it has none."""
 
 
-class _ContinuedSource(ListerWatcherWrapper):
-    """A source whose first list is the state that another cache had, so that a watch goes on from there."""
+class _WholeSource(ListerWatcherWrapper):
+    """A source of all objects of a key, which for a watch cache are all there are.
 
-    def __init__(self, inner: ListerWatcher, seed: CacheState) -> None:
+    Args:
+        inner: The source.
+        state: The state that another cache had, which takes the place of the first list, so that a watch goes on from
+            there. None lists.
+    """
+
+    def __init__(self, inner: ListerWatcher, state: CacheState | None) -> None:
         super().__init__(inner)
-        self._seed: CacheState | None = seed
+        self._state = state
+        # An initial stream would be everything once more.
+        self._changes: dict[str, bool] = {} if state is None else {"watch_list": False}
 
     @property
     def capabilities(self) -> Capabilities:
-        """The abilities of the inner source, without an initial stream, which would be everything once more."""
-        return replace(super().capabilities, watch_list=False)
+        """The abilities of the inner source."""
+        return replace(super().capabilities, selects_all=True, **self._changes)  # type: ignore[arg-type]
 
     async def list(self, options: ListOptions) -> ListPage:
         """List the state of the other cache, or one page from the inner source."""
-        seed, self._seed = self._seed, None
-        if seed is not None:
-            return ListPage(seed.objects, seed.resource_version)
+        state, self._state = self._state, None
+        if state is not None:
+            return ListPage(state.objects, state.resource_version)
         return await self._inner.list(options)
 
-    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[list[WatchEvent]]]:
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
         """Open the inner source's stream."""
         return self._inner.watch(options)
 
@@ -65,18 +74,14 @@ class Kept:
 
     Attributes:
         cache: The cache.
-        source: A source of the same objects, for informers of this process.
         informer: The informer.
         readers: The number of requests that are being answered.
     """
 
     def __init__(self, key: SourceKey, client: Client, seed: CacheState | None) -> None:
-        source: ListerWatcher = key.source(client)
-        if seed is not None:
-            source = _ContinuedSource(source, seed)
+        source = _WholeSource(key.source(client), seed)
         self.informer: SharedInformer = SharedInformer(source, name=f"shared {key}", on_error=self._failed)
         self.cache = WatchCache(self.informer, client=client)
-        self.source: ListerWatcher = self.cache.source()
         self.readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
         self._stack = AsyncExitStack()

@@ -19,7 +19,7 @@ from kinformer.listwatch.list_watch import ListWatch
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import HolderLock
-from kinformer.watchcache.share.session import Session, opened
+from kinformer.watchcache.share.session import Session, client_at, opened
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
 from kinformer.watchcache.share.source import Direct, FromHolder, Route, SharedSource
 
@@ -231,7 +231,6 @@ class Share:
         """Hold the cache until this is cancelled."""
         from kinformer.watchcache.share.kept import KeptCaches
         from kinformer.watchcache.share.listener import Listener
-        from kinformer.watchcache.share.source import Local
 
         caches = KeptCaches(client, self._seed)
         listener = Listener(self._path, client, identity, caches)
@@ -242,8 +241,12 @@ class Share:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
             self._is_silent = False
             self._told.forget("alone")
-            self._take(Local(caches), "holder", os.getpid())
-            await asyncio.get_running_loop().create_future()
+            async with client_at(self._path) as own:  # its informers follow as any others do
+                self._take(FromHolder(own), "holder", os.getpid())
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    self._take(None)
         finally:
             listener.leave()
             self._lock.release()

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError
@@ -22,10 +22,7 @@ from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of
 from kinformer.watchcache.share.key import SourceKey
 
-if TYPE_CHECKING:
-    from kinformer.watchcache.share.kept import KeptCaches
-
-__all__ = ["Direct", "FromHolder", "Local", "Route", "Routes", "SharedSource"]
+__all__ = ["Direct", "FromHolder", "Route", "Routes", "SharedSource"]
 
 _MOVED = 2.0  # seconds within which a lost connection is followed by another route, if the holder has ended
 _MARGIN = 1.0  # seconds by which a stream may end before its timeoutSeconds in order
@@ -112,43 +109,6 @@ class FromHolder(Route):
         if shared not in self._sources:
             self._sources[shared] = shared.at_holder(self._client)
         return self._sources[shared]
-
-
-class Local(Route):
-    """The route to the caches of this process, which holds them for all.
-
-    Args:
-        caches: The caches.
-    """
-
-    def __init__(self, caches: KeptCaches) -> None:
-        super().__init__()
-        self._caches = caches
-
-    def source(self, shared: SharedSource) -> ListerWatcher:
-        """Return the source on this route."""
-        return _KeptSource(self._caches, shared.key)
-
-
-class _KeptSource:
-    """A source of the same objects that a kept cache has."""
-
-    def __init__(self, caches: KeptCaches, key: SourceKey) -> None:
-        self._caches = caches
-        self._key = key
-
-    async def list(self, options: ListOptions) -> ListPage:
-        """List one page."""
-        async with self._caches.using(self._key) as kept:  # it stays for a minute, longer than the page is read
-            return await kept.source.list(options)
-
-    @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """Open a stream of lists of events."""
-        async with self._caches.using(self._key) as kept:
-            await kept.catch_up(options.resource_version or "")
-            async with kept.source.watch(options) as stream:
-                yield stream
 
 
 class SharedSource(ListerWatcherWrapper):

@@ -7,13 +7,13 @@ import random
 from collections import deque
 from collections.abc import Iterator
 
-from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.list import wait_for_revision
-from kinformer.testing.api.options import Options
-from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import StatusError, expired
-from kinformer.testing.store.forms import View, dumps, with_revision
-from kinformer.testing.store.storage import Storage, Stored, StoredChange, StoredCollection
+from kinformer.serving.filters import Filter
+from kinformer.serving.go_json import dumps
+from kinformer.serving.options import Options
+from kinformer.serving.pages import wait_for_revision
+from kinformer.serving.status import StatusError, expired
+from kinformer.serving.storage import Storage, Stored, StoredChange, StoredCollection
+from kinformer.serving.view import View
 
 __all__ = ["Line", "Watcher"]
 
@@ -47,14 +47,12 @@ class Watcher:
         self,
         storage: Storage,
         collection: StoredCollection,
-        resource: ResourceType,
         view: View,
         selected: Filter,
         options: Options,
     ) -> None:
         self._storage = storage
         self._collection = collection
-        self._resource = resource
         self._view = view
         self._filter = selected
         self._options = options
@@ -237,7 +235,7 @@ class Watcher:
         key = (self._view.key, "LEFT")
         line = change.lines.get(key)
         if line is None or self._view.form == "table":
-            line = self._event("DELETED", with_revision(self._resource, change.old, change.revision))
+            line = self._event("DELETED", self._view.moved(change.old, change.revision))
             change.lines[key] = line
         return line
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kinformer.testing.kinds.status import StatusError, internal
-from kinformer.testing.store.storage import Stored
+from kinformer.serving.status import StatusError, internal
+from kinformer.serving.storage import Stored
 
 __all__ = ["Shards"]
 

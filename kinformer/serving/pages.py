@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.options import EXACT, ContinueToken, Options
-from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import (
+from kinformer.serving.filters import Filter
+from kinformer.serving.options import EXACT, ContinueToken, Options
+from kinformer.serving.status import (
     TOO_OLD_CONTINUE,
     TOO_OLD_LIST,
     expired,
     internal,
     timeout_too_large,
 )
-from kinformer.testing.store.forms import View, dumps
-from kinformer.testing.store.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
+from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
+from kinformer.serving.view import View
 
 __all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 
@@ -137,9 +136,9 @@ def _page_of(collection: StoredCollection, snapshot: Snapshot, selected: Filter,
     return Page(items, revision, token, None if selected.selects else rest)
 
 
-async def chunks(resource: ResourceType, view: View, page: Page) -> AsyncIterator[bytes]:
+async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
     """Yield the body of a list in pieces. Yields to the event loop between pieces."""
-    head, tail = _frame(resource, view, page)
+    head, tail = view.frame(page.metadata())
     if view.form == "partial" and not page.items:  # a nil slice in Go, where other forms have an empty list
         yield head[:-1] + b"null" + tail[1:]
         return
@@ -152,17 +151,3 @@ async def chunks(resource: ResourceType, view: View, page: Page) -> AsyncIterato
         await asyncio.sleep(0)
     pending.append(tail)
     yield b"".join(pending)
-
-
-def _frame(resource: ResourceType, view: View, page: Page) -> tuple[bytes, bytes]:
-    metadata = page.metadata()
-    if view.form == "partial":
-        kind, api_version = "PartialObjectMetadataList", view.meta
-    else:
-        kind, api_version = resource.list_kind, resource.api_version
-    if view.form == "" and not resource.builtin:
-        metadata = dict(sorted({"continue": "", **metadata}.items()))
-        head = b'{"apiVersion":%s,"items":[' % dumps(api_version)
-        return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
-    head = b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (dumps(kind), dumps(api_version), dumps(metadata))
-    return head, b"]}\n"

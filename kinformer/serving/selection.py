@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kinformer.testing.kinds.names import qualified_name
-from kinformer.testing.kinds.status import bad_request
+from kinformer.serving.names import qualified_name
+from kinformer.serving.status import bad_request
 
 __all__ = ["parse_fields", "parse_labels"]
 

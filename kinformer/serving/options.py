@@ -12,17 +12,32 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from kinformer.testing.features import Features
-from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid_options
-from kinformer.testing.store.sharding import Shards
+from kinformer.serving.sharding import Shards
+from kinformer.serving.status import StatusError, bad_request, cause, internal, invalid_options
 
-__all__ = ["ContinueToken", "Options", "read_options"]
+__all__ = ["ContinueToken", "Options", "ReadFeatures", "read_options"]
 
-_DEFAULT = Features()
 NOT_OLDER_THAN = "NotOlderThan"
 EXACT = "Exact"
+
+
+class ReadFeatures(Protocol):
+    """The switches of a server that change how it reads a query."""
+
+    @property
+    def watch_list(self) -> bool: ...
+    @property
+    def sharding(self) -> bool: ...
+
+
+class _Defaults(NamedTuple):
+    watch_list: bool = True
+    sharding: bool = False
+
+
+_DEFAULT = _Defaults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +117,9 @@ def _integer(params: Mapping[str, str], name: str) -> int:
     return int(number)
 
 
-def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: Features = _DEFAULT) -> Options:
+def read_options(
+    params: Mapping[str, str], *, forced_watch: bool = False, features: ReadFeatures = _DEFAULT
+) -> Options:
     """Parse and validate a query. Raises a `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
     watch = forced_watch or bool(_boolean(params, "watch"))
     version = params.get("resourceVersion", "")

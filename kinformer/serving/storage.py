@@ -7,6 +7,7 @@ far back as the history.
 
 from __future__ import annotations
 
+import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Compacted", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
+__all__ = ["Compacted", "Limits", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
 # minimum is larger here, because tests create events faster than clusters do, and look back further.
@@ -73,6 +74,15 @@ class Snapshot(NamedTuple):
         return Snapshot(self.keys[start:], self.items[start:])
 
 
+class Limits(NamedTuple):
+    """The limits of a history: the most events and bytes, and seconds that count above the least number of events."""
+
+    maximum: int = HISTORY_MAXIMUM
+    minimum: int = HISTORY_MINIMUM
+    seconds: float = HISTORY_SECONDS
+    bytes: int = sys.maxsize
+
+
 class Compacted(Exception):
     """The requested revision has been discarded."""
 
@@ -97,6 +107,7 @@ class StoredCollection:
         self._current: Snapshot | None = None
         self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
+        self._bytes = 0  # of the history
 
     def get(self, key: str) -> Stored | None:
         """Return the object with a key, or None."""
@@ -118,6 +129,17 @@ class StoredCollection:
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
         self._current = None
+
+    def restart(self, objects: Iterable[Stored], revision: int) -> None:
+        """Replace all objects, without the events that lead to them. Open watches end, and older ones get a 410."""
+        self.end_watches()
+        self.objects = {stored.key: stored for stored in objects}
+        self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
+        self._current = None
+        self._past.clear()
+        self.history.clear()
+        self._bytes = 0
+        self.revision = self.floor = self.undoable = self._storage.revision = revision
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
         """Convert objects to a new form without changing their revisions, after their definition has changed.
@@ -190,6 +212,7 @@ class StoredCollection:
         self.floor = max(self.floor, floor)
         if forget:
             self.history.clear()
+            self._bytes = 0
             self._past.clear()
             self.undoable = max(self.undoable, floor)
 
@@ -204,7 +227,7 @@ class StoredCollection:
             raise Compacted
         self.objects = self._objects_at(revision)
         while self.history and self.history[-1].revision > revision:
-            self.history.pop()
+            self._bytes -= len(self.history.pop().new.raw)
         self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
         self._current = None
         self._past.clear()
@@ -243,10 +266,16 @@ class StoredCollection:
         self._current = None
         history = self.history
         history.append(change)
-        while len(history) > HISTORY_MAXIMUM or (
-            len(history) > HISTORY_MINIMUM and now - history[0].moment > HISTORY_SECONDS
+        self._bytes += len(new.raw)
+        limits = self._storage.limits
+        while history and (
+            len(history) > limits.maximum
+            or self._bytes > limits.bytes
+            or (len(history) > limits.minimum and now - history[0].moment > limits.seconds)
         ):
-            dropped = history.popleft().revision
+            oldest = history.popleft()
+            self._bytes -= len(oldest.new.raw)
+            dropped = oldest.revision
             self.floor, self.undoable = max(self.floor, dropped), max(self.undoable, dropped)
         for watcher in list(self.watchers):
             watcher(change)
@@ -256,7 +285,8 @@ class StoredCollection:
 class Storage:
     """All collections, and their shared revision. It starts at 1, as in etcd."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
+        self.limits = limits
         self.revision = 1
         self.compacted = 0
         self.floor = 0  # the floor of a resource that is not in use yet

@@ -1,0 +1,159 @@
+"""Answers HTTP requests from a watch cache."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiohttp import ClientConnectionError, web
+
+from kinformer.serving.filters import Filter
+from kinformer.serving.go_json import dumps
+from kinformer.serving.options import Options, bad_version, read_options
+from kinformer.serving.pages import chunks, read_page, wait_for_revision
+from kinformer.serving.selection import parse_fields
+from kinformer.serving.status import StatusError, bad_request, not_found
+from kinformer.serving.storage import Stored
+from kinformer.serving.watcher import Watcher
+from kinformer.watchcache.views import JSONView
+
+if TYPE_CHECKING:
+    from kinformer.watchcache.watch_cache import WatchCache
+
+__all__ = ["respond"]
+
+_JSON = ("application/json", "application/*", "*/*")
+_KNOWN = {
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+}
+_FIELDS = ("metadata.name", "metadata.namespace")
+_LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
+
+
+class _NoFields:
+    """The selectable fields of a cache that does not know the resource: only name and namespace."""
+
+    selects_namespace = True
+
+    def has(self, label: str) -> bool:
+        return False
+
+    def read(self, stored: Stored, label: str) -> str:
+        raise AssertionError(label)
+
+    def refusal(self, label: str) -> StatusError:
+        return bad_request(f"field label not supported: {label}")
+
+
+def _form(accept: str, *, single: bool) -> bool | None:
+    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have."""
+    if not accept:
+        return False
+    for clause in accept.split(","):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        given = dict(part.partition("=")[::2] for part in parameters)
+        if media not in _JSON:
+            if "as" in given or not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
+                return None
+            continue  # another encoding, which is preferred and not required
+        kind = given.get("as", "")
+        if not kind:
+            return False
+        wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
+        return True if kind == wanted and given.get("v", "v1") == "v1" else None
+    return None
+
+
+async def respond(cache: WatchCache, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
+    """Implement `WatchCache.respond`."""
+    params = request.query
+    watch = not name and params.get("watch", "false").lower() not in ("0", "false")
+    partial = _form(request.headers.get("Accept", ""), single=bool(name) or watch)
+    if request.method != "GET" or partial is None or not _KNOWN.issuperset(params):
+        return None
+    try:
+        if any(field not in _FIELDS for field, _, _ in parse_fields(params.get("fieldSelector", ""))):
+            return None
+        if not await cache.ready():
+            return None
+        view = JSONView(cache.resource.api_version, cache.kind, partial=partial)
+        if name:
+            return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)
+        options = read_options(params)
+        selected = Filter(_NoFields(), namespace, options)
+        if _needs_proof(options) and not await cache.proved():
+            return None
+        if watch:
+            return await _watch(request, cache.watcher(view, selected, options))
+        return await _list(request, cache, view, selected, options)
+    except StatusError as error:
+        return web.Response(
+            status=error.code, body=dumps(error.body) + b"\n", headers=error.headers, content_type="application/json"
+        )
+
+
+def _needs_proof(options: Options) -> bool:
+    return options.revision is None and not options.token and options.initial_events is not False
+
+
+async def _get(cache: WatchCache, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
+    if version:
+        if not version.isdigit():
+            raise bad_version(version, watch=True)
+        await wait_for_revision(cache.storage, int(version))
+    elif not await cache.proved():
+        return None
+    stored = cache.storage.collection("objects").get(f"{namespace}/{name}" if namespace else name)
+    if stored is None:
+        raise not_found(cache.resource.group, cache.resource.resource, name)
+    return web.Response(body=view.item(stored) + b"\n", content_type="application/json")
+
+
+async def _list(
+    request: web.Request, cache: WatchCache, view: JSONView, selected: Filter, options: Options
+) -> web.StreamResponse:
+    page = await read_page(cache.storage, cache.storage.collection("objects"), selected, options)
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    async for piece in chunks(view, page):
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+async def _watch(request: web.Request, watcher: Watcher) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        nonlocal timer
+        watcher.wake()
+        timer = loop.call_later(_LOOK, look)
+
+    timer = loop.call_later(_LOOK, look)
+    try:
+        await watcher.open()
+        while (batch := await watcher.next_batch()) is not None:
+            if request.transport is None or request.transport.is_closing():
+                return response
+            if batch:
+                watcher.set_blocked(True)
+                await response.write(b"".join([line.data for line in batch]))
+                watcher.set_blocked(False)
+        await response.write_eof()
+    except (ConnectionResetError, ClientConnectionError):
+        pass  # the client has gone
+    finally:
+        timer.cancel()
+        watcher.close()
+    return response

@@ -1,0 +1,169 @@
+"""The watch cache answers lists, reads and watches as the server behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from kinformer import Client, SharedInformerFactory
+from kinformer.exceptions import ConfigError
+from kinformer.testing import APIServer
+from kinformer.watchcache import WatchCache
+from tests.support.kube import pod
+from tests.support.waiting import until
+
+
+class Front:
+    """A watch cache of pods behind an HTTP server, and a session for it."""
+
+    def __init__(self, cache: WatchCache, url: str, session: aiohttp.ClientSession) -> None:
+        self.cache, self.url, self.session = cache, url, session
+
+    async def get(self, query: str = "", path: str = "", accept: str = "") -> tuple[int, Any]:
+        headers = {"Accept": accept} if accept else {}
+        async with self.session.get(f"{self.url}/pods{path}?{query}", headers=headers) as response:
+            return response.status, json.loads(await response.read() or b"null")
+
+    async def watch(self, query: str, count: int) -> list[tuple[str, str, str]]:
+        """Return the type, name and version of the first events of a watch."""
+        found = []
+        async with self.session.get(f"{self.url}/pods?watch=1&{query}") as response:
+            async for line in response.content:
+                event = json.loads(line)
+                metadata = event["object"].get("metadata", {})
+                name = metadata.get("name", event["object"].get("reason", ""))
+                found.append((event["type"], name, metadata.get("resourceVersion", "")))
+                if len(found) == count:
+                    break
+        return found
+
+
+@pytest.fixture
+def initial_objects() -> list[Mapping[str, Any]]:
+    return [pod("web-1"), pod("web-2"), pod("web-3")]
+
+
+@pytest.fixture
+async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        async with WatchCache(pods, client=client) as cache:
+            await pods.wait_synced()
+
+            async def handle(request: web.Request) -> web.StreamResponse:
+                name = request.match_info.get("name", "")
+                found = await cache.respond(request, namespace="default" if name else "", name=name)
+                return found if found is not None else web.Response(status=406)
+
+            app = web.Application()
+            app.router.add_get("/pods", handle)
+            app.router.add_get("/pods/{name}", handle)
+            runner = web.AppRunner(app, shutdown_timeout=1)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            async with aiohttp.ClientSession() as session:
+                yield Front(cache, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
+            await runner.cleanup()
+
+
+def names(body: Any) -> list[str]:
+    return [item["metadata"]["name"] for item in body["items"]]
+
+
+async def test_a_list_has_the_objects_and_the_version_of_the_server(server: APIServer, front: Front) -> None:
+    status, body = await front.get("resourceVersion=0")
+    assert (status, body["kind"], names(body)) == (200, "PodList", ["web-1", "web-2", "web-3"])
+    assert body["metadata"]["resourceVersion"] == server.resource_version
+
+
+async def test_a_list_without_a_version_is_never_stale(server: APIServer, front: Front) -> None:
+    for number in range(20):
+        server.create(pod(f"new-{number}"))
+        status, body = await front.get()
+        assert status == 406 or f"new-{number}" in names(body)
+
+
+async def test_pages_are_of_one_state(server: APIServer, front: Front) -> None:
+    version = server.resource_version
+    _, first = await front.get(f"limit=2&resourceVersion={version}")
+    server.create(pod("web-4"))
+    await until(lambda: front.cache.storage.revision > int(version))
+    _, second = await front.get(f"limit=2&continue={first['metadata']['continue']}")
+    assert names(first) + names(second) == ["web-1", "web-2", "web-3"]
+    assert second["metadata"]["resourceVersion"] == str(version)
+
+
+async def test_a_watch_goes_on_from_the_version_of_a_list(server: APIServer, front: Front) -> None:
+    version = server.resource_version
+    server.create(pod("web-4"))
+    server.delete("v1/pods", "default", "web-1")
+    events = await front.watch(f"resourceVersion={version}", 2)
+    assert [event[:2] for event in events] == [("ADDED", "web-4"), ("DELETED", "web-1")]
+    assert events[1][2] == server.resource_version
+
+
+async def test_a_streaming_list_ends_with_its_bookmark(front: Front) -> None:
+    query = "resourceVersion=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    events = await front.watch(query, 4)
+    assert [event[0] for event in events] == ["ADDED", "ADDED", "ADDED", "BOOKMARK"]
+
+
+async def test_a_version_older_than_the_ring_is_expired(front: Front) -> None:
+    assert (await front.watch("resourceVersion=1", 1))[0][:2] == ("ERROR", "Expired")
+
+
+@pytest.mark.slow
+async def test_a_list_after_lost_events_ends_watches_and_expires_their_versions(
+    server: APIServer, front: Front
+) -> None:
+    version = server.resource_version
+    watching = asyncio.ensure_future(front.watch(f"resourceVersion={version}", 99))
+    restarting = asyncio.ensure_future(server.restart(downtime=0.3))
+    await asyncio.sleep(0.1)
+    server.create(pod("web-4"))
+    await restarting
+    assert await asyncio.wait_for(watching, 20) == []
+    assert (await front.watch(f"resourceVersion={version}", 1))[0][:2] == ("ERROR", "Expired")
+    assert "web-4" in names((await front.get("resourceVersion=0"))[1])
+
+
+async def test_a_version_that_is_not_reached_is_too_large(front: Front) -> None:
+    status, body = await front.get("resourceVersion=99999")
+    assert (status, body["details"]["retryAfterSeconds"]) == (504, 1)
+
+
+async def test_selectors_of_labels_and_names_are_answered(front: Front) -> None:
+    assert names((await front.get("resourceVersion=0&fieldSelector=metadata.name%3Dweb-2"))[1]) == ["web-2"]
+    assert names((await front.get("resourceVersion=0&labelSelector=none"))[1]) == []
+
+
+async def test_metadata_is_answered_and_tables_are_not(front: Front) -> None:
+    partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    status, body = await front.get("resourceVersion=0", accept=partial)
+    assert (status, body["kind"], "spec" in body["items"][0]) == (200, "PartialObjectMetadataList", False)
+    for accept in ("application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf"):
+        assert (await front.get("resourceVersion=0", accept=accept))[0] == 406
+
+
+@pytest.mark.parametrize("query", ["limit=x", "labelSelector=%21%21", "resourceVersion=x", "continue=x"])
+async def test_a_bad_query_is_refused_as_by_the_server(server: APIServer, front: Front, query: str) -> None:
+    async with front.session.get(f"{server.url}/api/v1/pods?{query}") as response:
+        assert (response.status, await response.json()) == await front.get(query)
+
+
+async def test_one_object_is_read(front: Front) -> None:
+    assert (await front.get("resourceVersion=0", "/web-1"))[1]["metadata"]["name"] == "web-1"
+    assert (await front.get("resourceVersion=0", "/none"))[0] == 404
+
+
+async def test_an_informer_with_a_selector_is_refused(client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        with pytest.raises(ConfigError, match="watch cache"):
+            WatchCache(factory.for_resource("v1/pods", label_selector="app=web"))

@@ -279,7 +279,9 @@ class _Stream:
         return await self._routes.replaced(route, _MOVED)
 
     def _version(self) -> str:
-        return (resource_version_of(self._last) if self._last is not None else "") or self._options.resource_version or ""
+        return (
+            (resource_version_of(self._last) if self._last is not None else "") or self._options.resource_version or ""
+        )
 
     async def open(self) -> None:
         """Open a stream on the present route."""

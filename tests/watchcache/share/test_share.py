@@ -17,7 +17,6 @@ from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
 from tests.support.kube import config_map
-from tests.support.log_records import said
 from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
@@ -76,8 +75,11 @@ def lists_and_watches(server: APIServer) -> tuple[int, int]:
     """Return how many full lists and watches of ConfigMaps the server was asked for."""
     asked = [request for request in server.requests if request.path.endswith("/configmaps")]
     return (
-        sum("watch" not in one.query and one.query.get("limit") != "1" for one in asked),
-        sum("watch" in one.query for one in asked),
+        sum(
+            ("watch" not in one.params and one.params.get("limit") != "1") or "sendInitialEvents" in one.params
+            for one in asked
+        ),
+        sum("watch" in one.params for one in asked),
     )
 
 

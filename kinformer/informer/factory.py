@@ -455,7 +455,9 @@ def _form_of(identity: InformerIdentity, settings: ResourceOptions) -> SharingFo
 
 
 def _state_of(made: list[SharedInformer], namespace: str | None) -> CacheState | None:
-    found = core_of(made[0]).state_of(namespace) if made else None
+    if not made or core_of(made[0]).life.has_ended:
+        return None
+    found = core_of(made[0]).state_of(namespace)
     return None if found is None else CacheState(*found)
 
 

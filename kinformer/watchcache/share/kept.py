@@ -149,6 +149,10 @@ class KeptCaches:
         """Return the number of caches."""
         return len(self._kept)
 
+    def down(self) -> list[str]:
+        """Return the tokens of the caches that do not follow the server at present."""
+        return [key.token for key, making in self._kept.items() if not _is_live(making)]
+
     @asynccontextmanager
     async def using(self, key: SourceKey) -> AsyncIterator[Kept]:
         """Give a complete cache, and keep it while it is used. The first user has it made, and all wait for it.
@@ -213,3 +217,9 @@ def _has_ended(making: asyncio.Task[Kept]) -> bool:
     if making.cancelled() or making.exception() is not None:
         return True
     return making.result().informer.health().state == "stopped"
+
+
+def _is_live(making: asyncio.Task[Kept]) -> bool:
+    if not making.done() or making.cancelled() or making.exception() is not None:
+        return False
+    return making.result().informer.health().live

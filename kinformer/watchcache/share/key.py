@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Self
 
 from kinformer.client.client import Client
@@ -45,6 +45,11 @@ class SourceKey:
 
     def __str__(self) -> str:
         return f"{self.resource} in {self.namespace}" if self.namespace else str(self.resource)
+
+    @property
+    def token(self) -> str:
+        """A text that is the same in all processes, and differs for each key."""
+        return json.dumps(astuple(self))
 
     def source(self, client: Client, *, max_event_bytes: int | None = None) -> ListWatch:
         """Return a source of these objects, at the server."""

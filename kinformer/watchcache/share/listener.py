@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from aiohttp import web
+from aiohttp import ClientConnectionError, web
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
@@ -108,6 +108,8 @@ class Listener:
             return _refused(error.status, error.reason, error.message)
         except ConfigError as error:
             return _refused(400, "BadRequest", str(error))
+        except ClientConnectionError:
+            return web.Response()  # nobody reads it: the follower has ended
         except (KinformerError, TimeoutError) as error:
             return _refused(_UNAVAILABLE, "ServiceUnavailable", describe(error))
         finally:
@@ -149,7 +151,7 @@ class Listener:
             await response.write(json.dumps(hello).encode() + b"\n")
             while True:
                 await asyncio.sleep(HEARTBEAT)
-                await response.write(b"\n")
+                await response.write(json.dumps(self._caches.down()).encode() + b"\n")
         return response
 
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:

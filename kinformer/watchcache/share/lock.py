@@ -57,11 +57,13 @@ class HolderLock:
         return self._descriptor >= 0
 
     def acquire(self) -> bool:
-        """Try to take the lock. Return False if another has it.
+        """Try to take the lock, unless this has it. Return False if another has it.
 
         Raises:
             UnreachableError: The file cannot be opened, or its file system has no locks.
         """
+        if self.is_held:
+            return True
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self._path, flags, 0o600)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from weakref import WeakSet
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
@@ -68,8 +69,9 @@ class Share:
         self._changed = asyncio.Event()
         self._role: Role = "alone"
         self._holder: int | None = None
-        self._states: list[tuple[SourceKey, Callable[[], CacheState | None]]] = []
+        self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
         self._is_silent = False
+        self._down: Callable[[], Collection[str]] = tuple
         self._began = 0.0
 
     def __repr__(self) -> str:
@@ -85,13 +87,12 @@ class Share:
         """The process id of the holder, or None if this process is alone."""
         return self._holder
 
-    @property
-    def live(self) -> bool:
-        """True unless the holder has been silent for 3 s.
+    def is_live(self, key: SourceKey) -> bool:
+        """Return True unless the holder has been silent for 3 s, or does not follow the server in this key's objects.
 
         :meta private:
         """
-        return not self._is_silent
+        return not self._is_silent and not ((down := self._down()) and key.token in down)
 
     @property
     def cluster(self) -> str | None:
@@ -132,7 +133,7 @@ class Share:
         """
         key = SourceKey(
             resource=direct.resource,
-            namespace=direct.namespace,
+            namespace=direct.namespace or None,
             label_selector=form.label_selector,
             field_selector=form.field_selector,
             shard_selector=form.shard_selector,
@@ -140,8 +141,9 @@ class Share:
             keep_managed_fields=form.keep_managed_fields,
             fields=form.fields,
         )
-        self._states.append((key, state))
-        return SharedSource(direct, key, self, max_event_bytes=form.max_event_bytes)
+        made = SharedSource(direct, key, self, state, max_event_bytes=form.max_event_bytes)
+        self._sources.add(made)
+        return made
 
     # --- the route ----------------------------------------------------------------------------------------
 
@@ -241,6 +243,7 @@ class Share:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
             self._is_silent = False
             self._told.forget("alone")
+            self._down = caches.down
             async with client_at(self._path) as own:  # its informers follow as any others do
                 self._take(FromHolder(own), "holder", os.getpid())
                 try:
@@ -248,6 +251,7 @@ class Share:
                 finally:
                     self._take(None)
         finally:
+            self._down = tuple
             listener.leave()
             self._lock.release()
             await listener.close()
@@ -261,55 +265,62 @@ class Share:
         """
         async with opened(self._path, identity) as session:
             self._told.forget("alone")
-            route: Route = FromHolder(session.client)
-            self._take(route, "follower", session.holder)
-            try:
-                while await self._heard(session):
-                    if self._route is not None and not self._route.is_direct:
-                        continue
-                    await self._stay_away(session)
-                    self._take(FromHolder(session.client), "follower", session.holder)
-            finally:
-                self._is_silent = False
-                self._take(None)  # before the streams end, so that they wait for the next route
+            while True:
+                async with client_at(self._path) as client:  # its end closes the streams from this holder
+                    route = FromHolder(client)
+                    self._down = lambda: session.down
+                    self._take(route, "follower", session.holder)
+                    try:
+                        is_silent = await self._listen(session)
+                    finally:
+                        self._down = tuple
+                        self._is_silent = False
+                        if self._route is route:
+                            self._take(None)  # before its streams end, so that they wait for the next route
+                if not is_silent or not await self._has_returned(session):
+                    return
 
-    async def _heard(self, session: Session) -> bool:
-        """Wait for a heartbeat. A silent holder is not live, and then this process reads from the server."""
-        hearing = asyncio.ensure_future(session.heard())
-        try:
+    async def _listen(self, session: Session) -> bool:
+        """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
+
+        A silent holder whose lock is free has ended, and a child that it forked keeps its connections open.
+        """
+        while True:
             for seconds in (_SILENT, _ABSENT - _SILENT + random.random() * _SPREAD):
-                done, _ = await asyncio.wait({hearing}, timeout=seconds)
-                if done:
+                heard = await session.heard(seconds)
+                if heard is not None:
                     break
                 self._is_silent = True
-            else:
+                if self._lock.acquire():
+                    return False
+            if heard is None:
                 self._go_alone(f"the holder, process {session.holder}, does not answer")
-                self._is_silent = False  # this process is not the one that hangs
-            heard = await hearing
+                return True
             self._is_silent = False
-            return heard
-        finally:
-            hearing.cancel()
+            if not heard:
+                return False
 
-    async def _stay_away(self, session: Session) -> None:
-        """Return once the holder has been heard for a while without a pause, or has ended."""
+    async def _has_returned(self, session: Session) -> bool:
+        """Return True once the holder has been heard for a while without a pause, and False once it has ended."""
         loop = asyncio.get_running_loop()
-        since = loop.time()
-        while loop.time() - since < _RETURN:
-            try:
-                async with asyncio.timeout(_SILENT):
-                    if not await session.heard():
-                        raise UnreachableError(f"{self._path}: the holder has ended", may_appear=True)
-            except TimeoutError:
-                since = loop.time()
+        until = loop.time() + _RETURN
+        while loop.time() < until:
+            heard = await session.heard(_SILENT)
+            if heard is None:
+                if self._lock.acquire():
+                    return False
+                until = loop.time() + _RETURN
+            elif not heard:
+                return False
+        return True
 
     async def _seed(self, key: SourceKey) -> CacheState | None:
         """Return the state of this process's own cache of the same objects, once it has applied what it received."""
-        states = [state for one, state in self._states if one == key]
+        own = [source for source in self._sources if source.key == key and source.has_listed]
         loop = asyncio.get_running_loop()
         until = loop.time() + _SEED
-        while states:
-            if found := next((made for state in states if (made := state()) is not None), None):
+        while own:
+            if found := next((state for source in own if (state := source.state()) is not None), None):
                 return found
             if loop.time() >= until:
                 return None

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError
+from kinformer.informer.sharing import CacheState
 from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
@@ -32,9 +34,8 @@ _QUICK_ENDS = 3  # streams in a row that end without an event before the informe
 class Routes(Protocol):
     """The present route to the objects, which changes with the holder."""
 
-    @property
-    def live(self) -> bool:
-        """True if the holder, if there is one, gives signs of life."""
+    def is_live(self, key: SourceKey) -> bool:
+        """Return True if the holder, if there is one, gives signs of life and follows the server."""
         ...
 
     @property
@@ -62,7 +63,7 @@ class Route(ABC):
     Attributes:
         is_direct: True if it leads to the server.
         is_gone: True once another route has taken the place of this one.
-        streams: The streams that wait for events of the server.
+        streams: The streams that wait for events of the server. Those of a holder end with its client.
     """
 
     is_direct = False
@@ -96,13 +97,14 @@ class FromHolder(Route):
     """The route to a holder.
 
     Args:
-        client: The client of the session. Its end closes all streams.
+        client: The client for it. It must be closed soon after another route has taken the place of this one, because
+            that ends the streams.
     """
 
     def __init__(self, client: Client) -> None:
         super().__init__()
         self._client = client
-        self._sources: dict[SharedSource, ListWatch] = {}
+        self._sources: WeakKeyDictionary[SharedSource, ListWatch] = WeakKeyDictionary()
 
     def source(self, shared: SharedSource) -> ListerWatcher:
         """Return the source on this route."""
@@ -118,16 +120,28 @@ class SharedSource(ListerWatcherWrapper):
         direct: The source of these objects at the server.
         key: The key of these objects.
         routes: See `Routes`.
+        state: Returns the state of the informer that reads from this source, if that is known.
         max_event_bytes: See `ListWatch`.
 
     Attributes:
-        direct, key: See above.
+        direct, key, state: See above.
+        has_listed: True once its informer has listed the objects.
     """
 
-    def __init__(self, direct: ListWatch, key: SourceKey, routes: Routes, *, max_event_bytes: int) -> None:
+    def __init__(
+        self,
+        direct: ListWatch,
+        key: SourceKey,
+        routes: Routes,
+        state: Callable[[], CacheState | None],
+        *,
+        max_event_bytes: int,
+    ) -> None:
         super().__init__(direct)
         self.direct = direct
         self.key = key
+        self.state = state
+        self.has_listed = False
         self._routes = routes
         self._max_event_bytes = max_event_bytes
         self._paths: list[str] = []
@@ -137,7 +151,17 @@ class SharedSource(ListerWatcherWrapper):
     def capabilities(self) -> Capabilities:
         """The abilities of the source at the server. Its version and cluster are those of the present route."""
         inner = super().capabilities
-        return replace(inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self._routes)
+        return replace(inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self)
+
+    @property
+    def live(self) -> bool:
+        """True unless the objects come from a holder that is silent, or does not follow the server."""
+        return self._routes.is_live(self.key)
+
+    @property
+    def holder(self) -> int | None:
+        """The process id of the holder, or None."""
+        return self._routes.holder
 
     def at_holder(self, client: Client) -> ListWatch:
         """Return the source of these objects at a holder, which counts what it receives with the direct one."""
@@ -183,6 +207,7 @@ class SharedSource(ListerWatcherWrapper):
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
         """Open a stream of lists of events, which goes on when the route changes."""
+        self.has_listed = True
         stream = _Stream(self, self._routes, options)
         try:
             await stream.open()
@@ -238,7 +263,7 @@ class _Stream:
     async def _next(self) -> list[WatchEvent]:
         assert self._events is not None and self._route is not None
         if not self._route.is_direct:
-            return await anext(self._events)  # the end of a session closes its streams
+            return await anext(self._events)  # its client's end closes it, so that no event costs a timeout
         if self._route.is_gone:
             raise StopAsyncIteration
         try:

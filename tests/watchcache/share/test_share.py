@@ -101,7 +101,7 @@ async def test_another_takes_over_without_a_list(server: APIServer, path: Path) 
         await first.stop()
         await until(lambda: sorted((second.share.role, third.share.role)) == ["follower", "holder"])
         server.create(config_map("d"))
-        server.delete(MAPS, "default/a")
+        server.delete(MAPS, "default", "a")
         await until(lambda: set(second.versions) == set(third.versions) == {f"default/{name}" for name in "bcd"})
         assert lists_and_watches(server)[0] == before[0]
         for one in (second, third):

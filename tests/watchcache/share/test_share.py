@@ -1,86 +1,21 @@
-"""Processes that share one cache, each of which is here a factory of its own in one event loop."""
+"""What processes that share one cache see, and when a process reads by itself."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from kinformer import Client, SharedInformer, SharedInformerFactory
+from kinformer import Client, SharedInformerFactory
 from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
 from tests.support.kube import config_map
-from tests.support.mirror import Mirror
 from tests.support.waiting import until
-
-MAPS = "v1/configmaps"
-
-
-@pytest.fixture
-def path() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kf") as folder:  # shorter than tmp_path, which sun_path limits
-        yield Path(folder) / "cache.sock"
-
-
-class Worker:
-    """One process: a client and a factory that shares its cache."""
-
-    def __init__(self, server: APIServer, path: Path, **options: object) -> None:
-        self._stack = AsyncExitStack()
-        self._server = server
-        self.share = Share(path)
-        self.mirror = Mirror()
-        self._options = options
-        self.factory: SharedInformerFactory
-        self.maps: SharedInformer
-
-    async def start(self) -> None:
-        client = await self._stack.enter_async_context(Client.from_url(self._server.url))
-        self.factory = SharedInformerFactory(client, share=self.share)
-        self.maps = self.factory.for_resource(MAPS, **self._options)  # type: ignore[call-overload]
-        self.maps.add_event_handler(self.mirror)
-        await self._stack.enter_async_context(self.factory)
-        await self.factory.wait_for_cache_sync(10)
-
-    async def stop(self) -> None:
-        await self._stack.aclose()
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return {obj.key: obj.resource_version for obj in self.maps.lister.list()}
-
-
-@asynccontextmanager
-async def workers(server: APIServer, path: Path, count: int, **options: object) -> AsyncIterator[list[Worker]]:
-    started: list[Worker] = []
-    try:
-        for _ in range(count):
-            worker = Worker(server, path, **options)
-            started.append(worker)
-            await worker.start()
-        yield started
-    finally:
-        for worker in started:
-            await worker.stop()
-
-
-def lists_and_watches(server: APIServer) -> tuple[int, int]:
-    """Return how many full lists and watches of ConfigMaps the server was asked for."""
-    asked = [request for request in server.requests if request.path.endswith("/configmaps")]
-    return (
-        sum(
-            ("watch" not in one.params and one.params.get("limit") != "1") or "sendInitialEvents" in one.params
-            for one in asked
-        ),
-        sum("watch" in one.params for one in asked),
-    )
+from tests.watchcache.share.workers import MAPS, lists_and_watches, workers
 
 
 async def test_the_first_is_the_holder_and_the_others_follow_it(server: APIServer, path: Path) -> None:
@@ -105,6 +40,7 @@ async def test_another_takes_over_without_a_list(server: APIServer, path: Path) 
         await until(lambda: set(second.versions) == set(third.versions) == {f"default/{name}" for name in "bcd"})
         assert lists_and_watches(server)[0] == before[0]
         for one in (second, third):
+            await until(lambda one=one: set(one.mirror.known) == {f"default/{name}" for name in "bcd"})
             assert not one.mirror.wrong
             assert one.mirror.of("add") == ["a", "b", "c", "d"]
             assert one.mirror.of("delete") == ["a"]
@@ -197,5 +133,6 @@ async def test_takeovers_among_writes_lose_nothing_and_deliver_nothing_twice(ser
             await until(lambda: sum(one.share.role == "holder" for one in left) == 1)
             await until(lambda: all(len(one.versions) == 10 * (round_ + 1) for one in left))
         for one in left:
+            await until(lambda one=one: len(one.mirror.known) == 30)
             assert not one.mirror.wrong
             assert len(one.mirror.of("add")) == len(set(one.mirror.of("add"))) == 30

@@ -41,6 +41,7 @@ HEARTBEAT = 1.0
 _CONNECTIONS = 10_000  # one for each watch of each follower
 _KEEPALIVE = 75.0
 _UNAVAILABLE = 503
+_LAST = 0.5  # seconds for requests that came last and are refused. aiohttp would wait without an end for 0
 
 
 class Listener:
@@ -61,6 +62,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
         self._handling: set[asyncio.Task[object]] = set()
+        self._is_closing = False
         self._web = web.Server(self._handle, **server_options(keepalive=_KEEPALIVE))
         self._forget: Callable[[], None] = lambda: None
 
@@ -92,14 +94,17 @@ class Listener:
     async def close(self) -> None:
         """End all requests and connections."""
         self.leave()
+        self._is_closing = True
         for task in self._handling:
             task.cancel()
         await wait_for_end(tuple(self._handling))
-        await self._web.shutdown(0)
+        await self._web.shutdown(_LAST)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
+        if self._is_closing:  # its connection was accepted before the end
+            return _refused(_UNAVAILABLE, "ServiceUnavailable", "this holder of the cache is ending")
         self._handling.add(task)
         try:
             with Connections.request():

@@ -104,7 +104,7 @@ async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]
                 finally:
                     await session.close()
         except APIError as error:
-            raise UnreachableError(error.message or str(error)) from None
+            raise UnreachableError(error.message or str(error), may_appear=error.status == 503) from None  # it ends
         except ConnectError as error:
             raise UnreachableError(str(error), may_appear=True) from None
         except (DecodeError, ValueError, KeyError, TypeError) as error:

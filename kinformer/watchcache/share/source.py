@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
@@ -198,11 +198,16 @@ class SharedSource(ListerWatcherWrapper):
         """List one page."""
         route = await self._routes.current()
         try:
-            return await route.source(self).list(options)
-        except ConnectError:
-            if route.is_direct or not await self._routes.replaced(route, _MOVED):
+            page = await route.source(self).list(options)
+        except (ConnectError, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not route.is_gone:
                 raise
+            if route.is_direct or not await self._routes.replaced(route, _MOVED):
+                raise _lost(error) from error
             return await self.list(options)
+        if not route.is_direct and isinstance(page.items, AsyncIterator):
+            page.items = _read(page.items, route)
+        return page
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
@@ -214,6 +219,26 @@ class SharedSource(ListerWatcherWrapper):
             yield stream
         finally:
             await stream.aclose()
+
+
+async def _read(items: AsyncIterator[Any], route: Route) -> AsyncGenerator[Any, None]:
+    """Read a page. The end of its route is a lost connection."""
+    try:
+        async for objects in items:
+            yield objects
+    except RuntimeError as error:
+        if not route.is_gone:
+            raise
+        raise _lost(error) from error
+    finally:
+        close = getattr(items, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _lost(error: Exception) -> Exception:
+    """Return the error for requests to a holder whose client was closed."""
+    return ConnectError("the holder of the shared cache has changed") if isinstance(error, RuntimeError) else error
 
 
 class _Stream:
@@ -244,8 +269,8 @@ class _Stream:
             except StopAsyncIteration:
                 if not self._goes_on():
                     raise
-            except (ConnectError, OSError):
-                if not await self._has_moved():
+            except (ConnectError, OSError, RuntimeError) as error:
+                if not self._route_ended(error) or not await self._has_moved():
                     raise
             else:
                 if events:
@@ -296,6 +321,10 @@ class _Stream:
         """True if the version that the next stream has to begin at is known."""
         return not self._initial and self._version() not in ("", "0")
 
+    def _route_ended(self, error: BaseException) -> bool:
+        """Return False for a RuntimeError that does not come from closing the client of a route that is gone."""
+        return not isinstance(error, RuntimeError) or (self._route is not None and self._route.is_gone)
+
     async def _has_moved(self) -> bool:
         assert self._route is not None
         route = self._route
@@ -320,8 +349,8 @@ class _Stream:
                 opening = self._route.source(self._shared).watch(options)
                 self._events = await self._connection.enter_async_context(opening)
                 return
-            except (ConnectError, OSError):
-                if not await self._has_moved():
+            except (ConnectError, OSError, RuntimeError) as error:
+                if not self._route_ended(error) or not await self._has_moved():
                     raise
             except APIError as error:
                 if error.status != 503 or not await self._has_moved():  # 503: the holder is about to end

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.waiting import until
-from tests.watchcache.share.workers import MAPS, History, Worker, lists_and_watches
+from tests.watchcache.share.workers import MAPS, History, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -122,14 +122,12 @@ async def live_through(steps: list[tuple[str, str]]) -> None:
                     await story.do(what, value)
                 await story.settle()
                 story.check()
-                if not any(what in ("cut", "compact") for what, _ in steps):
-                    assert lists_and_watches(server)[0] == 1
             finally:
                 for worker in story.living:
                     await worker.stop()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.one_of(WRITES, WRITES, WRITES, TURNS, LIVES, FAULTS), min_size=5, max_size=60))
 def test_any_history_with_takeovers_ends_in_the_truth(steps: list[tuple[str, Any]]) -> None:
     asyncio.run(live_through(steps))

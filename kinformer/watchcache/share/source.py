@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
@@ -25,6 +25,8 @@ from kinformer.objects.accessors import ends_initial_events, resource_version_of
 from kinformer.watchcache.share.key import SourceKey
 
 __all__ = ["Direct", "FromHolder", "Route", "Routes", "SharedSource"]
+
+T = TypeVar("T")
 
 _MOVED = 2.0  # seconds within which a lost connection is followed by another route, if the holder has ended
 _MARGIN = 1.0  # seconds by which a stream may end before its timeoutSeconds in order
@@ -63,24 +65,42 @@ class Route(ABC):
     Attributes:
         is_direct: True if it leads to the server.
         is_gone: True once another route has taken the place of this one.
-        streams: The streams that wait for events of the server. Those of a holder end with its client.
     """
 
     is_direct = False
 
     def __init__(self) -> None:
         self.is_gone = False
-        self.streams: set[_Stream] = set()
+        self._waiting: set[asyncio.Timeout] = set()
 
     @abstractmethod
     def source(self, shared: SharedSource) -> ListerWatcher:
         """Return the source on this route."""
 
+    async def answer(self, awaited: Awaitable[T]) -> T:
+        """Wait for an answer on this route.
+
+        Raises:
+            ConnectError: Another route has taken the place of this one. A holder that hangs would never answer.
+        """
+        try:
+            async with asyncio.timeout(0 if self.is_gone else None) as limit:
+                self._waiting.add(limit)
+                try:
+                    return await awaited
+                finally:
+                    self._waiting.discard(limit)
+        except TimeoutError:
+            if not self.is_gone:
+                raise
+            raise ConnectError("the holder of the shared cache has changed") from None
+
     def end(self) -> None:
         """Have the streams go on along another route."""
         self.is_gone = True
-        for stream in tuple(self.streams):
-            stream.interrupt()
+        now = asyncio.get_running_loop().time()
+        for limit in tuple(self._waiting):
+            limit.reschedule(now)
 
 
 class Direct(Route):
@@ -97,8 +117,7 @@ class FromHolder(Route):
     """The route to a holder.
 
     Args:
-        client: The client for it. It must be closed soon after another route has taken the place of this one, because
-            that ends the streams.
+        client: The client for it.
     """
 
     def __init__(self, client: Client) -> None:
@@ -198,7 +217,8 @@ class SharedSource(ListerWatcherWrapper):
         """List one page."""
         route = await self._routes.current()
         try:
-            page = await route.source(self).list(options)
+            listing = route.source(self).list(options)
+            page = await (listing if route.is_direct else route.answer(listing))
         except (ConnectError, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise
@@ -224,7 +244,11 @@ class SharedSource(ListerWatcherWrapper):
 async def _read(items: AsyncIterator[Any], route: Route) -> AsyncGenerator[Any, None]:
     """Read a page. The end of its route is a lost connection."""
     try:
-        async for objects in items:
+        while True:
+            try:
+                objects = await route.answer(anext(items))
+            except StopAsyncIteration:
+                return
             yield objects
     except RuntimeError as error:
         if not route.is_gone:
@@ -254,7 +278,6 @@ class _Stream:
         self._last: object = None  # of the last event that was passed on
         self._initial = bool(options.send_initial_events)
         self._ends = 0  # streams in a row without an event
-        self._interrupted: asyncio.Timeout | None = None
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._until = loop.time() + (options.timeout_seconds or 0) - _MARGIN
@@ -287,25 +310,7 @@ class _Stream:
 
     async def _next(self) -> list[WatchEvent]:
         assert self._events is not None and self._route is not None
-        if not self._route.is_direct:
-            return await anext(self._events)  # its client's end closes it, so that no event costs a timeout
-        if self._route.is_gone:
-            raise StopAsyncIteration
-        try:
-            async with asyncio.timeout(None) as self._interrupted:
-                self._route.streams.add(self)
-                return await anext(self._events)
-        except TimeoutError:
-            if not self._route.is_gone:
-                raise
-            raise StopAsyncIteration from None
-        finally:
-            self._route.streams.discard(self)
-
-    def interrupt(self) -> None:
-        """End the wait for events of a route that is gone."""
-        if self._interrupted is not None:
-            self._interrupted.reschedule(self._time())
+        return await self._route.answer(anext(self._events))
 
     def _goes_on(self) -> bool:
         """Return True if a stream that has ended is followed by another one, without telling the informer."""
@@ -347,7 +352,7 @@ class _Stream:
                 options = options.replace(resource_version=self._version(), send_initial_events=None)
             try:
                 opening = self._route.source(self._shared).watch(options)
-                self._events = await self._connection.enter_async_context(opening)
+                self._events = await self._route.answer(self._connection.enter_async_context(opening))
                 return
             except (ConnectError, OSError, RuntimeError) as error:
                 if not self._route_ended(error) or not await self._has_moved():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ async def all_have_seen(workers: list[WorkerProcess], made: dict[str, float]) ->
     await until(lambda: all(last in one.seen for one in workers), 20, what=f"all to see {last}")
 
 
+def has_holder(workers: list[WorkerProcess]) -> bool:
+    """Return True if one of them is the holder."""
+    return [one.role for one in workers].count("holder") == 1
+
+
 def first_after(one: WorkerProcess, made: dict[str, float], moment: float) -> float:
     """Return when a process saw the first change that was made after a moment, or 0."""
     return min((seen for event, seen in one.seen.items() if made.get(event, 0.0) > moment), default=0.0)
@@ -79,8 +85,8 @@ async def test_a_killed_holder_is_followed_within_a_second_and_nothing_is_lost(s
                 left.remove(holder)
                 killed = boot_time()
                 holder.process.kill()
-                await until(lambda left=left: [one.role for one in left].count("holder") == 1)
-                delays = [await until(lambda one=one: first_after(one, made, killed)) - killed for one in left]
+                await until(partial(has_holder, left))
+                delays = [await until(partial(first_after, one, made, killed)) - killed for one in left]
                 assert max(delays) < 1.0
         await all_have_seen(left, made)
         for one in left:

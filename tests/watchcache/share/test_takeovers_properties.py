@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.waiting import until
-from tests.watchcache.share.workers import MAPS, History, Worker
+from tests.watchcache.share.workers import MAPS, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -85,9 +86,7 @@ class Story:
         await asyncio.gather(*self.ends)
         true = {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in self.server.list(MAPS)}
         for worker in self.living:
-            mirror = worker.mirror
-            await until(lambda worker=worker: _by_name(worker.versions) == true, what=f"a cache of {true}")
-            await until(lambda mirror=mirror: _versions(mirror) == true, what=f"a handler that was told of {true}")
+            await until(partial(_has, worker, true), what=f"a cache and a handler of {true}")
 
     def check(self) -> None:
         for worker in self.all:
@@ -107,8 +106,9 @@ def _by_name(versions: dict[str, str]) -> dict[str, str]:
     return {key.rpartition("/")[2]: version for key, version in versions.items()}
 
 
-def _versions(mirror: History) -> dict[str, str]:
-    return _by_name({key: version for key, (_, version) in mirror.known.items()})
+def _has(worker: Worker, true: dict[str, str]) -> bool:
+    told = {key: version for key, (_, version) in worker.mirror.known.items()}
+    return _by_name(worker.versions) == _by_name(told) == true
 
 
 async def live_through(steps: list[tuple[str, str]]) -> None:

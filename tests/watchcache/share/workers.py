@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
 from tests.support.mirror import Mirror
@@ -35,9 +35,10 @@ class History(Mirror):
 class Worker:
     """One process: a client and a factory that shares its cache."""
 
-    def __init__(self, server: APIServer, path: Path, **options: object) -> None:
+    def __init__(self, server: APIServer, path: Path, *, user: str | None = None, **options: object) -> None:
         self._stack = AsyncExitStack()
         self._server = server
+        self._user = user
         self.share = Share(path)
         self.mirror = History()
         self._options = options
@@ -45,7 +46,7 @@ class Worker:
         self.maps: SharedInformer
 
     async def start(self) -> None:
-        client = await self._stack.enter_async_context(Client.from_url(self._server.url))
+        client = await self._stack.enter_async_context(self._server.client(self._user))
         self.factory = SharedInformerFactory(client, share=self.share)
         self.maps = self.factory.for_resource(MAPS, **self._options)  # type: ignore[call-overload]
         self.maps.add_event_handler(self.mirror)

@@ -413,17 +413,13 @@ class Capabilities:
 
 
 class SharedReads(Protocol):
-    """The process from whose cache a source reads."""
+    """The process from whose cache a source reads: whether it gives signs of life, and its process id if it is one."""
 
     @property
-    def live(self) -> bool:
-        """False while that process gives no sign of life."""
-        ...
+    def live(self) -> bool: ...
 
     @property
-    def holder(self) -> int | None:
-        """Its process id, or None if the source reads from the server."""
-        ...
+    def holder(self) -> int | None: ...
 
 
 @runtime_checkable

@@ -20,10 +20,10 @@ from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
-from kinformer.informer.sharing import CacheState, SharedCache, SharingForm
 from kinformer.informer.typed import with_model
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
@@ -137,7 +137,7 @@ class SharedInformerFactory(Entered):
 
     @property
     def shared_cache(self) -> SharedCache | None:
-        """The part of this process in the shared cache: `role`, and the process id of the `holder`. None without one."""
+        """The shared cache: the `role` of this process, and the process id of the `holder`. None without `share`."""
         return self._share
 
     @property
@@ -290,7 +290,8 @@ class SharedInformerFactory(Entered):
             )
             if self._share is None or settings.tweak_list_options is not None:
                 return direct
-            return self._share.source(direct, _form_of(identity, settings), partial(_state_of, made, namespace))
+            form = identity.form(settings.max_event_bytes)
+            return self._share.source(direct, form, lambda: core_of(made[0]).state_of(namespace) if made else None)
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
@@ -440,25 +441,6 @@ def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> 
         core_of(informer).life.refuse_leaving()
         if held.namespaces is not None:
             refuse_release(factory, held.namespaces)
-
-
-def _form_of(identity: InformerIdentity, settings: ResourceOptions) -> SharingForm:
-    return SharingForm(
-        label_selector=identity.label_selector,
-        field_selector=identity.field_selector,
-        shard_selector=identity.shard_selector,
-        metadata_only=identity.metadata_only,
-        keep_managed_fields=identity.keep_managed_fields,
-        fields=identity.fields,
-        max_event_bytes=settings.max_event_bytes,
-    )
-
-
-def _state_of(made: list[SharedInformer], namespace: str | None) -> CacheState | None:
-    if not made or core_of(made[0]).life.has_ended:
-        return None
-    found = core_of(made[0]).state_of(namespace)
-    return None if found is None else CacheState(*found)
 
 
 def _is_synced(part: Part, handlers: bool) -> bool:

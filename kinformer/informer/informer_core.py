@@ -24,6 +24,7 @@ from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, s
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
+from kinformer.listwatch.sharing import CacheState
 from kinformer.metrics import Metrics
 from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
@@ -266,12 +267,15 @@ class InformerCore(CollectionCore):
         """Return this core, because its objects come from no other informer."""
         return [self]
 
-    def state_of(self, namespace: str | None) -> tuple[list[Any], str] | None:
+    def state_of(self, namespace: str | None) -> CacheState | None:
         """Return all whole objects of a namespace and their version, or None if changes are being applied.
 
         Objects that a transform has changed are not whole.
         """
-        return None if self.options.transform is not None else self.parts.state_of(namespace)
+        if self.options.transform is not None or self.life.has_ended:
+            return None
+        found = self.parts.state_of(namespace)
+        return None if found is None else CacheState(*found)
 
     # --- freshness ----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from kinformer._runtime.logs import get_logger
@@ -13,14 +13,14 @@ from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, describe
 from kinformer.informer.informer import SharedInformer
-from kinformer.informer.sharing import CacheState
-from kinformer.list_watcher import Capabilities, ListOptions, ListPage, WatchEvent, ListerWatcher
+from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.meta import version_number
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.watch_cache import WatchCache
 
-__all__ = ["KeptCaches", "Kept", "Seeds"]
+__all__ = ["Kept", "KeptCaches", "Seeds"]
 
 log = get_logger("kinformer.share")
 

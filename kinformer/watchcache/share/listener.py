@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from aiohttp import ClientConnectionError, web
 
@@ -133,8 +134,9 @@ class Listener:
         async with self._caches.using(key) as kept:
             if "watch" in request.query:
                 await kept.catch_up(request.query.get("resourceVersion", ""))
-            narrowed = request.clone(rel_url=request.rel_url.with_query(SourceKey.without_selection(request.query)))
-            response = await kept.cache.respond(narrowed, namespace=key.namespace or "")  # type: ignore[arg-type]
+            narrowed = request.rel_url.with_query(SourceKey.without_selection(request.query))
+            asked: Any = request.clone(rel_url=narrowed)  # a BaseRequest has all that is read of a Request
+            response = await kept.cache.respond(asked, namespace=key.namespace or "")
             return await self._pass_on(request) if response is None else response
 
     async def _keep_session(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -143,8 +145,8 @@ class Listener:
             return _refused(
                 409,
                 "Conflict",
-                f"the holder is kinformer {ours} with protocol {PROTOCOL}, and this is kinformer {theirs} with protocol "
-                f"{asked or '?'}; restart the older one",
+                f"the holder is kinformer {ours} with protocol {PROTOCOL}, and this is kinformer {theirs} with "
+                f"protocol {asked or '?'}; restart the older one",
             )
         refusal = self._identity.refusal(Identity.from_params(request.query))
         if refusal:

@@ -14,9 +14,9 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, KinformerError, describe
-from kinformer.informer.sharing import CacheState, Role, SharingForm
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.sharing import CacheState, Role, SharingForm
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import HolderLock

@@ -88,7 +88,7 @@ class SocketPath:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             made.bind(str(self.path))
-            os.chmod(self.path, 0o600)  # it refuses connections until `listen`, so there was no time to connect
+            self.path.chmod(0o600)  # it refuses connections until `listen`, so there was no time to connect
             made.setblocking(False)
         except BaseException:
             made.close()

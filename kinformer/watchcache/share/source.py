@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError
-from kinformer.informer.sharing import CacheState
 from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of
 from kinformer.watchcache.share.key import SourceKey
@@ -309,7 +309,8 @@ class _Stream:
             self._initial = False
 
     async def _next(self) -> list[WatchEvent]:
-        assert self._events is not None and self._route is not None
+        assert self._events is not None
+        assert self._route is not None
         return await self._route.answer(anext(self._events))
 
     def _goes_on(self) -> bool:

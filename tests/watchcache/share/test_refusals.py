@@ -1,5 +1,7 @@
 """Processes that must not or cannot share a cache: an error that says what to do, or reads of their own."""
 
+# ruff: noqa: ASYNC240 - the socket is on a local file system
+
 from __future__ import annotations
 
 import errno

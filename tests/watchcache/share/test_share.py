@@ -1,5 +1,7 @@
 """What processes that share one cache see, and when a process reads by itself."""
 
+# ruff: noqa: ASYNC240 - the socket is on a local file system
+
 from __future__ import annotations
 
 import asyncio
@@ -22,6 +24,11 @@ from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, work
 def has(worker: Worker, keys: list[str]) -> bool:
     """Return True once the handler was told of exactly these objects."""
     return set(worker.mirror.known) == set(keys)
+
+
+def have_all(workers: list[Worker], count: int) -> bool:
+    """Return True once all caches have so many objects."""
+    return all(len(one.versions) == count for one in workers)
 
 
 async def test_the_first_is_the_holder_and_the_others_follow_it(server: APIServer, path: Path) -> None:
@@ -137,7 +144,7 @@ async def test_takeovers_among_writes_lose_nothing_and_deliver_nothing_twice(ser
                 await asyncio.sleep(0)
             await stopping
             await until(lambda: sum(one.share.role == "holder" for one in left) == 1)
-            await until(lambda: all(len(one.versions) == 10 * (round_ + 1) for one in left))
+            await until(partial(have_all, left, 10 * (round_ + 1)))
         for one in left:
             await until(partial(has, one, list(one.versions)))
             assert not one.mirror.wrong

@@ -97,7 +97,9 @@ async def test_workers_have_one_cache_and_a_killed_holder_is_replaced(
 
         def is_replaced(found: dict[int, dict[str, Any]]) -> bool:
             return (
-                is_one_cache(found) and killed not in found and all(one["names"] == ["a", "b"] for one in found.values())
+                is_one_cache(found)
+                and killed not in found
+                and all(one["names"] == ["a", "b"] for one in found.values())
             )
 
         await until(front.workers, 30, holds=is_replaced)

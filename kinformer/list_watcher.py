@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, MappingView, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, MappingView, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -384,7 +384,7 @@ class Capabilities:
         watch_list: False if the source does not support an initial stream.
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
-        shared: The process from whose cache the source may read.
+        shared: Returns whether the process from whose cache it reads is live, and its process id.
     """
 
     name: str
@@ -405,21 +405,11 @@ class Capabilities:
     path_reading: PathReadingSource | None = None
     threads: ThreadedSource | None = None
     client: Connected | None = None
-    shared: SharedReads | None = None
+    shared: Callable[[], tuple[bool, int | None]] | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads, or None for the event loop's limiter."""
         return None if self.threads is None else self.threads.handler_limiter
-
-
-class SharedReads(Protocol):
-    """The process from whose cache a source reads: whether it gives signs of life, and its process id if it is one."""
-
-    @property
-    def live(self) -> bool: ...
-
-    @property
-    def holder(self) -> int | None: ...
 
 
 @runtime_checkable

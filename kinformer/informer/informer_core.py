@@ -247,7 +247,8 @@ class InformerCore(CollectionCore):
         shared = self.source.shared
         if shared is None:
             return combined
-        return replace(combined, live=combined.live and shared.live, holder=shared.holder)
+        live, holder = shared()
+        return replace(combined, live=combined.live and live, holder=holder)
 
     def statistics(self) -> InformerStatistics:
         """Return counts of received, delivered and waiting changes."""

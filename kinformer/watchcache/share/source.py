@@ -170,17 +170,11 @@ class SharedSource(ListerWatcherWrapper):
     def capabilities(self) -> Capabilities:
         """The abilities of the source at the server. Its version and cluster are those of the present route."""
         inner = super().capabilities
-        return replace(inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self)
+        return replace(inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self.shared)
 
-    @property
-    def live(self) -> bool:
-        """True unless the objects come from a holder that is silent, or does not follow the server."""
-        return self._routes.is_live(self.key)
-
-    @property
-    def holder(self) -> int | None:
-        """The process id of the holder, or None."""
-        return self._routes.holder
+    def shared(self) -> tuple[bool, int | None]:
+        """Return whether the holder gives signs of life and follows the server, and its process id."""
+        return self._routes.is_live(self.key), self._routes.holder
 
     def at_holder(self, client: Client) -> ListWatch:
         """Return the source of these objects at a holder, which counts what it receives with the direct one."""

@@ -6,14 +6,13 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options
 from kinformer.serving.pages import wait_for_revision
 from kinformer.serving.status import StatusError, expired
-from kinformer.serving.storage import Storage, Stored, StoredChange, StoredCollection
-from kinformer.serving.view import EventView
+from kinformer.serving.storage import EventView, Storage, Stored, StoredChange, StoredCollection
 
 __all__ = ["Line", "Watcher"]
 
@@ -48,9 +47,11 @@ class Watcher(Generic[T]):
     Attributes:
         direct: Sends a line at once and returns True, or returns False if it must wait in the queue. It is called for a
             lone change while nothing is queued and a task waits in `next_batch`.
+        on_slow: Called when the watch has ended because its reader is too slow, so a write may be blocked for ever.
     """
 
     direct: Callable[[T], bool] | None = None
+    on_slow: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -179,7 +180,10 @@ class Watcher(Generic[T]):
         self._lines.append(Line(line))
         if len(self._lines) > MAX_PENDING and self._is_slow():
             self._lines.clear()
+            self._collection.watchers.pop(self.offer, None)
             self.end()
+            if self.on_slow is not None:
+                self.on_slow()
         self._notify()
 
     def _is_slow(self) -> bool:
@@ -277,7 +281,7 @@ class Watcher(Generic[T]):
         # It no longer matches: send the old content with the new revision (cache_watcher.go, convertToWatchEvent).
         assert change.old is not None
         key = (self._view.key, "LEFT")
-        line: T | None = change.lines.get(key)
+        line = cast("T | None", change.lines.get(key))
         if line is None or self._view.form == "table":
             line = self._event("DELETED", self._view.moved(change.old, change.revision))
             change.lines[key] = line

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
 
-from kinformer import Client, SharedInformerFactory
+from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
 from kinformer.watchcache import WatchCache
 
@@ -26,22 +26,40 @@ class Front:
         passes: False to refuse with 406 instead.
     """
 
-    def __init__(self, server: APIServer, caches: dict[str, WatchCache], session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        server: APIServer,
+        informers: Sequence[SharedInformer[Any]],
+        caches: dict[str, WatchCache],
+        session: aiohttp.ClientSession,
+    ) -> None:
         self.caches = caches
+        self._informers = informers
         self.answered = self.passed = 0
         self.passes = True
         self.url = ""
         self._server = server
         self._session = session
 
+    @property
+    def server(self) -> APIServer:
+        """The server, with the URL of the front."""
+        return cast("APIServer", Fronted(self._server, self))
+
+    async def caught_up(self) -> None:
+        """Wait until the caches have what the server has."""
+        for informer in self._informers:
+            await informer.confirm()
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         found = _PATH.fullmatch(request.path)
         if found is not None and request.method == "GET":
             cache = self.caches[found["plural"]]
+            self.answered += 1  # a watch whose client leaves is cancelled
             answer = await cache.respond(request, namespace=found["namespace"] or "", name=found["name"] or "")
             if answer is not None:
-                self.answered += 1
                 return answer
+            self.answered -= 1
         self.passed += 1
         return await self._pass(request) if self.passes else web.Response(status=406)
 
@@ -65,12 +83,14 @@ async def front_of(server: APIServer, client: Client, **limits: Any) -> AsyncIte
     async with AsyncExitStack() as stack:
         factory = await stack.enter_async_context(SharedInformerFactory(client))
         caches: dict[str, WatchCache] = {}
+        informers = []
         for plural in ("pods", "configmaps"):
             informer = factory.for_resource(f"v1/{plural}", keep_managed_fields=True)
             caches[plural] = await stack.enter_async_context(WatchCache(informer, client=client, **limits))
+            informers.append(informer)
             await informer.wait_synced()
         session = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
-        front = Front(server, caches, session)
+        front = Front(server, informers, caches, session)
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", front.handle)
         runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 
 from kinformer import Client
 from kinformer.testing import APIServer
 from tests.apiserver import test_watch
-from tests.watchcache.front import Front, Fronted, front_of, borrowed
+from tests.watchcache.front import Front, borrowed, front_of
 
 globals().update(
     borrowed(
@@ -38,4 +37,4 @@ async def front(kube_apiserver: APIServer, kube_client: Client) -> AsyncIterator
 
 @pytest.fixture
 def server(kube_apiserver: APIServer, front: Front) -> APIServer:
-    return cast(APIServer, Fronted(kube_apiserver, front))
+    return front.server

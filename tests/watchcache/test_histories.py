@@ -117,7 +117,8 @@ async def _step(source: WholeSource, readers: list[Reader], step: tuple[object, 
             source.delete("b")
         source.expire()
     elif action == "resume":
-        assert isinstance(what, int) and isinstance(more, int)
+        assert isinstance(what, int)
+        assert isinstance(more, int)
         await readers[what].resume(more)
     elif action == "wait":
         assert isinstance(what, float)

@@ -75,6 +75,19 @@ async def test_health_tells_who_the_holder_is(server: APIServer, path: Path) -> 
         assert (health.live, health.holder) == (True, os.getpid())
 
 
+@pytest.mark.slow
+async def test_a_follower_is_not_live_while_its_holder_has_no_server(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as (_, follower):
+        restarting = asyncio.ensure_future(server.restart(downtime=2.5))
+        await until(lambda: not follower.maps.health().live)
+        assert not restarting.done()
+        await restarting
+        await until(lambda: follower.maps.health().live)
+        server.create(config_map("a"))
+        await until(lambda: list(follower.versions) == ["default/a"])
+        assert not follower.mirror.wrong
+
+
 async def test_the_socket_and_the_lock_are_the_users_own(server: APIServer, path: Path) -> None:
     async with workers(server, path, 1):
         assert path.stat().st_mode & 0o777 == 0o600

@@ -70,8 +70,7 @@ class SharedInformerFactory(Entered):
 
     Args:
         client: The connection, which the factory does not close.
-        share: A `kinformer.watchcache.Share`, by which the processes of a machine have one cache and one watch. An
-            informer with `tweak_list_options` is not shared.
+        share: A `kinformer.watchcache.Share`: the processes of a machine have one watch, unless options are tweaked.
         indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
 
     Raises:
@@ -137,7 +136,7 @@ class SharedInformerFactory(Entered):
 
     @property
     def shared_cache(self) -> SharedCache | None:
-        """The shared cache: the `role` of this process, and the process id of the `holder`. None without `share`."""
+        """The `role` of this process in the shared cache, and the process id of the `holder`."""
         return self._share
 
     @property

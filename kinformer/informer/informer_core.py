@@ -24,8 +24,8 @@ from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, s
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.sharing import CacheState
 from kinformer.metrics import Metrics
+from kinformer.objects.object import KubeObject
 from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
@@ -268,15 +268,14 @@ class InformerCore(CollectionCore):
         """Return this core, because its objects come from no other informer."""
         return [self]
 
-    def state_of(self, namespace: str | None) -> CacheState | None:
+    def state_of(self, namespace: str | None) -> tuple[list[KubeObject], str] | None:
         """Return all whole objects of a namespace and their version, or None if changes are being applied.
 
         Objects that a transform has changed are not whole.
         """
         if self.options.transform is not None or self.life.has_ended:
             return None
-        found = self.parts.state_of(namespace)
-        return None if found is None else CacheState(*found)
+        return self.parts.state_of(namespace)
 
     # --- freshness ----------------------------------------------------------------------------------
 

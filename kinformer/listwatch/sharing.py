@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from kinformer.client.client import Client
 from kinformer.list_watcher import ListerWatcher
@@ -15,11 +15,8 @@ __all__ = ["CacheState", "Role", "SharedCache", "SharingForm"]
 Role = Literal["holder", "follower", "alone"]
 
 
-class CacheState(NamedTuple):
-    """All whole objects of a source that a cache has, and their version."""
-
-    objects: Sequence[KubeObject]
-    resource_version: str
+CacheState: TypeAlias = tuple[Sequence[KubeObject], str]
+"""All whole objects of a source that a cache has, and their version."""
 
 
 class SharingForm(NamedTuple):

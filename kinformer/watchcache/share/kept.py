@@ -56,7 +56,7 @@ class _WholeSource(ListerWatcherWrapper):
         """List the state of the other cache, or one page from the inner source."""
         state, self._state = self._state, None
         if state is not None:
-            return ListPage(state.objects, state.resource_version)
+            return ListPage(*state)
         return await self._inner.list(options)
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:

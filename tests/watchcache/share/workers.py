@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
@@ -35,7 +36,7 @@ class History(Mirror):
 class Worker:
     """One process: a client and a factory that shares its cache."""
 
-    def __init__(self, server: APIServer, path: Path, *, user: str | None = None, **options: object) -> None:
+    def __init__(self, server: APIServer, path: Path, *, user: str | None = None, **options: Any) -> None:
         self._stack = AsyncExitStack()
         self._server = server
         self._user = user
@@ -48,7 +49,7 @@ class Worker:
     async def start(self) -> None:
         client = await self._stack.enter_async_context(self._server.client(self._user))
         self.factory = SharedInformerFactory(client, share=self.share)
-        self.maps = self.factory.for_resource(MAPS, **self._options)  # type: ignore[call-overload]
+        self.maps = self.factory.for_resource(MAPS, **self._options)
         self.maps.add_event_handler(self.mirror)
         await self._stack.enter_async_context(self.factory)
         await self.factory.wait_for_cache_sync(10)
@@ -68,7 +69,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(server: APIServer, path: Path, count: int, **options: object) -> AsyncIterator[list[Worker]]:
+async def workers(server: APIServer, path: Path, count: int, **options: Any) -> AsyncIterator[list[Worker]]:
     started: list[Worker] = []
     try:
         for _ in range(count):

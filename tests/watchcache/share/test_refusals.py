@@ -1,4 +1,7 @@
-"""Processes that must not or cannot share a cache: an error that says what to do, or reads of their own."""
+"""Processes that must not or cannot share a cache: an error that says what to do, or reads of their own.
+
+Internals: listener, session and socket_path, because one process has neither two uids nor two versions.
+"""
 
 # ruff: noqa: ASYNC240 - the socket is on a local file system
 

@@ -158,6 +158,7 @@ class Capabilities:
         watch_list: False if the source does not support an initial stream.
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
+        shared: Returns whether the process from whose cache it reads is live, and its process id.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Capabilities:
     pushing: PushingSource | None = None
     threads: ThreadedSource | None = None
     client: Connected | None = None
+    shared: Callable[[], tuple[bool, int | None]] | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads, or None for the event loop's limiter."""

@@ -3,6 +3,8 @@
     pip install 'kinformer[dashboard,prometheus]'
     uvicorn --app-dir examples/fastapi_cluster main:app --timeout-graceful-shutdown 5
 
+With ``SOCKET=/run/app/kinformer.sock`` and ``--workers 4``, the workers share one cache and its watches.
+
 It looks at the cluster of your kubeconfig; in a pod, at its own (see deploy.yaml). Without a cluster:
 ``kinformer serve --objects pods=1000 --churn 20`` and ``KUBERNETES_URL=http://127.0.0.1:8001 uvicorn ...``.
 """
@@ -34,6 +36,7 @@ from kinformer.contrib.fastapi import (
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.derived import mapped
+from kinformer.watchcache import Share
 
 registry = CollectorRegistry()
 metrics = PrometheusMetrics(registry)
@@ -42,10 +45,10 @@ metrics = PrometheusMetrics(registry)
 @asynccontextmanager
 async def setup() -> AsyncIterator[SharedInformerFactory]:
     """The resources of the application. It does not wait for the caches: /readyz says when they are there."""
-    url = os.environ.get("KUBERNETES_URL")
+    url, socket = os.environ.get("KUBERNETES_URL"), os.environ.get("SOCKET")
     async with (
         Client.from_url(url) if url else Client() as client,
-        SharedInformerFactory(client, metrics=metrics) as factory,
+        SharedInformerFactory(client, metrics=metrics, share=Share(socket) if socket else None) as factory,
     ):
         pods = factory.for_resource("v1/pods", indexers={"node": "spec.nodeName", "owner": owners})
         factory.for_resource("apps/v1/deployments")

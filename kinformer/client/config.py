@@ -101,6 +101,7 @@ class Connection:
         namespace: The namespace of the context, or "default" if it has none.
         compresses: True if compression is allowed when the program does not choose. False with `disable-compression`
             in a kubeconfig.
+        socket: The path of a Unix socket to connect to instead of the server's address.
     """
 
     server: str
@@ -111,6 +112,7 @@ class Connection:
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)
     namespace: str = "default"
     compresses: bool = True
+    socket: str | None = None
 
     def info(self) -> ConnectionInfo:
         """Return a description for users."""

@@ -94,7 +94,7 @@ class Transport:
         except BaseException:
             await self.connection.credential.close()
             raise
-        self._sessions = _Sessions.open(context)
+        self._sessions = _Sessions.open(context, self.connection.socket)
 
     async def close(self) -> None:
         """Close all connections, which ends open streams, and stop a renewal that no task waits for."""
@@ -266,14 +266,13 @@ class _Sessions:
     connecting: Connecting
 
     @classmethod
-    def open(cls, context: ssl.SSLContext | bool) -> _Sessions:
+    def open(cls, context: ssl.SSLContext | bool, socket: str | None = None) -> _Sessions:
         connecting = Connecting()
-        return cls(
-            _session(context, connecting, limit=_UNARY_CONNECTIONS),
-            _session(context, connecting, limit=0),
-            _session(context, connecting, limit=0, force_close=True),
-            connecting,
-        )
+
+        def session(limit: int, *, force_close: bool = False) -> aiohttp.ClientSession:
+            return _session(_connector(context, socket, limit, force_close=force_close), connecting)
+
+        return cls(session(_UNARY_CONNECTIONS), session(0), session(0, force_close=True), connecting)
 
     async def close(self) -> None:
         async with AsyncExitStack() as stack:  # if closing one is cancelled, the others are still closed
@@ -282,13 +281,17 @@ class _Sessions:
         await self.connecting.settle()  # lets the loop close aborted connections
 
 
-def _session(
-    context: ssl.SSLContext | bool, connecting: Connecting, *, limit: int, force_close: bool = False
-) -> aiohttp.ClientSession:
+def _connector(
+    context: ssl.SSLContext | bool, socket: str | None, limit: int, *, force_close: bool
+) -> aiohttp.BaseConnector:
+    if socket is not None:
+        return aiohttp.UnixConnector(socket, limit=limit, force_close=force_close)
+    return aiohttp.TCPConnector(ssl=context, socket_factory=keepalive_socket, limit=limit, force_close=force_close)
+
+
+def _session(connector: aiohttp.BaseConnector, connecting: Connecting) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            ssl=context, socket_factory=keepalive_socket, limit=limit, force_close=force_close
-        ),
+        connector=connector,
         # Only the caller knows a suitable timeout. The default would cut each watch after five minutes.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -21,7 +21,9 @@ from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import with_model
+from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
@@ -68,6 +70,7 @@ class SharedInformerFactory(Entered):
 
     Args:
         client: The connection, which the factory does not close.
+        share: A `kinformer.watchcache.Share`: the processes of a machine have one watch, unless options are tweaked.
         indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
 
     Raises:
@@ -75,9 +78,15 @@ class SharedInformerFactory(Entered):
     """
 
     def __init__(
-        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[ResourceKeywords]
+        self,
+        client: Client,
+        *,
+        indexers: Indexers | None = None,
+        share: SharedCache | None = None,
+        **defaults: Unpack[ResourceKeywords],
     ) -> None:
         self._client = client
+        self._share = share
         self._defaults = ResourceOptions.of({"indexers": indexers or {}, **defaults})
         self._held: dict[InformerIdentity, _Held] = {}
         self._added: list[Any] = []
@@ -97,6 +106,8 @@ class SharedInformerFactory(Entered):
         return [core_of(one) for one in (*self.informers, *self._added)]
 
     def _start(self) -> None:
+        if self._share is not None:
+            self._share.begin(self._client)
         for part in self._parts():
             part.life.begin()
 
@@ -107,7 +118,11 @@ class SharedInformerFactory(Entered):
     async def _finish(self, deadline: float) -> None:
         added = [core_of(part) for part in reversed(self._added)]  # before the informers that they read
         informers = [core_of(informer) for informer in self.informers]
-        errors = await leave_parts(added, informers, deadline=deadline)
+        try:
+            errors = await leave_parts(added, informers, deadline=deadline)
+        finally:
+            if self._share is not None:
+                await self._share.end()
         errors += [part.life.crash for part in informers if part.life.crash is not None]
         self._core.life.error = next(iter(errors), None)
 
@@ -118,6 +133,11 @@ class SharedInformerFactory(Entered):
         """The informers that were requested and not released, in the order of the requests."""
         held = list(self._held.values())  # a copy, because exports read this in other threads
         return tuple(one.informer for one in held)
+
+    @property
+    def shared_cache(self) -> SharedCache | None:
+        """The `role` of this process in the shared cache, and the process id of the `holder`."""
+        return self._share
 
     @property
     def derived(self) -> tuple[ComputedCollection, ...]:
@@ -251,8 +271,10 @@ class SharedInformerFactory(Entered):
         settings: ResourceOptions,
         chosen: Any,
     ) -> SharedInformer:
-        def source(namespace: str | None) -> ListWatch:
-            return ListWatch(
+        made: list[SharedInformer] = []  # the informer, once it exists
+
+        def source(namespace: str | None) -> ListerWatcher:
+            direct = ListWatch(
                 self._client,
                 gvr,
                 namespace=namespace,
@@ -265,6 +287,10 @@ class SharedInformerFactory(Entered):
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
+            if self._share is None or settings.tweak_list_options is not None:
+                return direct
+            form = identity.form(settings.max_event_bytes)
+            return self._share.source(direct, form, lambda: core_of(made[0]).state_of(namespace) if made else None)
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
@@ -274,6 +300,7 @@ class SharedInformerFactory(Entered):
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )
+        made.append(informer)
         core_of(informer).cluster = cluster_of(self._client)
         return informer
 

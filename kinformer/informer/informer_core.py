@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from kinformer._runtime.clock import SYSTEM
@@ -24,6 +25,7 @@ from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
+from kinformer.objects.object import KubeObject
 from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
@@ -234,7 +236,7 @@ class InformerCore(CollectionCore):
 
     def health(self) -> InformerHealth:
         """Return how well the cache follows the server."""
-        return combine_health(
+        combined = combine_health(
             self.parts.health(),
             synced=self.publisher.synced.is_open,
             stopped=self.life.has_ended,
@@ -242,6 +244,11 @@ class InformerCore(CollectionCore):
             resource_version=self.parts.processor.applied.lowest(),
             staleness=self.freshness.staleness,
         )
+        shared = self.source.shared
+        if shared is None:
+            return combined
+        live, holder = shared()
+        return replace(combined, live=combined.live and live, holder=holder)
 
     def statistics(self) -> InformerStatistics:
         """Return counts of received, delivered and waiting changes."""
@@ -260,6 +267,15 @@ class InformerCore(CollectionCore):
     def roots(self, member: str = "") -> list[Any]:
         """Return this core, because its objects come from no other informer."""
         return [self]
+
+    def state_of(self, namespace: str | None) -> tuple[list[KubeObject], str] | None:
+        """Return all whole objects of a namespace and their version, or None if changes are being applied.
+
+        Objects that a transform has changed are not whole.
+        """
+        if self.options.transform is not None or self.life.has_ended:
+            return None
+        return self.parts.state_of(namespace)
 
     # --- freshness ----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
+from kinformer.listwatch.sharing import SharingForm
 from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import LabelSelector
@@ -31,6 +32,18 @@ class InformerIdentity:
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
     chosen: LabelSelector | Collection | None = None
+
+    def form(self, max_event_bytes: int) -> SharingForm:
+        """Return the form in which a source asks for the objects."""
+        return SharingForm(
+            label_selector=self.label_selector,
+            field_selector=self.field_selector,
+            shard_selector=self.shard_selector,
+            metadata_only=self.metadata_only,
+            keep_managed_fields=self.keep_managed_fields,
+            fields=self.fields,
+            max_event_bytes=max_event_bytes,
+        )
 
     @classmethod
     def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:

@@ -182,6 +182,7 @@ class InformerMetrics(CollectionMetrics):
         yield one("cache_bytes", "Memory of the objects, estimated from a sample", figures.memory)
         yield one("synced", "1 once the first full list is in the cache", health.synced)
         yield one("live", "1 while the cache follows the server", health.live)
+        yield one("shared_cache_holder", "Process id of the holder of the shared cache", health.holder)
         yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
         yield one("queue_depth", "Keys with received changes that are not in the cache yet", figures.queued)
         yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)

@@ -282,6 +282,16 @@ class Wiring:
         """The proofs of the scopes that are followed."""
         return {scope: parts.proof for scope, parts in self._scopes.items()}
 
+    def state_of(self, namespace: str | None) -> tuple[list[KubeObject], str] | None:
+        """Return the objects of a source and their version, or None unless the cache has all that was received."""
+        scope = None if None in self._scopes else namespace
+        parts = self._scopes.get(scope)
+        version = self.processor.applied.current.get(scope, "")
+        if parts is None or not version or len(self.queue) or parts.reflector.last_sync_resource_version != version:
+            return None
+        found = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
+        return list(found), version
+
     @property
     def lists_applied(self) -> bool:
         """True if every received list, the first and later ones, is in the cache."""

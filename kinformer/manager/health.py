@@ -56,13 +56,14 @@ Page = Callable[[str], Answer]
 
 
 class CacheReadiness(TypedDict):
-    """The readiness of one cache. `reason` is only present if it is not ready."""
+    """The readiness of one cache. `reason` is only present if it is not ready, and `holder` if the cache is shared."""
 
     ready: bool
     state: str
     synced: bool
     live: bool
     reason: NotRequired[str]
+    holder: NotRequired[int]
 
 
 class StatusReport(TypedDict):
@@ -109,6 +110,8 @@ def informer_readiness(informer: SharedInformer, *, max_staleness: float | None 
     absent = informer.optional and health.state == "absent"
     ready = (health.synced and health.live) or absent
     readiness: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
+    if health.holder is not None:
+        readiness["holder"] = health.holder
     if not ready:
         readiness["reason"] = kind_of(health.last_error) if health.last_error else _reason_without_error(health)
     elif not absent and (reason := stale_reason(informer, max_staleness)):

@@ -45,6 +45,8 @@ class InformerHealth:
         resource_version: The version that the cache has reached, or "" before the first list.
         staleness: Seconds since the cache was last proved to be current, or None if it never was. See
             `SharedInformer.confirm`.
+        holder: The process id of the holder, if the cache is shared and this process is not alone. It may be this
+            process. If the holder gives no sign of life for 3 s, `live` is False.
     """
 
     state: State
@@ -58,6 +60,7 @@ class InformerHealth:
     watches: int = 0
     resource_version: str = ""
     staleness: float | None = None
+    holder: int | None = None
 
 
 class HealthRecord:

@@ -1,3 +1,4 @@
 # The public names of this package. `__init__.py` reads this file.
 
+from kinformer.watchcache.share.share import Share as Share
 from kinformer.watchcache.watch_cache import WatchCache as WatchCache

@@ -1,0 +1,68 @@
+"""The port to a cache that several processes share, for the informers of a factory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from kinformer.client.client import Client
+from kinformer.list_watcher import ListerWatcher
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.object import KubeObject
+
+__all__ = ["CacheState", "Role", "SharedCache", "SharingForm"]
+
+Role = Literal["holder", "follower", "alone"]
+
+
+CacheState: TypeAlias = tuple[Sequence[KubeObject], str]
+"""All whole objects of a source that a cache has, and their version."""
+
+
+class SharingForm(NamedTuple):
+    """The form in which a source asks for its objects, besides its resource, namespace and selectors."""
+
+    label_selector: str | None
+    field_selector: str | None
+    shard_selector: str | None
+    metadata_only: bool
+    keep_managed_fields: bool
+    fields: tuple[str, ...] | None
+    max_event_bytes: int
+
+
+class SharedCache(Protocol):
+    """A cache that processes share. `kinformer.watchcache.Share` is one."""
+
+    @property
+    def role(self) -> Role:
+        """The part of this process: it holds the cache, follows the holder, or reads from the server by itself."""
+        ...
+
+    @property
+    def holder(self) -> int | None:
+        """The process id of the holder, or None if this process is alone."""
+        ...
+
+    def begin(self, client: Client) -> None:
+        """Start to share, on the running event loop.
+
+        Raises:
+            ConfigError: The socket cannot be used. The message says what to do.
+        """
+        ...
+
+    async def end(self) -> None:
+        """Stop sharing. If this process is the holder, another one takes over."""
+        ...
+
+    def source(self, direct: ListWatch, form: SharingForm, state: Callable[[], CacheState | None]) -> ListerWatcher:
+        """Return a source that reads from the shared cache.
+
+        Args:
+            direct: The source of the same objects at the server.
+            form: The form of the objects.
+            state: Returns the present state of the informer's cache of these objects. None if it is not known, or if
+                the cache does not have the objects as the source gives them.
+        """
+        ...

@@ -1,0 +1,225 @@
+"""The caches of a holder: each is made when it is first asked for, and let go a minute after its last reader."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Tasks, wait_for_end
+from kinformer.client.client import Client
+from kinformer.exceptions import APIError, describe
+from kinformer.informer.informer import SharedInformer
+from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.listwatch.sharing import CacheState
+from kinformer.listwatch.wrapper import ListerWatcherWrapper
+from kinformer.objects.meta import version_number
+from kinformer.watchcache.share.key import SourceKey
+from kinformer.watchcache.watch_cache import WatchCache
+
+__all__ = ["Kept", "KeptCaches", "Seeds"]
+
+log = get_logger("kinformer.share")
+
+_CATCH_UP = 25.0  # seconds for which a reader that is ahead waits, less than for the head of a response
+_LINGER = 60.0  # seconds for which a cache without readers is kept
+
+
+Seeds = Callable[[SourceKey], Awaitable[CacheState | None]]
+"""Returns the state of the process's own cache of these objects, or None if it has none."""
+
+
+class _WholeSource(ListerWatcherWrapper):
+    """A source of all objects of a key, which for a watch cache are all there are.
+
+    Args:
+        inner: The source.
+        state: The state that another cache had, which takes the place of the first list, so that a watch goes on from
+            there. None lists.
+    """
+
+    def __init__(self, inner: ListerWatcher, state: CacheState | None) -> None:
+        super().__init__(inner)
+        self._state = state
+        # An initial stream would be everything once more.
+        self._changes: dict[str, bool] = {} if state is None else {"watch_list": False}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities of the inner source."""
+        return replace(super().capabilities, selects_all=True, **self._changes)  # type: ignore[arg-type]
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """List the state of the other cache, or one page from the inner source."""
+        state, self._state = self._state, None
+        if state is not None:
+            return ListPage(*state)
+        return await self._inner.list(options)
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
+        """Open the inner source's stream."""
+        return self._inner.watch(options)
+
+
+class Kept:
+    """One cache, with the informer that fills it.
+
+    Args:
+        key: The key.
+        client: The client for the server.
+        seed: The state to go on from, or None to list.
+
+    Attributes:
+        cache: The cache.
+        informer: The informer.
+        readers: The number of requests that are being answered.
+    """
+
+    def __init__(self, key: SourceKey, client: Client, seed: CacheState | None) -> None:
+        source = _WholeSource(key.source(client), seed)
+        self.informer: SharedInformer = SharedInformer(source, name=f"shared {key}", on_error=self._failed)
+        self.cache = WatchCache(self.informer, client=client)
+        self.readers = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Start to follow the server."""
+        await self._stack.enter_async_context(self.informer)
+        await self._stack.enter_async_context(self.cache)
+
+    async def close(self) -> None:
+        """End all streams, and stop following."""
+        await self._stack.aclose()
+
+    async def ready(self) -> None:
+        """Wait until the objects are complete.
+
+        Raises:
+            APIError: The server refuses.
+            StoppedError: It was closed.
+        """
+        if self.informer.has_synced:
+            return
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(refused)
+        synced = asyncio.ensure_future(self.informer.wait_synced(fail_fast=False))
+        try:
+            await asyncio.wait({refused, synced}, return_when=asyncio.FIRST_COMPLETED)
+            (synced if synced.done() else refused).result()
+        finally:
+            self._waiting.discard(refused)
+            refused.cancel()
+            synced.cancel()
+            await wait_for_end([synced])
+
+    async def catch_up(self, version: str) -> None:
+        """Wait until the cache has the version that a watch begins at. Its reader may be ahead after a takeover."""
+        now = self.informer.health().resource_version
+        if not version.isdecimal() or not now.isdecimal() or version_number(now) >= version_number(version):
+            return
+        await self.informer.wait_for_resource_version(version, namespace=None, timeout=_CATCH_UP)
+
+    def _failed(self, _: object, error: BaseException) -> None:
+        if isinstance(error, APIError):
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_exception(error)
+
+
+class KeptCaches:
+    """The caches of a holder.
+
+    Args:
+        client: The client for the server.
+        seeds: See `Seeds`.
+    """
+
+    def __init__(self, client: Client, seeds: Seeds) -> None:
+        self._client = client
+        self._seeds = seeds
+        self._tasks = Tasks(self._crashed)
+        self._kept: dict[SourceKey, asyncio.Task[Kept]] = {}
+        self._timers: dict[SourceKey, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        """Return the number of caches."""
+        return len(self._kept)
+
+    def down(self) -> list[str]:
+        """Return the tokens of the caches that do not follow the server at present."""
+        return [key.token for key, making in self._kept.items() if not _is_live(making)]
+
+    @asynccontextmanager
+    async def using(self, key: SourceKey) -> AsyncIterator[Kept]:
+        """Give a complete cache, and keep it while it is used. The first user has it made, and all wait for it.
+
+        Raises:
+            APIError: The server refuses to list or watch.
+        """
+        making = self._kept.get(key)
+        if making is None or (making.done() and _has_ended(making)):
+            making = self._kept[key] = asyncio.get_running_loop().create_task(
+                self._make(key), name=f"kinformer shared cache of {key}"
+            )
+        kept = await asyncio.shield(making)
+        kept.readers += 1
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        try:
+            await kept.ready()
+            yield kept
+        finally:
+            kept.readers -= 1
+            if not kept.readers and self._kept.get(key) is making:
+                loop = asyncio.get_running_loop()
+                self._timers[key] = loop.call_later(_LINGER, self._let_go, key, making)
+
+    async def close(self) -> None:
+        """End all caches."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        making = list(self._kept.values())
+        self._kept.clear()
+        for task in making:
+            if not task.done():
+                task.cancel()
+        await wait_for_end(making)
+        await self._tasks.cancel()
+        for task in making:
+            if not task.cancelled() and task.exception() is None:
+                await task.result().close()
+
+    async def _make(self, key: SourceKey) -> Kept:
+        kept = Kept(key, self._client, await self._seeds(key))
+        try:
+            await kept.start()
+        except BaseException:
+            await kept.close()
+            raise
+        return kept
+
+    def _let_go(self, key: SourceKey, making: asyncio.Task[Kept]) -> None:
+        self._timers.pop(key, None)
+        if self._kept.get(key) is making and not making.result().readers:
+            del self._kept[key]
+            self._tasks.start(making.result().close(), f"kinformer end of the shared cache of {key}")
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        log.error("%s ended with %s", task, describe(error), exc_info=error, reason=error)
+
+
+def _has_ended(making: asyncio.Task[Kept]) -> bool:
+    if making.cancelled() or making.exception() is not None:
+        return True
+    return making.result().informer.health().state == "stopped"
+
+
+def _is_live(making: asyncio.Task[Kept]) -> bool:
+    if not making.done() or making.cancelled() or making.exception() is not None:
+        return False
+    return making.result().informer.health().live

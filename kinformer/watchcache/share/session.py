@@ -1,0 +1,117 @@
+"""The session of a follower with a holder: the handshake, and the heartbeats that follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from kinformer._runtime.tasks import wait_for_end
+from kinformer.client.body import Body
+from kinformer.client.client import Client
+from kinformer.client.config import Connection, at_once, installed_version
+from kinformer.exceptions import APIError, ConnectError, DecodeError
+from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.listener import PROTOCOL, SESSION
+from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
+
+__all__ = ["Session", "client_at", "opened"]
+
+_HANDSHAKE = 5.0  # seconds. The holder answers at once unless it hangs
+
+
+class Session:
+    """An open session.
+
+    Attributes:
+        holder: The process id of the holder, as it sees itself.
+        down: The tokens of the caches that do not follow the server, by the last heartbeat.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self.holder = 0
+        self.down: Collection[str] = ()
+        self._body = body
+        self._buffer = b""
+        self._hearing: asyncio.Task[bool] | None = None
+
+    async def begin(self) -> bool:
+        """Read the answer of the holder. Return False if it ends instead.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is not an answer.
+        """
+        line = await self._line()
+        if line:
+            self.holder = int(json.loads(line)["pid"])
+        return bool(line)
+
+    async def heard(self, within: float) -> bool | None:
+        """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds."""
+        if self._hearing is None:
+            self._hearing = asyncio.ensure_future(self._hear())
+        done, _ = await asyncio.wait({self._hearing}, timeout=within)
+        if not done:
+            return None
+        hearing, self._hearing = self._hearing, None
+        return hearing.result()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.cancel()
+            await wait_for_end([hearing])
+
+    async def _hear(self) -> bool:
+        try:
+            line = await self._line()
+            if line:
+                self.down = json.loads(line)
+        except (ConnectError, ValueError):
+            return False
+        return bool(line)
+
+    async def _line(self) -> bytes:
+        """Return the last line that has come, or b"" at the end."""
+        while b"\n" not in self._buffer:
+            chunk = await self._body.read()
+            if not chunk:
+                return b""
+            self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return lines[-1]
+
+
+@asynccontextmanager
+async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]:
+    """Open a session.
+
+    Raises:
+        UnreachableError: No process of this user listens, or the one that does refuses.
+    """
+    path.probe()
+    params = {**identity.params(), "protocol": PROTOCOL, "version": installed_version()}
+    async with client_at(path) as client:
+        try:
+            async with client.stream(SESSION, params, timeout=_HANDSHAKE) as body:
+                session = Session(body)
+                if not await session.begin():
+                    raise UnreachableError(f"{path}: the holder has ended", may_appear=True)
+                try:
+                    yield session
+                finally:
+                    await session.close()
+        except APIError as error:
+            raise UnreachableError(error.message or str(error), may_appear=error.status == 503) from None  # it ends
+        except ConnectError as error:
+            raise UnreachableError(str(error), may_appear=True) from None
+        except (DecodeError, ValueError, KeyError, TypeError) as error:
+            raise UnreachableError(f"{path} is served by another program: {error}") from None
+
+
+def client_at(path: SocketPath) -> Client:
+    """Return a client for the API at a socket."""
+    connection = Connection(server="http://localhost", source="a shared cache", socket=str(path))
+    return Client._loading(at_once(lambda: connection), {"compression": "none"})

@@ -1,0 +1,332 @@
+"""The public face of a shared cache: which part this process has, and how that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Collection
+from weakref import WeakSet
+
+from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.fence import unfenced
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.tasks import Tasks
+from kinformer.client.client import Client
+from kinformer.exceptions import ConfigError, KinformerError, describe
+from kinformer.list_watcher import ListerWatcher
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.sharing import CacheState, Role, SharingForm
+from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.key import SourceKey
+from kinformer.watchcache.share.lock import HolderLock
+from kinformer.watchcache.share.session import Session, client_at, opened
+from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
+from kinformer.watchcache.share.source import Direct, FromHolder, Route, SharedSource
+
+__all__ = ["Share"]
+
+log = get_logger("kinformer.share")
+
+_UNDECIDED = 2.0  # seconds for which informers wait for a route at the start
+_AGAIN = 0.02  # seconds between two looks at a lock or a socket while the holder changes
+_ABSENT = 5.0  # seconds without a socket, although another process has the lock, or without a heartbeat
+_SILENT = 3.0  # seconds without a heartbeat after which the cache is not live
+_SPREAD = 2.0  # seconds within which the followers go to the server, so that they do not all at once
+_RETURN = 10.0  # seconds of heartbeats after which a follower returns to a holder that had been silent
+_REFUSED = 10.0  # seconds between two attempts after a refusal
+_SEED = 1.0  # seconds for which a new holder waits until its own cache has applied what it has received
+_TURN = 0.002
+
+
+class Share:
+    """One cache for all processes of a machine that use the same path: `SharedInformerFactory(client, share=...)`.
+
+    ::
+
+        async with SharedInformerFactory(client, share=Share("/run/app/kinformer.sock")) as factory: ...
+
+    One process holds the cache: it follows the server and serves the others through a Unix socket. If it ends, another
+    takes over from its own state. Informers behave as they do without `share`. Processes that cannot share (another
+    cluster or user, another uid, no flock) read from the server by themselves, and log a warning that says why.
+
+    Args:
+        path: The absolute path of the socket. The directory must exist and belong to the user of the processes. A lock
+            is created beside it.
+
+    Raises:
+        ConfigError: The path is relative or too long, or the system has no Unix sockets.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = SocketPath(path)
+        self._lock = HolderLock(self._path.lock)
+        self._tasks = Tasks(self._crashed)
+        self._told = LogOnce()
+        self._client: Client | None = None
+        self._identity: Identity | None = None
+        self._route: Route | None = None
+        self._changed = asyncio.Event()
+        self._role: Role = "alone"
+        self._holder: int | None = None
+        self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
+        self._is_silent = False
+        self._down: Callable[[], Collection[str]] = tuple
+        self._began = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Share {self._path}: {self._role}>"
+
+    @property
+    def role(self) -> Role:
+        """The part of this process: "holder", "follower", or "alone" if it reads from the server by itself."""
+        return self._role
+
+    @property
+    def holder(self) -> int | None:
+        """The process id of the holder, or None if this process is alone."""
+        return self._holder
+
+    def is_live(self, key: SourceKey) -> bool:
+        """Return True unless the holder has been silent for 3 s, or does not follow the server in this key's objects.
+
+        :meta private:
+        """
+        return not self._is_silent and not ((down := self._down()) and key.token in down)
+
+    @property
+    def cluster(self) -> str | None:
+        """The identity of the cluster, or None while it is unknown.
+
+        :meta private:
+        """
+        return (self._identity.cluster or None) if self._identity is not None else None
+
+    # --- for the factory ----------------------------------------------------------------------------------
+
+    def begin(self, client: Client) -> None:
+        """Start to share. Raises ConfigError if the socket cannot be used.
+
+        :meta private:
+        """
+        if self._client is not None:
+            raise ConfigError("share: this Share belongs to another factory; create one for each")
+        self._path.check()
+        self._client = client
+        self._began = asyncio.get_running_loop().time()
+        with unfenced():  # it may be started in a leader's body, and outlive it
+            self._tasks.start(self._run(client), f"kinformer share {self._path}")
+
+    @shielded_from_scopes
+    async def end(self) -> None:
+        """Stop sharing.
+
+        :meta private:
+        """
+        await self._tasks.cancel()
+        self._lock.release()
+
+    def source(self, direct: ListWatch, form: SharingForm, state: Callable[[], CacheState | None]) -> ListerWatcher:
+        """Return a source that reads from the shared cache.
+
+        :meta private:
+        """
+        key = SourceKey(
+            resource=direct.resource,
+            namespace=direct.namespace or None,
+            label_selector=form.label_selector,
+            field_selector=form.field_selector,
+            shard_selector=form.shard_selector,
+            metadata_only=form.metadata_only,
+            keep_managed_fields=form.keep_managed_fields,
+            fields=form.fields,
+        )
+        made = SharedSource(direct, key, self, state, max_event_bytes=form.max_event_bytes)
+        self._sources.add(made)
+        return made
+
+    # --- the route ----------------------------------------------------------------------------------------
+
+    async def current(self) -> Route:
+        """Return the route to the objects, once it is decided.
+
+        :meta private:
+        """
+        loop = asyncio.get_running_loop()
+        while (route := self._route) is None:
+            left = self._began + _UNDECIDED - loop.time() if self._identity is None else _ABSENT
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._take(Direct())
+        return route
+
+    async def replaced(self, route: Route, within: float) -> bool:
+        """Wait until another route takes the place of `route`. Return False if none does in time.
+
+        :meta private:
+        """
+        try:
+            async with asyncio.timeout(within):
+                while self._route is route:
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _take(self, route: Route | None, role: Role = "alone", holder: int | None = None) -> None:
+        before, self._route = self._route, route
+        if (role, holder) != (self._role, self._holder) and route is not None:
+            message = "%s: this process is now %s (holder: %s)"
+            log.info(message, self._path, role, holder or "none", reason=role)
+        if route is not None:
+            self._role, self._holder = role, holder
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if before is not None:
+            before.end()
+
+    # --- the parts that a process may have ----------------------------------------------------------------
+
+    async def _run(self, client: Client) -> None:
+        try:
+            self._identity = await self._identified(client)
+            alone_from = asyncio.get_running_loop().time() + _ABSENT
+            while True:
+                try:
+                    if self._lock.acquire():
+                        await self._hold(client, self._identity)
+                    await self._follow(self._identity)
+                except UnreachableError as error:
+                    now = asyncio.get_running_loop().time()
+                    if error.may_appear and now < alone_from:
+                        await asyncio.sleep(_AGAIN * (0.5 + random.random()))
+                        continue
+                    self._go_alone(str(error))
+                    await asyncio.sleep(_ABSENT / 5 if error.may_appear else _REFUSED)
+                else:
+                    alone_from = asyncio.get_running_loop().time() + _ABSENT
+        finally:
+            self._lock.release()
+            self._take(Direct())
+
+    async def _identified(self, client: Client) -> Identity:
+        """Return the identity of this process, as soon as the server tells."""
+        delay = _AGAIN
+        while True:
+            try:
+                return await Identity.of(client)
+            except (KinformerError, OSError, UnreachableError) as error:
+                self._go_alone(describe(error) if not isinstance(error, UnreachableError) else str(error))
+                delay = min(delay * 4, _REFUSED)
+                await asyncio.sleep(delay * (0.5 + random.random()))
+
+    def _go_alone(self, why: str) -> None:
+        if self._told.is_news("alone", why):
+            message = "%s: the cache is not shared, so this process reads from the server by itself: %s"
+            log.warning(message, self._path, why, reason="alone")
+        if not isinstance(self._route, Direct):
+            self._take(Direct())
+
+    async def _hold(self, client: Client, identity: Identity) -> None:
+        """Hold the cache until this is cancelled."""
+        from kinformer.watchcache.share.kept import KeptCaches
+        from kinformer.watchcache.share.listener import Listener
+
+        caches = KeptCaches(client, self._seed)
+        listener = Listener(self._path, client, identity, caches)
+        try:
+            try:
+                await listener.start()
+            except OSError as error:
+                raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
+            self._is_silent = False
+            self._told.forget("alone")
+            self._down = caches.down
+            async with client_at(self._path) as own:  # its informers follow as any others do
+                self._take(FromHolder(own), "holder", os.getpid())
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    self._take(None)
+        finally:
+            self._down = tuple
+            listener.leave()
+            self._lock.release()
+            await listener.close()
+            await caches.close()
+
+    async def _follow(self, identity: Identity) -> None:
+        """Follow a holder until it ends.
+
+        Raises:
+            UnreachableError: There is none, or it refuses.
+        """
+        async with opened(self._path, identity) as session:
+            self._told.forget("alone")
+            while True:
+                async with client_at(self._path) as client:  # its end closes the streams from this holder
+                    route = FromHolder(client)
+                    self._down = lambda: session.down
+                    self._take(route, "follower", session.holder)
+                    try:
+                        is_silent = await self._listen(session)
+                    finally:
+                        self._down = tuple
+                        self._is_silent = False
+                        if self._route is route:
+                            self._take(None)  # before its streams end, so that they wait for the next route
+                if not is_silent or not await self._has_returned(session):
+                    return
+
+    async def _listen(self, session: Session) -> bool:
+        """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
+
+        A silent holder whose lock is free has ended, and a child that it forked keeps its connections open.
+        """
+        while True:
+            for seconds in (_SILENT, _ABSENT - _SILENT + random.random() * _SPREAD):
+                heard = await session.heard(seconds)
+                if heard is not None:
+                    break
+                self._is_silent = True
+                if self._lock.acquire():
+                    return False
+            if heard is None:
+                self._go_alone(f"the holder, process {session.holder}, does not answer")
+                return True
+            self._is_silent = False
+            if not heard:
+                return False
+
+    async def _has_returned(self, session: Session) -> bool:
+        """Return True once the holder has been heard for a while without a pause, and False once it has ended."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _RETURN
+        while loop.time() < until:
+            heard = await session.heard(_SILENT)
+            if heard is None:
+                if self._lock.acquire():
+                    return False
+                until = loop.time() + _RETURN
+            elif not heard:
+                return False
+        return True
+
+    async def _seed(self, key: SourceKey) -> CacheState | None:
+        """Return the state of this process's own cache of the same objects, once it has applied what it received."""
+        own = [source for source in self._sources if source.key == key and source.has_listed]
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _SEED
+        while own:
+            if found := next((state for source in own if (state := source.state()) is not None), None):
+                return found
+            if loop.time() >= until:
+                return None
+            await asyncio.sleep(_TURN)
+        return None
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        log.error("%s ended with %s", task, describe(error), exc_info=error, reason=error)
+        self._take(Direct())

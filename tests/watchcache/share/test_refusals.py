@@ -1,0 +1,116 @@
+"""Processes that must not or cannot share a cache: an error that says what to do, or reads of their own.
+
+Internals: listener, session and socket_path, because one process has neither two uids nor two versions.
+"""
+
+# ruff: noqa: ASYNC240 - the socket is on a local file system
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from kinformer.exceptions import ConfigError
+from kinformer.testing import APIServer
+from kinformer.watchcache import Share
+from kinformer.watchcache.share import listener, session, socket_path
+from tests.support.kube import config_map
+from tests.support.waiting import until
+from tests.watchcache.share.workers import Worker, workers
+
+
+async def is_alone(worker: Worker, caplog: pytest.LogCaptureFixture, why: str) -> None:
+    """Check that a worker reads by itself, and says why."""
+    await until(lambda: worker.share.role == "alone" and list(worker.versions) == ["default/a"])
+    await until(lambda: any(why in one.getMessage() for one in caplog.records if one.levelname == "WARNING"))
+
+
+async def test_another_user_is_refused(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with APIServer(users=["alice", "bob"]) as secured:
+        secured.create(config_map("a"))
+        first, second = Worker(secured, path, user="alice"), Worker(secured, path, user="bob")
+        try:
+            await first.start()
+            await second.start()
+            assert first.share.role == "holder"
+            await is_alone(second, caplog, "give each user its own path")
+        finally:
+            await second.stop()
+            await first.stop()
+
+
+async def test_another_version_of_the_protocol_is_refused(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create(config_map("a"))
+    monkeypatch.setattr(session, "PROTOCOL", "0")
+    async with workers(server, path, 2) as (_, second):
+        await is_alone(second, caplog, "restart the older one")
+    assert listener.PROTOCOL != "0"
+
+
+async def test_a_holder_of_another_uid_is_not_read(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create(config_map("a"))
+    async with workers(server, path, 1):
+        monkeypatch.setattr(socket_path, "peer_uid", lambda _: os.geteuid() + 1)
+        async with workers(server, path, 1) as (second,):
+            await is_alone(second, caplog, "run the processes as one user")
+
+
+async def test_a_follower_of_another_uid_is_refused(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create(config_map("a"))
+    async with workers(server, path, 1):
+        monkeypatch.setattr(listener, "peer_uid", lambda _: os.geteuid() + 1)
+        async with workers(server, path, 1) as (second,):
+            await is_alone(second, caplog, "the cache belongs to uid")
+
+
+async def test_without_flock_each_process_reads_by_itself(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    server.create(config_map("a"))
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    async with workers(server, path, 1) as (only,):
+        await is_alone(only, caplog, "use a local one such as /run")
+
+
+@pytest.mark.slow
+async def test_a_socket_of_another_program_is_not_read(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create(config_map("a"))
+    with path.with_name("cache.sock.lock").open("w") as lock, socket.socket(socket.AF_UNIX) as other:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other.bind(str(path))  # and never listens
+        worker = Worker(server, path)
+        try:
+            await worker.start()
+            await is_alone(worker, caplog, str(path))
+        finally:
+            await worker.stop()
+
+
+async def test_a_socket_that_disappears_is_no_error(server: APIServer, path: Path) -> None:
+    server.create(config_map("a"))
+    async with workers(server, path, 2) as two:
+        path.unlink()
+        server.create(config_map("b"))
+        await until(lambda: all(len(one.versions) == 2 for one in two))
+
+
+def test_a_system_without_unix_sockets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(ConfigError, match="start one process instead"):
+        Share("/run/cache.sock")

@@ -1,0 +1,94 @@
+"""Processes that share one cache, each of which is here a factory of its own in one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kinformer import KubeObject, SharedInformer, SharedInformerFactory
+from kinformer.testing import APIServer
+from kinformer.watchcache import Share
+from tests.support.mirror import Mirror
+
+MAPS = "v1/configmaps"
+
+
+class History(Mirror):
+    """A mirror that counts the calls of the first list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.initial = 0
+
+    def on_add(self, obj: KubeObject, *, is_in_initial_list: bool) -> None:
+        super().on_add(obj, is_in_initial_list=is_in_initial_list)
+        self.initial += is_in_initial_list
+
+    @property
+    def changes(self) -> list[tuple[str, str, str]]:
+        """The calls after the first list. A delete has no version."""
+        later = self.calls[self.initial :]
+        return [(what, name, "" if what == "delete" else version) for what, name, version in later]
+
+
+class Worker:
+    """One process: a client and a factory that shares its cache."""
+
+    def __init__(self, server: APIServer, path: Path, *, user: str | None = None, **options: Any) -> None:
+        self._stack = AsyncExitStack()
+        self._server = server
+        self._user = user
+        self.share = Share(path)
+        self.mirror = History()
+        self._options = options
+        self.factory: SharedInformerFactory
+        self.maps: SharedInformer
+
+    async def start(self) -> None:
+        client = await self._stack.enter_async_context(self._server.client(self._user))
+        self.factory = SharedInformerFactory(client, share=self.share)
+        self.maps = self.factory.for_resource(MAPS, **self._options)
+        self.maps.add_event_handler(self.mirror)
+        await self._stack.enter_async_context(self.factory)
+        await self.factory.wait_for_cache_sync(10)
+
+    async def stop(self) -> None:
+        """End in order: informers first, and then the share."""
+        await self._stack.aclose()
+
+    async def kill(self) -> None:
+        """Cut what the socket serves in the middle, as the death of a process does."""
+        await self.share.end()
+        await self._stack.aclose()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {obj.key: obj.resource_version for obj in self.maps.lister.list()}
+
+
+@asynccontextmanager
+async def workers(server: APIServer, path: Path, count: int, **options: Any) -> AsyncIterator[list[Worker]]:
+    started: list[Worker] = []
+    try:
+        for _ in range(count):
+            worker = Worker(server, path, **options)
+            started.append(worker)
+            await worker.start()
+        yield started
+    finally:
+        for worker in started:
+            await worker.stop()
+
+
+def lists_and_watches(server: APIServer) -> tuple[int, int]:
+    """Return how many full lists and watches of ConfigMaps the server was asked for."""
+    asked = [request for request in server.requests if request.path.endswith("/configmaps")]
+    return (
+        sum(
+            ("watch" not in one.params and one.params.get("limit") != "1") or "sendInitialEvents" in one.params
+            for one in asked
+        ),
+        sum("watch" in one.params for one in asked),
+    )

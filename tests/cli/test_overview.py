@@ -229,6 +229,16 @@ async def test_changes_are_lines_in_words(server: APIServer, lines_of: Lines) ->
     assert all(len(one[0]) == len("10:00:00") for one in words)
 
 
+async def test_columns_of_changes_have_room_for_the_names_that_exist(server: APIServer, lines_of: Lines) -> None:
+    long = "c" * 40
+    server.create(config_map(long, data={"v": "0"}))
+    server.create(config_map("x" * 50, data={"v": "0"}))  # not selected
+    async with writing(server, *(config_map("a", data={"v": number}) for number in "12")):
+        lines = await lines_of("cm", "-n", "default", "--name", "[ac]*", enough=some("ConfigMap/a "))
+    places = {line.index(line.split(maxsplit=2)[2]) for line in lines}
+    assert places == {len("10:00:00  ") + len(f"ConfigMap/{long}  ")}
+
+
 async def test_changes_as_json_have_what_became_of_what(server: APIServer, lines_of: Lines) -> None:
     async with writing(server, pod(ready=True), pod(ready=False)):
         lines = [json.loads(line) for line in await lines_of("pods", "-A", "-o", "json", enough=some("changed", 6))]

@@ -189,7 +189,7 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
     exported: Exported, title: str, mine: str | tuple[str, ...]
 ) -> None:
     table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)`(.*?) \|", table, re.MULTILINE))
+    rows = dict(re.findall(r"^- `(\w+)`(.*?): ", table, re.MULTILINE))
     others = (OF_DERIVED, OF_FLEETS, *OF_CONTROLLERS, *OF_LEADERS) if title == "Informers" else ()
     names = {name for name in exported if name.startswith(mine) and not name.startswith(others)}
     assert set(rows) == {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}

@@ -80,13 +80,13 @@ def names_of_tests(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, functions) and node.name.startswith("test_")}
 
 
-def test_every_promise_has_a_reason_and_tests_that_are_there() -> None:
+def test_every_promise_has_tests_that_are_there() -> None:
     promises = re.split(r"^### ", (DOCS / "promises.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     page = (ROOT / "tests" / "docs" / "promises.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^- (.+?):\n((?:  .+\n)+)", page, re.MULTILINE))
     assert len(promises) >= 30
     assert [promise.splitlines()[0] for promise in promises] == list(rows)
-    assert [promise.splitlines()[0] for promise in promises if "**Why.**" not in promise] == []
+    assert [promise.splitlines()[0] for promise in promises if len(promise.strip().splitlines()) < 3] == []
     for title, tests in rows.items():
         named = re.findall(r"`tests/([\w/.]+)::(\w+)`", tests)
         assert named, f"{title}: no test holds it"

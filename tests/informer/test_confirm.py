@@ -23,6 +23,8 @@ from kinformer.exceptions import WatchError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map, pod
 from tests.support.lagging_source import LaggingSource
+from tests.support.memory_source import MemorySource
+from tests.support.opaque_versions import OpaqueVersions
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -225,3 +227,38 @@ async def test_bad_conditions_are_refused(server: APIServer, client: Client) -> 
             await pods.confirm(name="web-1")
         with pytest.raises(ValueError, match="selector"):
             await pods.confirm(label_selector="a in (")
+
+
+# --- versions that are no numbers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["update", "delete", "replacement"])
+async def test_versions_that_are_no_numbers_are_compared_until_they_are_equal(change: str) -> None:
+    source = OpaqueVersions(MemorySource(watch_list=False))
+    source.inner.set("a")
+    async with SharedInformer(source) as maps:
+        await maps.wait_synced()
+        source.gate.clear()
+        if change == "update":
+            source.inner.set("a")
+        else:
+            source.inner.delete("a")
+        if change == "replacement":
+            source.inner.set("a")
+        confirming = asyncio.create_task(maps.confirm(name="a", namespace="default"))
+        await asyncio.sleep(5)
+        assert not confirming.done()
+        source.gate.set()
+        wanted = [] if change == "delete" else [f"v{source.inner.version}"]
+        assert [found.resource_version for found in await confirming] == wanted
+
+
+async def test_an_object_with_a_version_that_is_no_number_is_named_at_the_timeout() -> None:
+    source = OpaqueVersions(MemorySource(watch_list=False))
+    source.inner.set("a")
+    async with SharedInformer(source) as maps:
+        await maps.wait_synced()
+        source.gate.clear()
+        source.inner.set("a")
+        with pytest.raises(TimeoutError, match=r"default/a \(version v3 on the server, v2 in the cache\)"):
+            await maps.confirm(name="a", namespace="default", timeout=10)

@@ -101,7 +101,9 @@ def said_in_code() -> Said:
 
 def said_in_docs() -> Said:
     text = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(kinformer[\w.]+)` (\S+) \| ([A-Z, ]+) \|", text, re.MULTILINE)
+    loggers = re.findall(r"^\*\*`(kinformer[\w.]+)`\*\*\n\n((?:- .+\n)+)", text, re.MULTILINE)
+    row = re.compile(r"^- (\S+) ([A-Z]+(?:, [A-Z]+)*)(?:: .+)?$", re.MULTILINE)
+    rows = [(name, *found) for name, lines in loggers for found in row.findall(lines)]
     assert len({row[:2] for row in rows}) == len(rows)
     return {(name, reason.strip("`")): set(levels.split(", ")) for name, reason, levels in rows}
 

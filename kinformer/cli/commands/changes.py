@@ -39,7 +39,8 @@ _USUAL = (
 )
 _OF_CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes")
 _STYLES = {"created": "green", "deleted": "red", "changed": ""}
-_OBJECT = 32  # cells for the name of an object, more from the first longer one on
+_OBJECT = 32  # cells for the name of an object, at least
+_LONGEST = 64  # ... at the start, for the longest present name. A longer one widens the column when it comes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,13 @@ class ChangeFilter:
 
     def __call__(self, change: Change) -> bool:
         """Return True if a change is to be printed."""
-        if self.kind is not None and self.kind.casefold() != change.kind.casefold():
+        return self.matches(change.kind, change.name)
+
+    def matches(self, kind: str, name: str) -> bool:
+        """Return True if changes of an object are to be printed."""
+        if self.kind is not None and self.kind.casefold() != kind.casefold():
             return False
-        return self.name is None or fnmatchcase(change.name, self.name)
+        return self.name is None or fnmatchcase(name, self.name)
 
 
 async def changes(
@@ -100,6 +105,7 @@ async def changes(
                     complain(f"left out {', '.join(names)}: {words}")
                 if not synced:
                     raise ConfigError("none of the usual resources can be followed; name one")
+                lines.make_room(synced, wanted)
                 named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
                 async with Changes(named, noise=wanted.noise, show_secrets=show_secrets) as log:
                     await _print(log, wanted, lines)
@@ -152,6 +158,16 @@ class _Lines:
         self._with_namespace = with_namespace
         self._ink = Ink()
         self._width = _OBJECT
+
+    def make_room(self, informers: Sequence[SharedInformer], wanted: ChangeFilter) -> None:
+        """Widen the column of names for the present objects, so that it does not shift when they change."""
+        for informer in () if self._as_json else informers:
+            kind = next((one.kind for one in informer.indexer.sample(1)), "")
+            for key in informer.by_key:
+                name = key.rpartition("/")[2]
+                if wanted.matches(kind, name):
+                    width = len(kind) + 1 + len(key if self._with_namespace else name)
+                    self._width = max(self._width, min(width, _LONGEST))
 
     def write(self, change: Change) -> None:
         """Write one change."""

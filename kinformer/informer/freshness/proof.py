@@ -75,7 +75,7 @@ class Comparison:
             return listed is not None
         if listed is not None and listed.uid == cached.uid:
             return _is_older(cached.resource_version, listed.resource_version)
-        return not _is_older(self.version, cached.resource_version)  # the one that is cached has been deleted before
+        return not _is_newer(cached.resource_version, self.version)  # the one that is cached has been deleted before
 
     def __str__(self) -> str:
         shown = ", ".join(map(self._described, sorted(self.lacking)[:3]))
@@ -96,6 +96,22 @@ def _is_older(one: str, other: str) -> bool:
         return compare_resource_versions(one, other) < 0
     except ValueError:
         return one != other
+
+
+def _is_newer(one: str, other: str) -> bool:
+    """True if a version is certainly newer than another. Of versions that are not numbers, none is certainly newer."""
+    try:
+        return compare_resource_versions(one, other) > 0
+    except ValueError:
+        return False
+
+
+def _number(version: str) -> int | None:
+    """Return a version as a number, or None if it is not one."""
+    try:
+        return version_number(version)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -163,9 +179,8 @@ class ScopeProof:
         except (RewindError, ClusterReplacedError):
             self._reflector.doubt()
             raise
-        try:
-            wanted = version_number(tip.resource_version)
-        except ValueError:
+        wanted = _number(tip.resource_version)
+        if wanted is None:
             while self._applied.current[self._scope] != tip.resource_version:
                 await self._applied.moved(self._scope)
             return
@@ -271,4 +286,6 @@ class ScopeProof:
             except TimeoutError:
                 # What has been deleted since is not on the next list. What the next has too will come with a full list,
                 # unless it cannot be decoded or a transform leaves it out.
-                self._reflector.refresh(found.resource_version)
+                # Versions that are not numbers cannot be requested: the watch has to bring what lacks.
+                if _number(found.resource_version) is not None:
+                    self._reflector.refresh(found.resource_version)

@@ -1,3 +1,4 @@
 # The public names of this package. `__init__.py` reads this file.
 
+from kinformer.watchcache.proxy.proxy import Proxy as Proxy
 from kinformer.watchcache.watch_cache import WatchCache as WatchCache

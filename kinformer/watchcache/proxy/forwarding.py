@@ -54,7 +54,7 @@ class Forwarder:
         response = await self._response(request, headers, await _body(request))
         try:
             if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
-                return await tunnel(request, response)
+                return await tunnel(request, response, ending)
             return await _passed_back(request, response, ending)
         except ConnectError as error:
             raise failure(503, f"the proxy has no response of the server: {error}") from None

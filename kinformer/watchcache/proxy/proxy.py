@@ -134,13 +134,14 @@ class Proxy:
                 access=self._access,
                 figures=self._figures,
             )
-            self._application.router.add_route("*", "/{path:.*}", router.handle, expect_handler=_leave_to_handler)
+            self._application.router.add_route("*", "/{path:[^?]*}", router.handle, expect_handler=_leave_to_handler)
+            self._application.middlewares.append(router.handle_any)
             self._application.on_response_prepare.append(router.on_prepare)
             self._figures.start({str(one.resource): one.cache for one in self._served})
             stack.callback(self._figures.stop)
             await self._listener.start()
             stack.push_async_callback(self._listener.stop)
-            stack.callback(router.end_watches)
+            stack.callback(router.end_streams)
             self._stack = stack.pop_all()
         return self
 
@@ -164,6 +165,8 @@ class Proxy:
         return tuple(one.informer for one in self._served)
 
     async def _resources(self) -> list[APIResource]:
+        if not self._names:
+            return []
         there = await discover(self._client)
         found = [there.find(name) for name in dict.fromkeys(self._names)]
         for one in found:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from kinformer.client.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
@@ -91,8 +92,8 @@ class Router:
         self._endings: set[Ending] = set()
         self.stopping = False
 
-    def end_watches(self) -> None:
-        """End the open watches, and the connection of each further request after its response."""
+    def end_streams(self) -> None:
+        """End watches, logs and tunnels, and the connection of each further request after its response."""
         self.stopping = True
         for ending in self._endings:
             ending.end()
@@ -107,6 +108,11 @@ class Router:
                 return status_response(error)
             except web.RequestPayloadError as error:
                 return status_response(failure(400, f"the body of the request is malformed: {error}"))
+
+    @web.middleware
+    async def handle_any(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, also with a method or path that aiohttp's own router does not know."""
+        return await self.handle(request)
 
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         """Complete the header fields of each response. aiohttp calls this before it sends them."""
@@ -128,7 +134,7 @@ class Router:
             check_reads_only(request.method, path, upgrade=upgrade)
         watch = path is not None and not path.name and _asks_to_watch(request.query)
         ending = Ending()
-        if watch:
+        if watch or upgrade or request.query.get("follow"):  # a log may be followed
             self._endings.add(ending)
         try:
             if path is not None and request.method == "GET" and not upgrade and not is_impersonating(request.headers):

@@ -9,6 +9,7 @@ from aiohttp import ClientResponse, web
 
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import ConnectError
+from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.headers import response_headers
 
 __all__ = ["tunnel"]
@@ -50,12 +51,13 @@ class _Spliced(asyncio.StreamReaderProtocol):
         self._before.resume_writing()
 
 
-async def tunnel(request: web.Request, upstream: ClientResponse) -> web.StreamResponse:
+async def tunnel(request: web.Request, upstream: ClientResponse, ending: Ending) -> web.StreamResponse:
     """Pass on the server's 101, and then all bytes in both directions until either side ends.
 
     Args:
         request: The request, whose connection is used up.
         upstream: The response with status 101.
+        ending: Ends the connection early.
 
     Raises:
         ConnectError: The server's connection ended at once.
@@ -78,7 +80,8 @@ async def tunnel(request: web.Request, upstream: ClientResponse) -> web.StreamRe
     server = _spliced(connection.transport, of_server.data)
     pumps = {asyncio.create_task(_pump(client[0], server[1])), asyncio.create_task(_pump(server[0], client[1]))}
     try:
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        async with ending.within():
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for pump in pumps:
             pump.cancel()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -9,8 +9,6 @@ import pytest
 from kinformer import Client, SharedInformerFactory
 from kinformer.watchcache import Proxy
 from tests.support.kube import pod
-
-Starting = Callable[..., AbstractAsyncContextManager[Proxy]]
 
 
 @asynccontextmanager
@@ -20,7 +18,7 @@ async def proxying(client: Client, *resources: str, synced: bool = True, **optio
         options.setdefault("listen", "127.0.0.1:0")
     async with (
         SharedInformerFactory(client) as factory,
-        Proxy(client, factory, resources or ["v1/pods"], **options) as proxy,
+        Proxy(client, factory, resources, **options) as proxy,
     ):
         if synced:
             await factory.wait_for_cache_sync()
@@ -34,5 +32,5 @@ def initial_objects() -> list[Mapping[str, Any]]:
 
 @pytest.fixture
 async def proxy(client: Client) -> AsyncIterator[Proxy]:
-    async with proxying(client) as running:
+    async with proxying(client, "v1/pods") as running:
         yield running

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from kinformer import Client, ConfigError, NotFoundError, SharedInformerFactory
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 from kinformer.watchcache import Proxy
 from tests.support.apiserver_http import ask, watch
 from tests.support.kube import config_map, pod
@@ -85,7 +85,7 @@ async def test_protobuf_comes_from_the_server(server: APIServer, proxy: Proxy) -
 
 async def test_a_cache_of_one_namespace_answers_for_that_one(server: APIServer, client: Client) -> None:
     server.create(pod("other", namespace="kube-system"))
-    async with proxying(client, namespace="default") as proxy:
+    async with proxying(client, "v1/pods", namespace="default") as proxy:
         before = reads(server)
         own = await ask(proxy.url, "GET", "/api/v1/namespaces/default/pods?resourceVersion=0")
         assert (len(own.json["items"]), reads(server)) == (3, before)
@@ -116,10 +116,11 @@ async def test_managed_fields_are_kept_if_wanted(server: APIServer, client: Clie
 
 
 async def test_requests_before_the_first_list_is_complete_are_passed_on(server: APIServer, client: Client) -> None:
-    server.faults.delay(5, path="/api/v1/pods") if hasattr(server.faults, "delay") else None
-    async with proxying(client, synced=False) as proxy:
-        listed = await ask(proxy.url, "GET", "/api/v1/namespaces/default/pods?resourceVersion=0")
-        assert len(listed.json["items"]) == 3
+    server.faults.add(faults.status(503), verb="watch", resource="v1/pods")
+    server.faults.add(faults.status(503), verb="list", resource="v1/pods", times=1)
+    async with proxying(client, "v1/pods", synced=False) as proxy:
+        listed = await ask(proxy.url, "GET", "/api/v1/namespaces/default/pods/web-1?resourceVersion=0")
+        assert listed.json["metadata"]["name"] == "web-1"
 
 
 async def test_a_unix_socket_is_for_its_user_and_is_removed_at_the_end(client: Client, tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ async def test_the_verbs_of_a_client_work_through_a_proxy_that_allows_writes(cli
 
 
 async def test_open_watches_end_in_order_when_the_proxy_stops(server: APIServer, client: Client) -> None:
-    async with proxying(client) as proxy:
+    async with proxying(client, "v1/pods") as proxy:
         version = server.resource_version
         cached = await watch(proxy.url, f"/api/v1/pods?watch=1&resourceVersion={version}")
         passed = await watch(proxy.url, f"/api/v1/configmaps?watch=1&resourceVersion={version}")

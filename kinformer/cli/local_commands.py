@@ -132,9 +132,7 @@ def proxy(
     tls_cert: Annotated[
         str | None, typer.Option(metavar="FILE", help="The certificate to serve https with.", rich_help_panel=_CALLERS)
     ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Its key.", rich_help_panel=_CALLERS)
-    ] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key.", rich_help_panel=_CALLERS)] = None,
     client_ca: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="The authorities of client certificates.", rich_help_panel=_CALLERS),

@@ -26,6 +26,7 @@ log = get_logger("kinformer.proxy")
 
 _REMEMBERED = 10.0  # seconds, as a kube-apiserver's own reviews (DelegatingAuthorizationOptions)
 _MOST = 16384  # answers
+_LONG = 1024  # characters of an attempt with long selectors, whose answer is not remembered
 _UNANSWERED = 60.0  # seconds for which a watch stays open while the server does not answer reviews
 _PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -90,7 +91,10 @@ class Access:
     async def check(self, caller: Caller, attempt: Attempt) -> None:
         """Raise a `StatusError` unless a caller has the right to an attempt: a 403, or a 503 without an answer."""
         try:
-            allowed, reason = await self._answers.get((caller, attempt), lambda: self._ask(caller, attempt))
+            if sum(map(len, attempt)) > _LONG:
+                allowed, reason = await self._ask(caller, attempt)
+            else:
+                allowed, reason = await self._answers.get((caller, attempt), lambda: self._ask(caller, attempt))
         except UNANSWERED as error:
             raise unavailable(error) from None
         if not allowed:

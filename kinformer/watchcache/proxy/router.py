@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -34,6 +35,8 @@ _FOLLOWED = ("watching", "listing", "starting", "backing_off")
 _CANNOT_PASS_ON = (
     "this proxy answers only reads of cached resources for a client certificate, which it cannot pass on; use a token"
 )
+
+_begun: ContextVar[web.StreamResponse | None] = ContextVar("kinformer response", default=None)  # of a task's request
 
 
 class Served(NamedTuple):
@@ -117,7 +120,7 @@ class Router:
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         """Complete the header fields of each response. aiohttp calls this before it sends them."""
         response.headers.popall("Server", None)
-        request["response"] = response
+        _begun.set(response)
         if self.stopping:
             response.force_close()
 
@@ -170,7 +173,7 @@ class Router:
             async with ending.within():
                 answer = await served.cache.respond(request, namespace=namespace, name=path.name)
         if ending.is_over and answer is None:
-            answer = await _ended(request)
+            answer = await _completed()
         if answer is not None:
             self._figures.count("cache", request.method)
         return answer
@@ -188,9 +191,9 @@ class Router:
             raise failure(403, "forbidden: requests from other sites are not allowed", details={})
 
 
-async def _ended(request: web.Request) -> web.StreamResponse | None:
-    """Complete the response of a watch that was ended, if it has begun."""
-    response: web.StreamResponse | None = request.get("response")
+async def _completed() -> web.StreamResponse | None:
+    """Complete the response that a watch has begun before it was ended."""
+    response = _begun.get()
     if response is not None:
         with suppress(ConnectionError):
             await response.write_eof()

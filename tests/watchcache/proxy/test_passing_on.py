@@ -104,13 +104,16 @@ async def test_a_response_is_passed_back_with_its_header_fields() -> None:
         response.headers.add("Warning", '299 - "two"')
         return response
 
-    async with before(answer) as proxy, aiohttp.ClientSession(auto_decompress=False) as session:
-        async with session.get(f"{proxy.url}/x") as response:
-            assert (response.status, gzip.decompress(await response.read())) == (202, b"{}")
-            assert response.headers.getall("Warning") == ['299 - "one"', '299 - "two"']
-            assert (response.headers["Audit-Id"], response.headers["Content-Encoding"]) == ("abc", "gzip")
-            assert "Keep-Alive" not in response.headers
-            assert response.content_length is not None
+    async with (
+        before(answer) as proxy,
+        aiohttp.ClientSession(auto_decompress=False) as session,
+        session.get(f"{proxy.url}/x") as response,
+    ):
+        assert (response.status, gzip.decompress(await response.read())) == (202, b"{}")
+        assert response.headers.getall("Warning") == ['299 - "one"', '299 - "two"']
+        assert (response.headers["Audit-Id"], response.headers["Content-Encoding"]) == ("abc", "gzip")
+        assert "Keep-Alive" not in response.headers
+        assert response.content_length is not None
 
 
 async def test_a_head_has_the_length_and_no_body() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kinformer.cli.completion import complete_resource
 from kinformer.cli.launch import launch
 from kinformer.cli.options import (
     ContextOption,
@@ -95,7 +96,12 @@ def dashboard(
 
 def proxy(
     resources: Annotated[
-        list[str], typer.Argument(metavar="RESOURCE", help="The resources to answer from a cache: v1/pods, nodes.")
+        list[str],
+        typer.Argument(
+            metavar="RESOURCE",
+            help="The resources to answer from a cache: v1/pods, nodes.",
+            autocompletion=complete_resource,
+        ),
     ],
     listen: Annotated[
         str | None,

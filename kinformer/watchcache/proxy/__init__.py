@@ -3,5 +3,5 @@
 Owns: the listener, and what is remembered about callers.
 May import: the watch cache and what is below it.
 Reading order: proxy, router, paths, headers, forwarding, tunnel. Then, for callers with credentials of their own:
-callers, rights, memory.
+callers, rights.
 """

@@ -1,25 +1,36 @@
-"""The users of a proxy's requests, known by a token that the server reviews, or by a client certificate."""
+"""The users of a proxy's requests, known by a token that the server reviews, or by a client certificate.
+
+Reviews are remembered for some seconds, within a bounded memory.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import ssl
 import time
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
+import msgspec
 from aiohttp import web
 
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Coro
 from kinformer.client.client import Client
+from kinformer.client.single_flight import SingleFlight
 from kinformer.exceptions import APIError, ConnectError, DecodeError
 from kinformer.objects.object import KubeObject
 from kinformer.serving.status import StatusError, failure, unauthorized
-from kinformer.watchcache.proxy.memory import Memory
 
-__all__ = ["UNANSWERED", "Caller", "Callers", "review", "unavailable"]
+__all__ = ["UNANSWERED", "Caller", "Callers", "Memory", "review", "unavailable"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+S = TypeVar("S")
 
 log = get_logger("kinformer.proxy")
 
@@ -29,6 +40,48 @@ _REMEMBERED = 10.0  # seconds, as a kube-apiserver's own reviews (DelegatingAuth
 _MOST = 8192  # tokens
 _PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 _AUTHENTICATED = "system:authenticated"
+
+
+class Memory(Generic[K, V]):
+    """Remembers answers by their question, and shares a question that is being asked.
+
+    Args:
+        seconds: The time for which an answer is reused. A failure is not remembered.
+        most: The most answers. A further one takes the place of the one that was used longest ago.
+    """
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._flights: OrderedDict[K, SingleFlight[V]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of remembered answers."""
+        return len(self._flights)
+
+    async def get(self, key: K, ask: Callable[[], Coro[V]]) -> V:
+        """Return the answer to a question, which `ask` gets if it is not known."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = SingleFlight(ask, ttl=self._seconds)
+            if len(self._flights) > self._most:
+                self._flights.popitem(last=False)
+        else:
+            self._flights.move_to_end(key)
+        return await flight.get()
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +139,32 @@ class Callers:
 
     async def _reviewed(self, token: str) -> Caller | None:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = await review(self._client, _PATH, body)
-        user = status.get("user")
-        if status.get("authenticated") is not True or not isinstance(user, Mapping):
-            log.debug("a token is not valid: %s", status.get("error", ""), reason="unauthorized")
+        status = await review(self._client, _PATH, body, _TokenStatus)
+        if not (status.authenticated and status.user.username):
+            log.debug("a token is not valid: %s", status.error, reason="unauthorized")
             return None
-        extra = tuple(sorted((name, tuple(values)) for name, values in (user.get("extra") or {}).items()))
-        return Caller(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
+        user = status.user
+        return Caller(user.username, user.uid, user.groups, tuple(sorted(user.extra.items())))
 
 
-async def review(client: Client, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Send a review, and return its status.
+async def review(client: Client, path: str, body: Mapping[str, object], status: type[S]) -> S:
+    """Send a review, and return its status as the given type.
 
     Raises:
-        APIError, ConnectError, DecodeError: There is no answer.
+        APIError, ConnectError, DecodeError: There is no answer, or an answer of another kind.
     """
     answer = await client.request("POST", path, body=body, timeout=_TIMEOUT)
-    status = (answer.to_dict() if isinstance(answer, KubeObject) else answer).get("status")
-    return status if isinstance(status, Mapping) else {}
+    found = (answer.to_dict() if isinstance(answer, KubeObject) else answer).get("status")
+    try:
+        return msgspec.convert(found or {}, status)
+    except msgspec.ValidationError as error:
+        raise DecodeError(f"POST {path}: the status of the review is malformed: {error}") from None
 
 
-def _of_certificate(connection: Any) -> Caller | None:
+def _of_certificate(connection: asyncio.Transport | None) -> Caller | None:
     """Return the user of a connection: the common name, with the organizations as groups. TLS has verified it."""
-    shown = connection.get_extra_info("peercert") if connection is not None else None
-    if not shown:
+    shown = None if connection is None else connection.get_extra_info("peercert")
+    if connection is None or not shown:
         return None
     pairs = [pair for part in shown.get("subject", ()) for pair in part]
     name = next((value for field, value in pairs if field == "commonName"), "")

@@ -6,8 +6,9 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import msgspec
 from aiohttp import web
 
 from kinformer._runtime.logs import get_logger
@@ -15,9 +16,8 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.serving.selection import parse_fields
 from kinformer.serving.status import StatusError, forbidden
-from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, review, unavailable
+from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review, unavailable
 from kinformer.watchcache.proxy.ending import Ending
-from kinformer.watchcache.proxy.memory import Memory
 from kinformer.watchcache.proxy.paths import ResourcePath
 
 __all__ = ["Access", "Attempt", "attempt_of"]
@@ -29,6 +29,12 @@ _MOST = 16384  # answers
 _LONG = 1024  # characters of an attempt with long selectors, whose answer is not remembered
 _UNANSWERED = 60.0  # seconds for which a watch stays open while the server does not answer reviews
 _PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+    denied: bool = False
+    reason: str = ""
 
 
 class Attempt(NamedTuple):
@@ -43,9 +49,9 @@ class Attempt(NamedTuple):
     field_selector: str = ""
     label_selector: str = ""
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         """Return the ResourceAttributes of a review."""
-        found: dict[str, Any] = {name: value for name, value in self._asdict().items() if value}
+        found: dict[str, object] = {name: value for name, value in self._asdict().items() if value}
         for name, field in (("field_selector", "fieldSelector"), ("label_selector", "labelSelector")):
             if name in found:
                 found[field] = {"rawSelector": found.pop(name)}
@@ -132,7 +138,7 @@ class Access:
             answered = loop.time()
 
     async def _ask(self, caller: Caller, attempt: Attempt) -> tuple[bool, str]:
-        spec: dict[str, Any] = {"user": caller.name, "resourceAttributes": attempt.attributes()}
+        spec: dict[str, object] = {"user": caller.name, "resourceAttributes": attempt.attributes()}
         if caller.uid:
             spec["uid"] = caller.uid
         if caller.groups:
@@ -140,6 +146,5 @@ class Access:
         if caller.extra:
             spec["extra"] = {name: list(values) for name, values in caller.extra}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        status = await review(self._client, _PATH, body)
-        allowed = status.get("allowed") is True and status.get("denied") is not True
-        return allowed, str(status.get("reason") or "")
+        status = await review(self._client, _PATH, body, _AccessStatus)
+        return status.allowed and not status.denied, status.reason

@@ -39,6 +39,7 @@ DOORS = (
     "kinformer.leaderelection",
     "kinformer.manager",
     "kinformer.listening",
+    "kinformer.watchcache",
     "kinformer.sharding",
     "kinformer.blocking",
     "kinformer.metrics",

@@ -1,4 +1,4 @@
-"""What a proxy passes on, it passes on as it is, in both directions, with its own credentials and no others."""
+"""A proxy passes requests and responses on as they are, with its own credentials and no others."""
 
 from __future__ import annotations
 

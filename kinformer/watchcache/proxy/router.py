@@ -37,6 +37,7 @@ _CANNOT_PASS_ON = (
 )
 
 _begun: ContextVar[web.StreamResponse | None] = ContextVar("kinformer response", default=None)  # of a task's request
+_is_passed_on: ContextVar[bool] = ContextVar("kinformer passed on", default=False)
 
 
 class Served(NamedTuple):
@@ -120,6 +121,8 @@ class Router:
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         """Complete the header fields of each response. aiohttp calls this before it sends them."""
         response.headers.popall("Server", None)
+        if not _is_passed_on.get():
+            response.headers.setdefault("Cache-Control", "no-cache, private")  # as an API server
         _begun.set(response)
         if self.stopping:
             response.force_close()
@@ -147,6 +150,7 @@ class Router:
             if caller is not None and not caller.has_token:
                 raise failure(403, f"forbidden: {_CANNOT_PASS_ON}", details={})
             self._figures.count("server", request.method)
+            _is_passed_on.set(True)
             try:
                 return await self._forwarder.forward(request, ending)
             except StatusError as error:

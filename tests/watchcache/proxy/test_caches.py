@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import aiohttp
@@ -12,7 +13,9 @@ from kinformer import Client, ConfigError, NotFoundError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
 from kinformer.watchcache import Proxy
 from tests.support.apiserver_http import ask, watch
+from tests.support.bare_http import connected
 from tests.support.kube import config_map, pod
+from tests.support.metrics_sink import MemoryMetrics
 from tests.support.waiting import until
 from tests.watchcache.proxy.conftest import proxying
 
@@ -42,6 +45,35 @@ async def test_a_get_finds_an_object_and_a_missing_one_is_a_404(server: APIServe
     missing = await ask(proxy.url, "GET", "/api/v1/namespaces/default/pods/no?resourceVersion=0")
     assert (missing.status, missing.json["reason"]) == (404, "NotFound")
     assert reads(server, "/api/v1/namespaces/default/pods/") == before
+
+
+async def test_responses_have_the_header_fields_of_a_server(server: APIServer, proxy: Proxy) -> None:
+    for path, status in {"pods?resourceVersion=0": 200, "pods/no?resourceVersion=0": 404, "configmaps": 200}.items():
+        reply = await ask(proxy.url, "GET", f"/api/v1/namespaces/default/{path}")
+        fields = (reply.headers["cache-control"], reply.headers["content-type"])
+        assert (reply.status, fields) == (status, ("no-cache, private", "application/json"))
+        assert "server" not in reply.headers
+
+
+@pytest.mark.slow
+@pytest.mark.virtual_time
+async def test_a_reader_that_is_too_slow_has_its_watch_ended(server: APIServer, client: Client) -> None:
+    metrics = MemoryMetrics()
+    async with proxying(client, "v1/pods", metrics=metrics) as proxy, connected(proxy.port) as (bare,):
+
+        def watches() -> float:
+            return float(metrics.values(resource="v1/pods")["kinformer_proxy_watches"])
+
+        bare.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        bare.send(f"GET /api/v1/pods?watch=1&resourceVersion={server.resource_version} HTTP/1.1\nHost: localhost\n\n")
+        await until(lambda: watches() == 1)
+        bare.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for number in range(2000):
+            server.create(pod(f"big-{number}", annotations={"text": "x" * 10_000}))
+            if number % 100 == 0:
+                await asyncio.sleep(0.1)
+        await until(lambda: watches() == 0, 200)
+        assert (await ask(proxy.url, "GET", "/api/v1/pods?resourceVersion=0&limit=1")).status == 200
 
 
 async def test_a_client_goes_to_the_server_and_back_by_resource_version(server: APIServer, proxy: Proxy) -> None:

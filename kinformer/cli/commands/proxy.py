@@ -63,6 +63,8 @@ async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, dur
         manager = await stack.enter_async_context(
             Manager(client, listen=manner.health, allowed_hosts=manner.allowed_hosts, metrics=metrics)
         )
+        serving = False
+        manager.add_check("proxy", lambda: None if serving else "not listening")
         running = await stack.enter_async_context(
             Proxy(
                 client,
@@ -81,6 +83,7 @@ async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, dur
                 metrics=metrics,
             )
         )
+        serving = True
         print(f"Serving {running.url}", flush=True)
         limit = asyncio.timeout(duration)
         try:
@@ -90,6 +93,8 @@ async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, dur
         except TimeoutError:
             if not limit.expired():
                 raise
+        finally:
+            serving = False
     return 0
 
 

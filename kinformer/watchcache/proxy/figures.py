@@ -41,7 +41,7 @@ class Figures:
             self._ends.pop()()
 
     def count(self, source: str, method: str) -> None:
-        """Count a request by what answered it: "cache", "server", or "proxy" for a refusal of its own."""
+        """Count a request by what answered it: "cache", "server", or "proxy" for a refusal or failure of its own."""
         if self._metrics is not None:
             labels = {"source": source, "method": method if method.isalpha() and len(method) < 8 else "other"}
             self._metrics.counter("kinformer_proxy_requests_total", "Requests by what answered them", labels)(1)

@@ -36,8 +36,9 @@ _CANNOT_PASS_ON = (
     "this proxy answers only reads of cached resources for a client certificate, which it cannot pass on; use a token"
 )
 
-_begun: ContextVar[web.StreamResponse | None] = ContextVar("kinformer response", default=None)  # of a task's request
-_is_passed_on: ContextVar[bool] = ContextVar("kinformer passed on", default=False)
+# Of the request that a task answers: the response that has begun, and what answers it.
+_begun: ContextVar[web.StreamResponse | None] = ContextVar("kinformer response", default=None)
+_source: ContextVar[str] = ContextVar("kinformer source", default="proxy")
 
 
 class Served(NamedTuple):
@@ -108,7 +109,7 @@ class Router:
             try:
                 return await self._answer(request)
             except StatusError as error:
-                self._figures.count("proxy", request.method)
+                _source.set("proxy")
                 return status_response(error)
             except web.RequestPayloadError as error:
                 return status_response(failure(400, f"the body of the request is malformed: {error}"))
@@ -121,7 +122,9 @@ class Router:
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         """Complete the header fields of each response. aiohttp calls this before it sends them."""
         response.headers.popall("Server", None)
-        if not _is_passed_on.get():
+        source = _source.get()
+        self._figures.count(source, request.method)
+        if source != "server":
             response.headers.setdefault("Cache-Control", "no-cache, private")  # as an API server
         _begun.set(response)
         if self.stopping:
@@ -149,12 +152,8 @@ class Router:
                     return answer
             if caller is not None and not caller.has_token:
                 raise failure(403, f"forbidden: {_CANNOT_PASS_ON}", details={})
-            self._figures.count("server", request.method)
-            _is_passed_on.set(True)
-            try:
-                return await self._forwarder.forward(request, ending)
-            except StatusError as error:
-                return status_response(error)
+            _source.set("server")
+            return await self._forwarder.forward(request, ending)
         finally:
             self._endings.discard(ending)
 
@@ -174,12 +173,11 @@ class Router:
                     await stack.enter_async_context(self._access.watching(request, attempt, ending))
             if watch:
                 stack.enter_context(self._figures.reading(str(served.resource)))
+            _source.set("cache")
             async with ending.within():
                 answer = await served.cache.respond(request, namespace=namespace, name=path.name)
         if ending.is_over and answer is None:
             answer = await _completed()
-        if answer is not None:
-            self._figures.count("cache", request.method)
         return answer
 
     def _check_origin(self, request: web.Request) -> None:

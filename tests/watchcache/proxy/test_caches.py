@@ -38,6 +38,19 @@ async def test_lists_and_watches_of_many_clients_are_one_at_the_server(server: A
     assert reads(server) == before
 
 
+async def test_the_timeout_of_a_go_client_is_no_reason_to_ask_the_server(server: APIServer, proxy: Proxy) -> None:
+    before, version = reads(server), server.resource_version
+    assert (await ask(proxy.url, "GET", "/api/v1/pods?resourceVersion=0&limit=500&timeout=32s")).status == 200
+    query = f"allowWatchBookmarks=true&resourceVersion={version}&timeout=5m52s&timeoutSeconds=352&watch=true"
+    exchange = await watch(proxy.url, f"/api/v1/pods?{query}")
+    server.create(pod("web-4"))
+    assert (await exchange.event())[0] == "ADDED"
+    await exchange.close()
+    assert reads(server) == before
+    await ask(proxy.url, "GET", "/api/v1/pods?resourceVersion=0&timeout=soon")
+    assert reads(server) == before + 1
+
+
 async def test_a_get_finds_an_object_and_a_missing_one_is_a_404(server: APIServer, proxy: Proxy) -> None:
     before = reads(server, "/api/v1/namespaces/default/pods/")
     found = await ask(proxy.url, "GET", "/api/v1/namespaces/default/pods/web-1?resourceVersion=0")

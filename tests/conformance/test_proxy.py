@@ -162,7 +162,8 @@ async def test_kubernetes_asyncio_lists_and_watches(proxied: Proxied, allowed: s
         core = kubernetes.CoreV1Api(api_client)
         listed = await core.list_namespaced_config_map(allowed)
         assert "a" in [item.metadata.name for item in listed.items]
-        await core.create_namespaced_config_map(allowed, configmap("b"))
+        body: Any = configmap("b")
+        await core.create_namespaced_config_map(allowed, body)
         found = []
         async with kubernetes_watch.Watch() as following:
             version = listed.metadata.resource_version

@@ -33,7 +33,7 @@ async def test_a_proxy_with_the_rights_of_the_manifest_serves_callers(certificat
         server.create(NODE)
         own_rights(server, "ann")
         kubeconfig = server.kubeconfig(certificates / "proxy-kubeconfig", ACCOUNT)
-        files = {"tls_cert": certificates / "local.crt", "tls_key": certificates / "local.key"}
+        files: dict[str, Any] = {"tls_cert": certificates / "local.crt", "tls_key": certificates / "local.key"}
         async with (
             Client.from_kubeconfig(kubeconfig) as client,
             proxying(client, "v1/pods", "v1/nodes", authenticate=True, **files) as proxy,

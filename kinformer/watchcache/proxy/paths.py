@@ -66,21 +66,23 @@ def _decoded(segment: str) -> str:
 
 def read_path(segments: tuple[str, ...]) -> ResourcePath | None:
     """Return the resource that a path names, or None if it names none."""
-    if segments[:1] == ("api",) and len(segments) > 2:
-        group, version, rest = "", segments[1], segments[2:]
-    elif segments[:1] == ("apis",) and len(segments) > 3:
-        group, version, rest = segments[1], segments[2], segments[3:]
-    else:
-        return None
+    match segments:
+        case ("api", version, word, *rest):
+            group = ""
+        case ("apis", group, version, word, *rest):
+            pass
+        case _:
+            return None
     prefix, namespace, inside = "", "", False
-    if rest[0] in ("watch", "proxy") and len(rest) > 1:
-        prefix, rest = rest[0], rest[1:]
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        inside = len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES
-        rest = rest[2:] if inside else rest
-    name, subresource = (*rest[1:3], "", "")[:2]
-    return ResourcePath(group, version, rest[0], namespace, name, subresource, prefix, inside)
+    if word in ("watch", "proxy") and rest:
+        prefix, word, *rest = word, *rest
+    if word == "namespaces" and rest:
+        namespace = rest[0]
+        inside = len(rest) > 1 and rest[1] not in _NAMESPACE_SUBRESOURCES
+        if inside:
+            _, word, *rest = rest
+    name, subresource, *_ = *rest, "", ""
+    return ResourcePath(group, version, word, namespace, name, subresource, prefix, inside)
 
 
 def check_reads_only(method: str, path: ResourcePath | None, *, upgrade: bool) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from kubernetes_asyncio import client as kubernetes
+from kubernetes_asyncio import watch as kubernetes_watch
 
 from kinformer import Client, ConfigError, NotFoundError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
@@ -49,6 +51,20 @@ async def test_the_timeout_of_a_go_client_is_no_reason_to_ask_the_server(server:
     assert reads(server) == before
     await ask(proxy.url, "GET", "/api/v1/pods?resourceVersion=0&timeout=soon")
     assert reads(server) == before + 1
+
+
+async def test_kubernetes_asyncio_reads_from_the_cache(server: APIServer, proxy: Proxy) -> None:
+    configuration = kubernetes.Configuration(host=proxy.url)
+    async with kubernetes.ApiClient(configuration) as api_client, kubernetes_watch.Watch() as following:
+        before, core = reads(server), kubernetes.CoreV1Api(api_client)
+        listed = await core.list_pod_for_all_namespaces(resource_version="0")
+        assert [pod.metadata.name for pod in listed.items] == ["web-1", "web-2", "web-3"]
+        server.delete("v1/pods", "default", "web-1")
+        version = listed.metadata.resource_version
+        async for event in following.stream(core.list_pod_for_all_namespaces, resource_version=version):
+            assert (event["type"], event["object"].metadata.name) == ("DELETED", "web-1")
+            break
+        assert reads(server) == before
 
 
 async def test_a_get_finds_an_object_and_a_missing_one_is_a_404(server: APIServer, proxy: Proxy) -> None:

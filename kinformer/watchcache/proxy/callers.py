@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 from aiohttp import web
 
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Coro
 from kinformer.client.client import Client
 from kinformer.client.single_flight import SingleFlight
@@ -26,7 +26,7 @@ from kinformer.exceptions import APIError, ConnectError, DecodeError
 from kinformer.objects.object import KubeObject
 from kinformer.serving.status import StatusError, failure, unauthorized
 
-__all__ = ["UNANSWERED", "Caller", "Callers", "Memory", "review", "unavailable"]
+__all__ = ["UNANSWERED", "Caller", "Callers", "Memory", "review"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -38,6 +38,7 @@ UNANSWERED = (APIError, ConnectError, DecodeError)
 _TIMEOUT = 10.0  # seconds for a review
 _REMEMBERED = 10.0  # seconds, as a kube-apiserver's own reviews (DelegatingAuthenticationOptions)
 _MOST = 8192  # tokens
+_QUIET = 60.0  # seconds between two warnings
 _PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 _AUTHENTICATED = "system:authenticated"
 
@@ -110,6 +111,7 @@ class Callers:
         self._client = client
         self._salt = secrets.token_bytes(16)  # a memory dump has no tokens, and no hashes that can be looked up
         self._known: Memory[bytes, Caller | None] = Memory(_REMEMBERED, _MOST)
+        self._logged = LogOnce(burst=1, every=_QUIET)
 
     async def identify(self, request: web.BaseRequest) -> Caller:
         """Return the user of a request. A token counts more than a client certificate.
@@ -127,12 +129,19 @@ class Callers:
             raise unauthorized()
         return caller
 
+    def unavailable(self, error: Exception) -> StatusError:
+        """Return the 503 for a request that cannot be allowed or refused, because the server does not answer."""
+        if self._logged.is_news("review", time.monotonic()):
+            log.warning("a review failed, so requests are refused: %s", error, reason=error)
+        message = "the proxy cannot ask the server about the rights of this request"
+        return failure(503, message, details={"retryAfterSeconds": 1})
+
     async def _of_token(self, token: str) -> Caller:
         key = hashlib.sha256(self._salt + token.encode()).digest()
         try:
             caller = await self._known.get(key, lambda: self._reviewed(token))
         except UNANSWERED as error:
-            raise unavailable(error) from None
+            raise self.unavailable(error) from None
         if caller is None:
             raise unauthorized()
         return caller
@@ -176,11 +185,3 @@ def _of_certificate(connection: asyncio.Transport | None) -> Caller | None:
     extra = (("authentication.kubernetes.io/credential-id", (fingerprint,)),)
     until = float(ssl.cert_time_to_seconds(shown["notAfter"]))
     return Caller(name, "", (*groups, _AUTHENTICATED), extra, has_token=False, until=until)
-
-
-def unavailable(error: Exception) -> StatusError:
-    """Return the 503 for a request that cannot be allowed or refused, because the server does not answer."""
-    log.warning("a review failed, so requests are refused: %s", error, reason=error)
-    return failure(
-        503, "the proxy cannot ask the server about the rights of this request", details={"retryAfterSeconds": 1}
-    )

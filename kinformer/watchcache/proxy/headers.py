@@ -79,7 +79,7 @@ def _end_to_end(
     of_connection = {word.strip().lower() for value in connection for word in value.split(",")}
     unwanted = _HOP_BY_HOP | of_connection | dropped
     return CIMultiDict(
-        (name, value)
+        (name, value.encode(errors="replace").decode())  # bytes that are not UTF-8 could not be written
         for name, value in headers
         if name.lower() not in unwanted and not name.lower().startswith(_OF_A_FRONT_PROXY)
     )

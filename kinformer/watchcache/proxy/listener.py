@@ -152,7 +152,7 @@ class Listener:
         Raises:
             OSError: The address is in use, or this process may not use it.
         """
-        sockets = [self._unix_socket(self.path)] if self.path is not None else await self._sockets()
+        bound = self._unix_socket(self.path) if self.path is not None else await self._bound()
         try:
             await self._runner.setup()
             assert self._runner.server is not None, "it is set up"
@@ -161,15 +161,14 @@ class Listener:
             loop = asyncio.get_running_loop()
             # A backlog of one makes asyncio accept connections one by one, so that one can be refused in time.
             self._server = await loop.create_server(
-                limited, sock=sockets[0], ssl=self._context, ssl_handshake_timeout=handshake, backlog=1
+                limited, sock=bound, ssl=self._context, ssl_handshake_timeout=handshake, backlog=1
             )
         except BaseException:
-            for one in sockets:
-                one.close()
+            bound.close()
             await self._runner.cleanup()
             self._remove_socket()
             raise
-        with socket.fromfd(sockets[0].fileno(), sockets[0].family, sockets[0].type) as same:
+        with socket.fromfd(bound.fileno(), bound.family, bound.type) as same:
             same.listen(_WAITING)
         if self._certificate is not None:
             self._reloading = asyncio.create_task(self._reload(), name="kinformer proxy: certificate")
@@ -185,10 +184,12 @@ class Listener:
         self._remove_socket()
         await self._runner.cleanup()
 
-    async def _sockets(self) -> list[socket.socket]:
+    async def _bound(self) -> socket.socket:
         loop = asyncio.get_running_loop()
         host = self.host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")
         found = await loop.getaddrinfo(host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        if self.host is not None:
+            found.sort(key=lambda one: one[0] != socket.AF_INET)  # of `localhost`, the address that all clients try
         family, kind, protocol, _, address = found[0]
         one = socket.socket(family, kind, protocol)
         try:
@@ -199,7 +200,7 @@ class Listener:
         except OSError as error:
             one.close()
             raise OSError(error.errno, f"cannot listen on {host} port {self._port}: {error.strerror}") from None
-        return [one]
+        return one
 
     def _unix_socket(self, path: Path) -> socket.socket:
         """Bind a socket that only this user can connect to. One that no process listens on is replaced."""

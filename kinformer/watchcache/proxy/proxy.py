@@ -115,7 +115,8 @@ class Proxy:
                 f"listen={listen!r} can be reached from other machines, which would have this client's rights; "
                 "use a loopback address, or authenticate"
             )
-        self._hosts = AllowedHosts(allowed_hosts, own=self._listener.host)
+        # No web page reaches a unix socket, whose clients send any name.
+        self._hosts = AllowedHosts(allowed_hosts if socket is None else ["*"], own=self._listener.host)
         self._served: tuple[Served, ...] = ()
         self._stack = AsyncExitStack()
 

@@ -16,7 +16,7 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.serving.selection import parse_fields
 from kinformer.serving.status import StatusError, forbidden
-from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review, unavailable
+from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review
 from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.paths import ResourcePath
 
@@ -102,7 +102,7 @@ class Access:
             else:
                 allowed, reason = await self._answers.get((caller, attempt), lambda: self._ask(caller, attempt))
         except UNANSWERED as error:
-            raise unavailable(error) from None
+            raise self.callers.unavailable(error) from None
         if not allowed:
             raise attempt.refusal(caller, reason)
 

@@ -227,6 +227,29 @@ async def test_a_watch_ends_when_its_right_is_gone(certificates: Path, tmp_path:
         assert again.json["reason"] == "Forbidden"
 
 
+@pytest.mark.virtual_time
+async def test_a_replaced_certificate_is_served_to_new_connections(certificates: Path, tmp_path: Path) -> None:
+    async with authenticating(certificates, tmp_path) as scene:
+
+        async def name() -> str:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            _, writer = await asyncio.open_connection("127.0.0.1", scene.proxy.port, ssl=context)
+            shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            await writer.wait_closed()
+            return ssl.DER_cert_to_PEM_cert(shown)
+
+        before = await name()
+        for kind in ("crt", "key"):
+            (tmp_path / f"local.{kind}").write_bytes((certificates / f"server.{kind}").read_bytes())
+        await asyncio.sleep(31)
+        assert await name() != before
+        (tmp_path / "local.key").write_text("broken")
+        await asyncio.sleep(31)
+        assert await name() != before
+
+
 async def test_a_server_that_answers_no_reviews_is_a_503(scene: Scene) -> None:
     scene.server.faults.add(faults.status(500), verb="create")
     reply = await scene.ask("bob", "/api/v1/namespaces/team-a/pods?resourceVersion=0")

@@ -124,6 +124,19 @@ async def test_a_head_has_the_length_and_no_body() -> None:
         await exchange.close()
 
 
+async def test_header_fields_that_are_not_utf_8_are_passed_on_as_far_as_they_can_be() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        assert (b"X-Odd", b"a?b") in request.raw_headers
+        request.transport.write(b"HTTP/1.1 200 OK\r\nWarning: a\xffb\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.sleep(0.1)
+        return web.Response()
+
+    async with before(answer) as proxy, connected(proxy.port) as (bare,):
+        bare.send("GET /x HTTP/1.1\nHost: localhost\nX-Odd: a\xffb\n\n")
+        assert b"Warning: a?b" in await bare.reader.readuntil(b"\r\n\r\n")
+
+
 async def test_redirects_and_errors_are_passed_back() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path == "/old":

@@ -36,7 +36,7 @@ class Proxy:
     ::
 
         async with Client() as client, SharedInformerFactory(client) as factory:
-            async with Proxy(client, factory, ["v1/pods"], listen="127.0.0.1:8001") as proxy:
+            async with Proxy(client, factory, ["v1/pods"], listen="127.0.0.1:0") as proxy:
                 print(proxy.url)
                 await asyncio.Event().wait()
 

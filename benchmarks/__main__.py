@@ -23,6 +23,7 @@ NAMES = (
     "start",
     "watch",
     "lone",
+    "followers",
     "list",
     "memory",
     "stream",

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kinformer.serving.status import StatusError, expired
+
 __all__ = ["Compacted", "Limits", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
@@ -42,6 +44,11 @@ class Stored(msgspec.Struct, gc=False):
     raw: bytes
     fields: dict[str, str] | None = None
 
+    @property
+    def size(self) -> int:
+        """The bytes of JSON that it holds."""
+        return len(self.raw)
+
 
 class StoredChange(msgspec.Struct, gc=False):
     """One event. `new` is the object after it or, for DELETED, its last state at the revision of the deletion."""
@@ -51,7 +58,7 @@ class StoredChange(msgspec.Struct, gc=False):
     new: Stored
     old: Stored | None
     moment: float
-    lines: dict[Any, bytes] = {}  # encoded once for all watchers with the same view
+    lines: dict[Any, Any] = {}  # encoded once for all watchers with the same view
 
 
 class Snapshot(NamedTuple):
@@ -98,7 +105,8 @@ class StoredCollection:
         self.floor = storage.floor  # a watch from an older revision gets a 410
         self.undoable = storage.compacted  # oldest revision for past lists
         self.revision = 0  # revision of the last change
-        self.watchers: dict[Callable[[StoredChange | None], None], None] = {}
+        self.watchers: dict[Callable[[StoredChange | StatusError | None], None], None] = {}
+        self.is_bulk = False  # more changes follow in this step, so watchers gather them
         # The sorted keys at the last snapshot, and the keys added and removed since then. A write costs no search, and
         # the next list costs one pass. Snapshots share the list of keys, so it is never changed in place.
         self._sorted: list[str] = []
@@ -131,8 +139,8 @@ class StoredCollection:
         self._current = None
 
     def restart(self, objects: Iterable[Stored], revision: int) -> None:
-        """Replace all objects, without the events that lead to them. Open watches end, and older ones get a 410."""
-        self.end_watches()
+        """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones."""
+        self.end_watches(expired(f"too old resource version: {self.revision} ({revision})"))
         self.objects = {stored.key: stored for stored in objects}
         self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
         self._current = None
@@ -216,10 +224,10 @@ class StoredCollection:
             self._past.clear()
             self.undoable = max(self.undoable, floor)
 
-    def end_watches(self) -> None:
-        """End the open watches cleanly, as a change of the CRD does."""
+    def end_watches(self, error: StatusError | None = None) -> None:
+        """End the open watches with an error, or cleanly, as a change of the CRD does."""
         for watcher in list(self.watchers):
-            watcher(None)
+            watcher(error)
 
     def rewind(self, revision: int) -> None:
         """Go back to a revision, and discard all later changes. Raises `Compacted`."""
@@ -227,7 +235,7 @@ class StoredCollection:
             raise Compacted
         self.objects = self._objects_at(revision)
         while self.history and self.history[-1].revision > revision:
-            self._bytes -= len(self.history.pop().new.raw)
+            self._bytes -= self.history.pop().new.size
         self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
         self._current = None
         self._past.clear()
@@ -266,7 +274,7 @@ class StoredCollection:
         self._current = None
         history = self.history
         history.append(change)
-        self._bytes += len(new.raw)
+        self._bytes += new.size
         limits = self._storage.limits
         while history and (
             len(history) > limits.maximum
@@ -274,7 +282,7 @@ class StoredCollection:
             or (len(history) > limits.minimum and now - history[0].moment > limits.seconds)
         ):
             oldest = history.popleft()
-            self._bytes -= len(oldest.new.raw)
+            self._bytes -= oldest.new.size
             dropped = oldest.revision
             self.floor, self.undoable = max(self.floor, dropped), max(self.undoable, dropped)
         for watcher in list(self.watchers):

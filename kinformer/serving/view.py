@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from kinformer.serving.status import StatusError
 from kinformer.serving.storage import Stored, StoredChange
 
-__all__ = ["View"]
+__all__ = ["EventView", "View"]
+
+T_co = TypeVar("T_co", covariant=True)
 
 
-class View(Protocol):
-    """Encodes stored objects. Views with equal `key` encode them equally.
+class EventView(Protocol[T_co]):
+    """Makes the lines of a watch. Views with equal `key` make equal lines.
 
     Attributes:
         form: "" for whole objects, "partial" for their metadata, or "table" for rows.
@@ -21,9 +24,15 @@ class View(Protocol):
     form: str
     key: Any
 
+    def event(self, kind: str, stored: Stored, /, *, first: bool = False) -> T_co: ...
+    def line(self, change: StoredChange, kind: str, stored: Stored, /) -> T_co: ...
+    def moved(self, stored: Stored, revision: int, /) -> Stored: ...
+    def bookmark(self, revision: int, /, *, initial_end: bool = False) -> T_co: ...
+    def error(self, error: StatusError, /) -> T_co: ...
+
+
+class View(EventView[bytes], Protocol):
+    """Encodes stored objects."""
+
     def item(self, stored: Stored, /) -> bytes: ...
     def frame(self, metadata: Mapping[str, Any], /) -> tuple[bytes, bytes]: ...
-    def event(self, kind: str, stored: Stored, /, *, first: bool = False) -> bytes: ...
-    def line(self, change: StoredChange, kind: str, stored: Stored, /) -> bytes: ...
-    def moved(self, stored: Stored, revision: int, /) -> Stored: ...
-    def bookmark(self, revision: int, /, *, initial_end: bool = False) -> bytes: ...

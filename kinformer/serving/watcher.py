@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 from kinformer.serving.filters import Filter
-from kinformer.serving.go_json import dumps
 from kinformer.serving.options import Options
 from kinformer.serving.pages import wait_for_revision
 from kinformer.serving.status import StatusError, expired
 from kinformer.serving.storage import Storage, Stored, StoredChange, StoredCollection
-from kinformer.serving.view import View
+from kinformer.serving.view import EventView
 
 __all__ = ["Line", "Watcher"]
 
@@ -23,31 +23,42 @@ MIN_REQUEST_TIMEOUT = 1800.0  # seconds. A watch without a timeout gets a random
 # A watch with this many pending events whose socket is blocked is ended cleanly, without an ERROR line.
 MAX_PENDING = 1000
 MAX_BLOCKED = 1.0  # seconds
+MAX_QUEUED = 20_000  # ... and one with this many, whether its socket is blocked at the moment or not
+
+T = TypeVar("T")
 
 
-class Line:
+class Line(Generic[T]):
     """A line of a watch stream. `event` is True for ADDED, MODIFIED and DELETED."""
 
     __slots__ = ("data", "end_of_initial", "event")
 
-    def __init__(self, data: bytes, *, event: bool = True, end_of_initial: bool = False) -> None:
+    def __init__(self, data: T, *, event: bool = True, end_of_initial: bool = False) -> None:
         self.data = data
         self.event = event
         self.end_of_initial = end_of_initial
 
 
-class Watcher:
+class Watcher(Generic[T]):
     """Queues the lines of one watch. Call `open` to subscribe, `next_batch` until it returns None, and then `close`.
 
     Every change is evaluated as soon as it is made. So a slow reader only costs memory for references to lines that
     all watchers share.
+
+    Attributes:
+        direct: Sends a line at once and returns True, or returns False if it must wait in the queue. It is called for a
+            lone change while nothing is queued and a task waits in `next_batch`.
+        on_slow: Called when the watch has ended because its reader is too slow, so a write may be blocked for ever.
     """
+
+    direct: Callable[[T], bool] | None = None
+    on_slow: Callable[[], None] | None = None
 
     def __init__(
         self,
         storage: Storage,
         collection: StoredCollection,
-        view: View,
+        view: EventView[T],
         selected: Filter,
         options: Options,
     ) -> None:
@@ -58,10 +69,11 @@ class Watcher:
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._initial: Iterator[Stored] | None = None
-        self._lines: deque[Line] = deque()
+        self._lines: deque[Line[T]] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._marks_end = False  # a bookmark follows the initial events
+        self._holds_mark = self._was_held = False  # ... but not yet, or it was so
         self._woken = False
         self._first_row = True
         self._blocked_since: float | None = None
@@ -90,8 +102,7 @@ class Watcher:
             else:
                 self._start_from(revision)
         except StatusError as error:
-            self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
-            self._ended = True
+            self.offer(error)
             return
         # The initial objects, selected or not, are not progress that a bookmark must report.
         self._last_known = max(self._position, self._collection.revision)
@@ -104,18 +115,24 @@ class Watcher:
         for change in self._collection.since(self._position):
             self.offer(change)
 
-    def _initial_batch(self, most: int) -> list[Line]:
-        batch: list[Line] = []
+    def _initial_batch(self, most: int) -> list[Line[T]]:
+        batch: list[Line[T]] = []
         for stored in self._initial or ():
             if self._filter.matches(stored):
                 batch.append(Line(self._event("ADDED", stored)))
                 if len(batch) == most:
                     return batch
         self._initial = None
-        if self._options.bookmarks and self._marks_end:
-            mark = self._view.bookmark(self._position, initial_end=True)
-            batch.append(Line(mark, event=False, end_of_initial=True))
+        if not self._was_held:
+            batch += self._mark(self._position)
+        elif not self._holds_mark:
+            self._lines += self._mark(self._storage.revision)
         return batch
+
+    def _mark(self, revision: int) -> list[Line[T]]:
+        if not (self._options.bookmarks and self._marks_end):
+            return []
+        return [Line(self._view.bookmark(revision, initial_end=True), event=False, end_of_initial=True)]
 
     def _start_from(self, revision: int) -> None:
         floor = self._collection.floor
@@ -126,9 +143,25 @@ class Watcher:
         for change in self._collection.since(revision):
             self.offer(change)
 
-    def offer(self, change: StoredChange | None) -> None:
-        """Queue a change, or None for the end of the stream. Called by the collection."""
+    def hold_mark(self) -> None:
+        """Hold the bookmark after the initial events back until `release_mark`. Call this before `open`."""
+        self._holds_mark = self._was_held = True
+
+    def release_mark(self) -> None:
+        """Queue the bookmark that was held back, after the changes until now."""
+        self._holds_mark = False
+        if self._initial is None and not self._ended:
+            self._lines += self._mark(self._storage.revision)
+            self._notify()
+
+    def offer(self, change: StoredChange | StatusError | None) -> None:
+        """Queue a change, an error that ends the stream, or None for its end. Called by the collection."""
         if change is None:
+            self.end()
+            return
+        if isinstance(change, StatusError):
+            if not self._ended:
+                self._lines.append(Line(self._view.error(change), event=False))
             self.end()
             return
         if change.revision <= self._position or self._ended:
@@ -136,13 +169,29 @@ class Watcher:
         line = self._translate(change)
         if line is None:
             return
-        self._lines.append(Line(line))
         self._last_known = max(self._last_known, change.revision)
-        blocked = self._blocked_since
-        if len(self._lines) > MAX_PENDING and blocked is not None and self._loop.time() - blocked > MAX_BLOCKED:
+        waiting = self._waiting
+        if (
+            self.direct is not None
+            and waiting is not None
+            and not (self._lines or self._collection.is_bulk or waiting.done())
+            and self.direct(line)
+        ):
+            return
+        self._lines.append(Line(line))
+        if len(self._lines) > MAX_PENDING and self._is_slow():
             self._lines.clear()
+            self._collection.watchers.pop(self.offer, None)
             self.end()
+            if self.on_slow is not None:
+                self.on_slow()
         self._notify()
+
+    def _is_slow(self) -> bool:
+        blocked = self._blocked_since
+        if blocked is not None and self._loop.time() - blocked > MAX_BLOCKED:
+            return True
+        return len(self._lines) > MAX_QUEUED
 
     def end(self) -> None:
         """End the stream cleanly after the queued lines."""
@@ -158,7 +207,7 @@ class Watcher:
         """Set whether the socket is currently blocked."""
         self._blocked_since = self._loop.time() if blocked else None
 
-    async def next_batch(self, most: int = 500) -> list[Line] | None:
+    async def next_batch(self, most: int = 500) -> list[Line[T]] | None:
         """Return the next lines: an empty list after `wake`, or None at the end."""
         while True:
             if self._initial is not None and not self._ended:
@@ -217,7 +266,7 @@ class Watcher:
         self._last_known = newest
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
-    def _translate(self, change: StoredChange) -> bytes | None:
+    def _translate(self, change: StoredChange) -> T | None:
         """Return the line of a change for this watcher, depending on whether its selector matches before and after."""
         selected = self._filter
         if selected.everything:
@@ -233,13 +282,13 @@ class Watcher:
         # It no longer matches: send the old content with the new revision (cache_watcher.go, convertToWatchEvent).
         assert change.old is not None
         key = (self._view.key, "LEFT")
-        line = change.lines.get(key)
+        line: T | None = change.lines.get(key)
         if line is None or self._view.form == "table":
             line = self._event("DELETED", self._view.moved(change.old, change.revision))
             change.lines[key] = line
         return line
 
-    def _event(self, kind: str, stored: Stored, change: StoredChange | None = None) -> bytes:
+    def _event(self, kind: str, stored: Stored, change: StoredChange | None = None) -> T:
         if self._view.form == "table":
             first, self._first_row = self._first_row, False
             return self._view.event(kind, stored, first=first)

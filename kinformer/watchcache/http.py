@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aiohttp import ClientConnectionError, web
+from aiohttp import ClientConnectionError, HttpVersion11, web
 
 from kinformer.serving.filters import Filter
 from kinformer.serving.go_json import dumps
 from kinformer.serving.options import Options, bad_version, read_options
 from kinformer.serving.pages import chunks, read_page, wait_for_revision
-from kinformer.serving.selection import parse_fields
-from kinformer.serving.status import StatusError, bad_request, not_found
-from kinformer.serving.storage import Stored
+from kinformer.serving.status import StatusError, not_found
 from kinformer.serving.watcher import Watcher
+from kinformer.watchcache.selection import answers, select
 from kinformer.watchcache.views import JSONView
+from kinformer.watchcache.watch_cache import proves_later
 
 if TYPE_CHECKING:
     from kinformer.watchcache.watch_cache import WatchCache
@@ -32,26 +33,11 @@ _KNOWN = {
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "timeout",
     "timeoutSeconds",
     "watch",
 }
-_FIELDS = ("metadata.name", "metadata.namespace")
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
-
-
-class _NoFields:
-    """The selectable fields of a cache that does not know the resource: only name and namespace."""
-
-    selects_namespace = True
-
-    def has(self, label: str) -> bool:
-        return False
-
-    def read(self, stored: Stored, label: str) -> str:
-        raise AssertionError(label)
-
-    def refusal(self, label: str) -> StatusError:
-        return bad_request(f"field label not supported: {label}")
 
 
 def _form(accept: str, *, single: bool) -> bool | None:
@@ -76,12 +62,14 @@ def _form(accept: str, *, single: bool) -> bool | None:
 async def respond(cache: WatchCache, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
     """Implement `WatchCache.respond`."""
     params = request.query
+    if cache.namespace and namespace != cache.namespace:
+        return None
     watch = not name and params.get("watch", "false").lower() not in ("0", "false")
     partial = _form(request.headers.get("Accept", ""), single=bool(name) or watch)
     if request.method != "GET" or partial is None or not _KNOWN.issuperset(params):
         return None
     try:
-        if any(field not in _FIELDS for field, _, _ in parse_fields(params.get("fieldSelector", ""))):
+        if not answers(cache.resource, params.get("fieldSelector", "")):
             return None
         if not await cache.ready():
             return None
@@ -89,11 +77,13 @@ async def respond(cache: WatchCache, request: web.Request, namespace: str, name:
         if name:
             return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)
         options = read_options(params)
-        selected = Filter(_NoFields(), namespace, options)
+        selected = select(cache.resource, namespace, options)
         if _needs_proof(options) and not await cache.proved():
             return None
         if watch:
-            return await _watch(request, cache.watcher(view, selected, options))
+            watcher = cache.watcher(view, selected, options)
+            async with cache.opened(watcher, options):
+                return await _watch(request, watcher)
         return await _list(request, cache, view, selected, options)
     except StatusError as error:
         return web.Response(
@@ -102,7 +92,8 @@ async def respond(cache: WatchCache, request: web.Request, namespace: str, name:
 
 
 def _needs_proof(options: Options) -> bool:
-    return options.revision is None and not options.token and options.initial_events is not False
+    unset = options.revision is None and not options.token and options.initial_events is not False
+    return unset and not proves_later(options)
 
 
 async def _get(cache: WatchCache, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
@@ -130,10 +121,16 @@ async def _list(
     return response
 
 
-async def _watch(request: web.Request, watcher: Watcher) -> web.StreamResponse:
+async def _watch(request: web.Request, watcher: Watcher[bytes]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    if request.version >= HttpVersion11:
+        response.enable_chunked_encoding()
+        watcher.direct = _direct(request)
     await response.prepare(request)
+    if request.transport is not None:
+        watcher.on_slow = request.transport.abort
     loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal timer
@@ -142,7 +139,6 @@ async def _watch(request: web.Request, watcher: Watcher) -> web.StreamResponse:
 
     timer = loop.call_later(_LOOK, look)
     try:
-        await watcher.open()
         while (batch := await watcher.next_batch()) is not None:
             if request.transport is None or request.transport.is_closing():
                 return response
@@ -155,5 +151,21 @@ async def _watch(request: web.Request, watcher: Watcher) -> web.StreamResponse:
         pass  # the client has gone
     finally:
         timer.cancel()
-        watcher.close()
     return response
+
+
+def _direct(request: web.Request) -> Callable[[bytes], bool]:
+    """Return a function that writes a line, as a chunk, in the step that applies its change.
+
+    It does so only while no byte waits for the socket, so that a slow reader fills the watcher's queue, which is
+    limited. A task that is woken for each reader and line would cost more than the line.
+    """
+
+    def write(line: bytes) -> bool:
+        transport = request.transport
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(line), line))
+        return True
+
+    return write

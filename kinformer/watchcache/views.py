@@ -1,16 +1,21 @@
-"""The forms in which a watch cache sends objects: whole, as they are kept, or their metadata."""
+"""The forms in which a watch cache hands out objects: as JSON, as the JSON of their metadata, or as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import INITIAL_EVENTS_END
+from kinformer.objects.object import KubeObject
 from kinformer.serving.go_json import dumps
+from kinformer.serving.status import StatusError
 from kinformer.serving.storage import Stored, StoredChange
+from kinformer.watchcache.feed import Held
 
-__all__ = ["JSONView"]
+__all__ = ["JSONView", "ObjectView", "held"]
 
 
 class _Metadata(msgspec.Struct):
@@ -20,6 +25,18 @@ class _Metadata(msgspec.Struct):
 _metadata_of = msgspec.json.Decoder(_Metadata)
 _members_of = msgspec.json.Decoder(dict[str, Any])
 _encode = msgspec.json.Encoder().encode
+
+
+def held(stored: Stored) -> KubeObject:
+    """Return the informer's object."""
+    return cast("Held", stored).held
+
+
+def _moved(stored: Stored, revision: int) -> Stored:
+    """Return the same content with another resourceVersion."""
+    document = _members_of.decode(held(stored).raw)
+    document["metadata"]["resourceVersion"] = str(revision)
+    return Held.of(KubeObject.from_json(_encode(document)), revision)
 
 
 class JSONView:
@@ -38,9 +55,10 @@ class JSONView:
 
     def item(self, stored: Stored) -> bytes:
         """Return an object as a list item, with its type."""
+        raw = held(stored).raw
         if not self.form:
-            return stored.raw
-        metadata = bytes(_metadata_of.decode(stored.raw).metadata)
+            return raw
+        metadata = bytes(_metadata_of.decode(raw).metadata)
         return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}' % metadata
 
     def frame(self, metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
@@ -55,21 +73,63 @@ class JSONView:
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
-        line = change.lines.get(key)
+        line: bytes | None = change.lines.get(key)
         if line is None:
             line = change.lines[key] = self.event(kind, stored)
         return line
 
     def moved(self, stored: Stored, revision: int) -> Stored:
         """Return the same content with another resourceVersion."""
-        document = _members_of.decode(stored.raw)
-        document["metadata"]["resourceVersion"] = str(revision)
-        return msgspec.structs.replace(stored, revision=revision, raw=_encode(document))
+        return _moved(stored, revision)
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         """Encode a BOOKMARK line: an empty object with only a resourceVersion."""
-        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-        if initial_end:
-            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        document = {"kind": self._kind, "apiVersion": self._api_version, "metadata": metadata}
+        document = {
+            "kind": self._kind,
+            "apiVersion": self._api_version,
+            "metadata": _bookmark_metadata(revision, initial_end),
+        }
         return b'{"type":"BOOKMARK","object":%s}\n' % dumps(document)
+
+    def error(self, error: StatusError) -> bytes:
+        """Encode an ERROR line."""
+        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
+
+
+class ObjectView:
+    """The objects of the informer's cache, for readers in its process. An error is the line that is raised."""
+
+    form = ""
+    key = "object"
+
+    def __init__(self, api_version: str, kind: str) -> None:
+        self._api_version = api_version
+        self._kind = kind
+
+    def event(self, kind: str, stored: Stored, *, first: bool = False) -> WatchEvent | StatusError:
+        """Return an event."""
+        return WatchEvent(kind, held(stored))
+
+    def line(self, change: StoredChange, kind: str, stored: Stored) -> WatchEvent | StatusError:
+        """Return the event of a change."""
+        return WatchEvent(kind, held(stored))
+
+    def moved(self, stored: Stored, revision: int) -> Stored:
+        """Return the same content with another resourceVersion."""
+        return _moved(stored, revision)
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> WatchEvent | StatusError:
+        """Return a BOOKMARK."""
+        metadata = _bookmark_metadata(revision, initial_end)
+        return WatchEvent("BOOKMARK", {"kind": self._kind, "apiVersion": self._api_version, "metadata": metadata})
+
+    def error(self, error: StatusError) -> WatchEvent | StatusError:
+        """Return the error."""
+        return error
+
+
+def _bookmark_metadata(revision: int, initial_end: bool) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    if initial_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return metadata

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.waiters import WaiterQueue
+from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.client.discovery import served_kind
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import DELETE, SYNC, Notification
+from kinformer.list_watcher import ListerWatcher
 from kinformer.reflector.errors import RETRIED
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options
-from kinformer.serving.storage import Limits, Storage, Stored
+from kinformer.serving.pages import WAIT
+from kinformer.serving.storage import Limits, Storage
+from kinformer.serving.view import EventView
 from kinformer.serving.watcher import Watcher
-from kinformer.watchcache.views import JSONView
+from kinformer.watchcache.feed import Feed
+from kinformer.watchcache.source import CacheSource
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 __all__ = ["WatchCache"]
 
+T = TypeVar("T")
+
+_FAILURES = (TimeoutError, StoppedError, *RETRIED)
+
 _PROOF = 0.1  # seconds in which the cache must prove that it is current, or the server answers the request
+_PROOF_OF_STREAM = 30.0  # ... for the mark after the initial events of a watch, which has begun meanwhile
 
 
 class WatchCache:
@@ -72,7 +78,7 @@ class WatchCache:
         self.resource = informer.resource
         self.kind = ""
         self._client = client
-        self._feed = _Feed(self._core, Limits(max_events, 100, max_age, max_bytes))
+        self._feed = Feed(self._core, Limits(max_events, 100, max_age, max_bytes))
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -103,6 +109,20 @@ class WatchCache:
 
         return await respond(self, request, namespace, name)
 
+    def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
+        """Return a source for informers in this process, which get the same objects, not copies.
+
+        ::
+
+            async with SharedInformer(cache.source(label_selector="app=web")) as web:
+                await web.wait_synced()
+
+        Args:
+            label_selector, field_selector: The objects that it has. Fields are those that `respond` knows.
+            namespace: The namespace of its objects, or "" for all.
+        """
+        return CacheSource(self, label_selector, field_selector, namespace)
+
     # --- for the modules of this package ------------------------------------------------------------------
 
     @property
@@ -113,22 +133,43 @@ class WatchCache:
         """
         return self._feed.storage
 
-    async def ready(self) -> bool:
-        """Wait until the objects are complete. Return False if their kind is unknown.
+    @property
+    def namespace(self) -> str:
+        """The namespace of the objects, or "" for all.
 
         :meta private:
         """
+        return self._core.source.namespace or ""
+
+    async def ready(self) -> bool:
+        """Wait until the objects are complete. Return False if they will not be soon, or their kind is unknown.
+
+        :meta private:
+        """
+        try:
+            async with asyncio.timeout(WAIT):
+                await self.complete()
+        except _FAILURES:
+            return False
+        return bool(self.kind)
+
+    async def complete(self) -> None:
+        """Wait until the objects are complete. Raises StoppedError, or the error by which the informer has ended.
+
+        :meta private:
+        """
+        if (error := self._feed.error) is not None:
+            raise StoppedError(f"the watch cache of {self._informer.name} has ended: {error}") from error
         await self._core.publisher.synced.wait()
         await self._feed.settled()
         if not self.kind:
-            objects = self._feed.objects.objects
-            first = next(iter(objects), None)
-            found = None if first is None else self._core.publisher.cache.get_by_key(first)
+            objects = self._core.publisher.cache
+            first = next(iter(self._feed.objects.objects), None)
+            found = None if first is None else objects.get_by_key(first)
             if found is not None:
                 self.kind = found.kind
             elif self._client is not None:
                 self.kind = await served_kind(self._client, self.resource)
-        return bool(self.kind)
 
     async def proved(self) -> bool:
         """Return True once the objects are proved to be as new as the server, or False after 0.1 s.
@@ -137,110 +178,58 @@ class WatchCache:
         """
         try:
             async with asyncio.timeout(_PROOF):
-                await self._core.prove()
-        except (TimeoutError, *RETRIED):
+                await self.prove()
+        except _FAILURES:
             return False
-        await self._feed.settled()
         return True
 
-    def watcher(self, view: JSONView, selected: Filter, options: Options) -> Watcher:
+    async def prove(self) -> None:
+        """Return once the objects are as new as the server was at the call. Raises the errors of the requests.
+
+        :meta private:
+        """
+        await self._core.prove()
+        await self._feed.settled()
+
+    def watcher(self, view: EventView[T], selected: Filter, options: Options) -> Watcher[T]:
         """Return a watcher that has not been opened.
 
         :meta private:
         """
         return Watcher(self._feed.storage, self._feed.objects, view, selected, options)
 
+    @asynccontextmanager
+    async def opened(self, watcher: Watcher[T], options: Options) -> AsyncIterator[None]:
+        """Open a watcher, and close it at exit.
 
-class _Storage(Storage):
-    """The storage of one resource, whose revision also advances by bookmarks and proofs."""
+        Initial events without a version begin at once. Only the bookmark after them waits until the cache is proved to
+        be as new as the server, as an API server does it. If that fails, the watch ends without the bookmark.
 
-    def __init__(self, core: Any, limits: Limits) -> None:
-        self._applied = core.parts.processor.applied
-        self._last = 0
-        super().__init__(limits)
+        :meta private:
+        """
+        proving: asyncio.Task[None] | None = None
+        try:
+            if proves_later(options):
+                watcher.hold_mark()
+                proving = asyncio.create_task(self._prove_mark(watcher), name="kinformer proof of a watch")
+            await watcher.open()
+            yield
+        finally:
+            watcher.close()
+            if proving is not None:
+                proving.cancel()
+                await wait_for_end((proving,))
 
-    @property
-    def revision(self) -> int:  # type: ignore[override]
-        """The newest version that the cache has reached."""
-        return max(self._last, _number(self._applied.current[None]), self._applied.proved.get(None, 0))
-
-    @revision.setter
-    def revision(self, value: int) -> None:
-        self._last = value
-
-
-class _Feed:
-    """Receives the changes of an informer in the step that applies them."""
-
-    def __init__(self, core: Any, limits: Limits) -> None:
-        self._core = core
-        self._publisher = core.publisher
-        self.storage = _Storage(core, limits)
-        self.objects = self.storage.collection("objects")
-        self._stale = True  # the objects differ from the informer's
-        self._settled = WaiterQueue()
-
-    def start(self) -> None:
-        self._publisher.on_settled.append(self._relisted)
-        self._publisher.attach(self)
-
-    def stop(self) -> None:
-        self._publisher.detach(self)
-        self._publisher.on_settled.remove(self._relisted)
-        self.objects.end_watches()
-
-    async def settled(self) -> None:
-        while self._stale:
-            await self._settled.wait()
-
-    def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
-        if self._stale:
-            return
-        if self._publisher.is_settling:
-            self._stale = True
-            return
-        for kind, _, _, obj, flag in batch:
-            if kind == SYNC:
-                continue
-            revision = _number(obj.resource_version)
-            if (kind == DELETE and flag) or revision <= self.objects.revision:
-                self._rebuild(max(_number(call[3].resource_version) for call in batch))
-                return
-            stored = _stored(obj, revision)
-            if kind == DELETE:
-                self.objects.remove(stored)
-            else:
-                self.objects.put(stored)
-
-    def replay(self, objects: ChunkedList[KubeObject]) -> None:
-        pass  # the objects are read from the cache when they are complete
-
-    def upstream_synced(self) -> None:
-        if not self._publisher.is_settling:
-            self._rebuild(0)
-
-    def fail(self, error: BaseException) -> None:
-        self._settled.fail(error)
-        self.objects.end_watches()
-
-    def _relisted(self) -> None:
-        if not self._publisher.synced.is_open:
-            return
-        if self._stale or _number(self._core.parts.processor.applied.current[None]) < self.objects.revision:
-            self._rebuild(0)
-
-    def _rebuild(self, least: int) -> None:
-        """Take the objects of the informer without the events that lead to them."""
-        revision = max(least, _number(self._core.parts.processor.applied.current[None]))
-        found = [obj for table in self._publisher.cache.tables() for obj in table.values()]
-        self.objects.restart((_stored(obj, _number(obj.resource_version)) for obj in found), revision)
-        self._stale = False
-        self._settled.wake_all()
+    async def _prove_mark(self, watcher: Watcher[Any]) -> None:
+        try:
+            async with asyncio.timeout(_PROOF_OF_STREAM):
+                await self.prove()
+        except _FAILURES:
+            watcher.end()
+        else:
+            watcher.release_mark()
 
 
-def _number(version: str) -> int:
-    return int(version) if version.isdigit() else 0
-
-
-def _stored(obj: KubeObject, revision: int) -> Stored:
-    return Stored(obj.key, obj.namespace, obj.name, obj.uid, revision, obj._labels, obj.raw)
+def proves_later(options: Options) -> bool:
+    """Return True if a watch has initial events with a bookmark after them, and no version."""
+    return bool(options.watch and options.initial_events and options.bookmarks and not options.revision)

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kinformer import Client, SharedInformerFactory
+from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import ConfigError
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 from kinformer.watchcache import WatchCache
 from tests.support.kube import pod
 from tests.support.waiting import until
@@ -22,8 +22,10 @@ from tests.support.waiting import until
 class Front:
     """A watch cache of pods behind an HTTP server, and a session for it."""
 
-    def __init__(self, cache: WatchCache, url: str, session: aiohttp.ClientSession) -> None:
-        self.cache, self.url, self.session = cache, url, session
+    def __init__(
+        self, cache: WatchCache, informer: SharedInformer[Any], url: str, session: aiohttp.ClientSession
+    ) -> None:
+        self.cache, self.informer, self.url, self.session = cache, informer, url, session
 
     async def get(self, query: str = "", path: str = "", accept: str = "") -> tuple[int, Any]:
         headers = {"Accept": accept} if accept else {}
@@ -69,7 +71,7 @@ async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
             async with aiohttp.ClientSession() as session:
-                yield Front(cache, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
+                yield Front(cache, pods, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
             await runner.cleanup()
 
 
@@ -119,19 +121,34 @@ async def test_a_version_older_than_the_ring_is_expired(front: Front) -> None:
     assert (await front.watch("resourceVersion=1", 1))[0][:2] == ("ERROR", "Expired")
 
 
-@pytest.mark.slow
-async def test_a_list_after_lost_events_ends_watches_and_expires_their_versions(
+async def test_differences_that_a_list_has_found_end_watches_with_410_and_expire_their_versions(
     server: APIServer, front: Front
 ) -> None:
     version = server.resource_version
     watching = asyncio.ensure_future(front.watch(f"resourceVersion={version}", 99))
-    restarting = asyncio.ensure_future(server.restart(downtime=0.3))
-    await asyncio.sleep(0.1)
+    lost = server.faults.add(faults.drop_event(), verb="watch", resource="v1/pods", times=1)
     server.create(pod("web-4"))
-    await restarting
-    assert await asyncio.wait_for(watching, 20) == []
+    await until(lambda: lost.hits == 1)
+    server.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
+    assert [event[:2] for event in await asyncio.wait_for(watching, 20)] == [("ERROR", "Expired")]
     assert (await front.watch(f"resourceVersion={version}", 1))[0][:2] == ("ERROR", "Expired")
     assert "web-4" in names((await front.get("resourceVersion=0"))[1])
+
+
+async def test_a_list_that_found_no_difference_does_not_end_watches(server: APIServer, front: Front) -> None:
+    watching = asyncio.ensure_future(front.watch(f"resourceVersion={server.resource_version}", 1))
+    listed = server.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
+    await until(lambda: front.informer.statistics().relists)
+    assert listed.hits == 1
+    server.create(pod("web-4"))
+    assert [event[:2] for event in await asyncio.wait_for(watching, 20)] == [("ADDED", "web-4")]
+
+
+async def test_listed_objects_are_sent_with_their_type_in_a_watch(server: APIServer, front: Front) -> None:
+    query = "watch=1&resourceVersion=0&timeoutSeconds=1"
+    async with front.session.get(f"{front.url}/pods?{query}") as response:
+        events = [json.loads(line) async for line in response.content]
+    assert [(event["object"]["apiVersion"], event["object"]["kind"]) for event in events] == [("v1", "Pod")] * 3
 
 
 async def test_a_version_that_is_not_reached_is_too_large(front: Front) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from kinformer.serving import filters
+from kinformer.serving.fields import FieldPaths
 from kinformer.serving.options import Options
 from kinformer.serving.status import StatusError, bad_request
 from kinformer.serving.storage import Stored
 from kinformer.testing.codec.typed import zero
-from kinformer.testing.kinds.resources import FieldPaths, ResourceType
+from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Filter"]
 

@@ -24,7 +24,7 @@ class WatchStream:
     def __init__(
         self,
         response: ResponseWriter,
-        watcher: Watcher,
+        watcher: Watcher[bytes],
         faults: Faults,
         info: RequestInfo,
         *,
@@ -63,7 +63,7 @@ class WatchStream:
             self._faults.listeners.pop(watcher.wake, None)
             watcher.close()
 
-    async def _send(self, batch: list[Line]) -> None:
+    async def _send(self, batch: list[Line[bytes]]) -> None:
         if self._protobuf:
             batch = [
                 Line(encode_lines(line.data), event=line.event, end_of_initial=line.end_of_initial) for line in batch
@@ -120,7 +120,7 @@ class WatchStream:
         await self._write(encode_lines(line) if self._protobuf else line)
         self._ended = True
 
-    async def _struck_line(self, line: Line) -> list[bytes]:
+    async def _struck_line(self, line: Line[bytes]) -> list[bytes]:
         """Return the byte strings to send for a line, after faults."""
         data = [line.data]
         for handle in self._due_faults():

@@ -6,59 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded, type_of
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
-from kinformer.testing.kinds.resources import FieldPaths, ResourceType, Subresource, group_version
+from kinformer.testing.kinds.resources import ResourceType, Subresource, group_version
 
 __all__ = ["SENT_KINDS", "builtin_types", "sent_type"]
 
-
-def _paths(*labels: str) -> dict[str, FieldPaths]:
-    return {label: (tuple(label.split(".")),) for label in labels}
-
-
-# Field labels besides metadata.name and metadata.namespace. These are the ones that pkg/apis/*/v*/conversion.go
-# converts, with the values of ToSelectableFields in pkg/registry. Others are unknown, even if a strategy has a value
-# (ReplicaSet).
-_SELECTABLE: Mapping[str, Mapping[str, FieldPaths]] = {
-    "pods": {"spec.host": (("spec", "nodeName"),), "status.podIPs": ()}
-    | _paths(
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.nominatedNodeName",
-    ),
-    "nodes": _paths("spec.unschedulable"),
-    "namespaces": _paths("status.phase"),
-    "secrets": _paths("type"),
-    "services": _paths("spec.clusterIP", "spec.type"),
-    "replicationcontrollers": _paths("status.replicas"),
-    "events": {
-        **_paths(*(f"involvedObject.{one}" for one in ("kind", "namespace", "name", "uid", "apiVersion"))),
-        **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
-        "source": (("source", "component"), ("reportingComponent",)),
-    },
-    # Paths in the stored form, which is v1.
-    "events.k8s.io/events": {
-        **{f"regarding.{one}": (("involvedObject", one),) for one in ("kind", "namespace", "name", "uid")},
-        **{f"regarding.{one}": (("involvedObject", one),) for one in ("apiVersion", "resourceVersion", "fieldPath")},
-        **_paths("reason", "type"),
-        "reportingController": (("reportingComponent",),),
-    },
-    "batch/jobs": {"status.successful": (("status", "succeeded"),)},
-    "certificates.k8s.io/certificatesigningrequests": _paths("spec.signerName"),
-    "resource.k8s.io/resourceslices": _paths("spec.nodeName", "spec.driver"),
-}
-_WITHOUT_NAMESPACE_LABEL = {
-    "nodes",
-    "namespaces",
-    "certificates.k8s.io/certificatesigningrequests",
-    "resource.k8s.io/resourceslices",
-}
 _GENERATION = {
     "pods",
     "podtemplates",
@@ -182,8 +136,8 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
         create_on_update=name in _CREATE_ON_UPDATE,
         returns_deleted=name in _RETURNS_DELETED,
         unconditional_update=group != "admissionregistration.k8s.io" and name not in _CONDITIONAL,
-        selectable=_SELECTABLE.get(name, {}),
-        selects_namespace=name not in _WITHOUT_NAMESPACE_LABEL,
+        selectable=SELECTABLE.get(name, {}),
+        selects_namespace=name not in WITHOUT_NAMESPACE_LABEL,
         columns=tuple(_column(one, texts) for one in row.get("columns", ())),
         node=builtin_node(row["type"]),
         **_STORED_AS.get(f"{group}/{version}/{plural}", {}),

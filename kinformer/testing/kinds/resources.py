@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer.serving.fields import FieldPaths
 from kinformer.serving.status import StatusError, missing_resource, not_found, page_not_found
 from kinformer.testing.kinds.schema import ANY, Node
 
@@ -28,10 +29,6 @@ class Subresource:
     verbs: tuple[str, ...] = STATUS_VERBS
     group: str = ""
     version: str = ""
-
-
-# Alternative paths of one value. The first non-empty one counts. Without a path the value is always empty.
-FieldPaths = tuple[tuple[str, ...], ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kinformer.serving.go_json import dumps, escaped
+from kinformer.serving.status import StatusError
 from kinformer.serving.storage import Stored, StoredChange
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
@@ -200,10 +201,14 @@ class View:
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
-        line = change.lines.get(key)
+        line: bytes | None = change.lines.get(key)
         if line is None:
             line = change.lines[key] = self.event(kind, stored)
         return line
+
+    def error(self, error: StatusError) -> bytes:
+        """Encode an ERROR line."""
+        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
         """Encode a watch line. A Table names its columns only in the first line of a stream."""

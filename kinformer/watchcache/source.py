@@ -1,0 +1,95 @@
+"""A source over a watch cache, for informers in the same process."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
+from kinformer.serving.options import Options, read_options
+from kinformer.serving.pages import read_page
+from kinformer.serving.status import StatusError
+from kinformer.serving.watcher import Watcher
+from kinformer.watchcache.selection import select
+from kinformer.watchcache.views import ObjectView, held
+
+if TYPE_CHECKING:
+    from kinformer.watchcache.watch_cache import WatchCache
+
+__all__ = ["CacheSource"]
+
+Events = builtins.list[WatchEvent]
+
+
+class CacheSource:
+    """A `ListerWatcher` that reads from a cache, and hands on its objects.
+
+    Args:
+        cache: The cache.
+        label_selector, field_selector: Its selectors, or "".
+        namespace: Its namespace, or "" for all.
+    """
+
+    decodes = True
+
+    def __init__(self, cache: WatchCache, label_selector: str, field_selector: str, namespace: str) -> None:
+        self.resource: Any = cache.resource
+        self.namespace = namespace or cache.namespace or None
+        self.name = f"{cache.resource} of a watch cache"
+        self.selects_all = not (label_selector or field_selector)
+        self._cache = cache
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """List one page. Without a version, the cache is proved to be as new as the server before."""
+        cache = self._cache
+        await cache.complete()
+        read = self._options(options)
+        if read.revision is None and not read.token:
+            await cache.prove()
+        try:
+            selected = select(cache.resource, self.namespace or "", read)
+            page = await read_page(cache.storage, cache.storage.collection("objects"), selected, read)
+        except StatusError as error:
+            raise error.to_api_error() from error
+        return ListPage([held(stored) for stored in page.items], str(page.revision), page.token)
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[Events]]:
+        """Open a stream of the changes after a version, or of all objects and then the changes."""
+        return self._watch(options)
+
+    @asynccontextmanager
+    async def _watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
+        cache = self._cache
+        await cache.complete()
+        read = self._options(options, watch=True)
+        try:
+            selected = select(cache.resource, self.namespace or "", read)
+        except StatusError as error:
+            raise error.to_api_error() from error
+        watcher = cache.watcher(ObjectView(cache.resource.api_version, cache.kind), selected, read)
+        async with cache.opened(watcher, read):
+            yield _events(watcher)
+
+    def _options(self, options: ListOptions, *, watch: bool = False) -> Options:
+        given = {"labelSelector": self._label_selector, "fieldSelector": self._field_selector}
+        params = options.params() | {name: value for name, value in given.items() if value}
+        try:
+            return read_options(params, forced_watch=watch)
+        except StatusError as error:
+            raise error.to_api_error() from error
+
+
+async def _events(watcher: Watcher[WatchEvent | StatusError]) -> AsyncIterator[Events]:
+    while (batch := await watcher.next_batch()) is not None:
+        events: Events = []
+        for line in batch:
+            if isinstance(line.data, StatusError):
+                if events:
+                    yield events
+                raise line.data.to_api_error()
+            events.append(line.data)
+        yield events

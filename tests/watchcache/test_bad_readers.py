@@ -1,0 +1,102 @@
+"""Readers of a watch cache that ask nonsense, vanish, or do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from kinformer import Client
+from kinformer.testing import APIServer
+from tests.support.apiserver_http import ask, watch
+from tests.support.kube import config_map, pod
+from tests.support.waiting import until
+from tests.watchcache.front import Front, front_of
+
+PODS = "/api/v1/namespaces/default/pods"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
+    async with front_of(server, client) as front:
+        yield front
+
+
+def watchers(front: Front, plural: str) -> int:
+    return len(front.caches[plural].storage.collection("objects").watchers)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=x",
+        "limit=-5",
+        "limit=99999999999999999999",
+        "limit=5&continue=%%%",
+        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJ4In0",
+        "resourceVersion=-1",
+        "resourceVersion=99999999999999999999999",
+        "resourceVersionMatch=Exact",
+        "resourceVersion=1&resourceVersionMatch=Sometimes",
+        "labelSelector=a+in",
+        "labelSelector=%00",
+        "fieldSelector=spec.nodeName",
+        "fieldSelector=metadata.name%3D%5C",
+        "timeoutSeconds=soon&watch=1",
+        "watch=1&sendInitialEvents=true",
+        "watch=1&continue=x",
+    ],
+)
+async def test_a_bad_query_is_answered_as_by_the_server(server: APIServer, front: Front, query: str) -> None:
+    expected = await ask(server.url, "GET", f"{PODS}?{query}")
+    answer = await ask(front.url, "GET", f"{PODS}?{query}")
+    assert (answer.status, answer.json) == (expected.status, expected.json)
+
+
+async def test_a_token_of_another_namespace_goes_on_after_its_name(server: APIServer, front: Front) -> None:
+    for name in "abc":
+        server.create(pod(name))
+        server.create(config_map(name))
+    token = (await ask(server.url, "GET", f"{MAPS}?limit=1")).json["metadata"]["continue"]
+    await front.caught_up()
+    expected = await ask(server.url, "GET", f"{PODS}?limit=1&continue={token}")
+    answer = await ask(front.url, "GET", f"{PODS}?limit=1&continue={token}")
+    assert (answer.status, len(answer.json.get("items", ()))) == (expected.status, len(expected.json.get("items", ())))
+
+
+async def test_a_watch_whose_client_has_vanished_is_closed(server: APIServer, front: Front) -> None:
+    streams = [await watch(front.url, f"{PODS}?watch=1&resourceVersion={server.resource_version}") for _ in range(5)]
+    await until(lambda: watchers(front, "pods") == 5)
+    for stream in streams:
+        await stream.close()
+    server.create(pod("web"))
+    await until(lambda: watchers(front, "pods") == 0)
+
+
+@pytest.mark.slow
+async def test_a_reader_that_does_not_read_is_let_go_and_others_go_on(server: APIServer, front: Front) -> None:
+    path = f"{MAPS}?watch=1&resourceVersion={server.resource_version}"
+    parts = urlsplit(front.url)
+    loop = asyncio.get_running_loop()
+    sent = 0
+    with socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.setblocking(False)
+        await loop.sock_connect(stuck, (parts.hostname, parts.port))
+        await loop.sock_sendall(stuck, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with aiohttp.ClientSession() as session, session.get(f"{front.url}{path}") as response:
+            await until(lambda: watchers(front, "configmaps") == 2)
+            while watchers(front, "configmaps") == 2 and sent < 20_000:
+                for number in range(sent, sent + 100):
+                    server.create(config_map(f"m-{number}", data={"k": "v" * 8000}))
+                for number in range(sent, sent + 100):
+                    line = json.loads(await response.content.readline())
+                    assert line["object"]["metadata"]["name"] == f"m-{number}"
+                sent += 100
+            assert watchers(front, "configmaps") == 1

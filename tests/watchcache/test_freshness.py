@@ -1,0 +1,103 @@
+"""Lists without a version through a watch cache: never stale, and soon answered, by the cache or the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from kinformer import Client
+from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map, pod
+from tests.watchcache.front import Front, front_of
+
+LIMIT = 0.3
+WATCH_LIST = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+
+@pytest.fixture
+async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
+    async with front_of(server, client) as front:
+        yield front
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.mark.slow
+async def test_an_idle_resource_beside_busy_ones_is_listed_soon_and_never_stale(
+    server: APIServer, front: Front, session: aiohttp.ClientSession
+) -> None:
+    async def write() -> None:
+        number = 0
+        while True:
+            server.create(config_map(f"busy-{number}"))
+            number += 1
+            await asyncio.sleep(0.005)
+
+    writing = asyncio.create_task(write())
+    delays = []
+    loop = asyncio.get_running_loop()
+    try:
+        for number in range(100):
+            if number % 10 == 0:
+                server.create(pod(f"web-{number}"))
+            expected = int(server.resource_version)
+            began = loop.time()
+            async with session.get(f"{front.url}/api/v1/pods") as response:
+                body = json.loads(await response.read())
+            delays.append(loop.time() - began)
+            assert len(body["items"]) == number // 10 + 1
+            assert int(body["metadata"]["resourceVersion"]) >= expected
+    finally:
+        writing.cancel()
+    assert sorted(delays)[98] < LIMIT
+    assert front.answered + front.passed == 100
+
+
+async def test_lists_at_once_share_a_proof(server: APIServer, front: Front, session: aiohttp.ClientSession) -> None:
+    async def ask() -> int:
+        async with session.get(f"{front.url}/api/v1/pods") as response:
+            await response.read()
+            return response.status
+
+    assert await asyncio.gather(*(ask() for _ in range(50))) == [200] * 50
+    assert front.answered == 50
+
+
+async def test_a_cache_that_lost_its_server_leaves_lists_without_a_version_to_it(
+    server: APIServer, front: Front, session: aiohttp.ClientSession
+) -> None:
+    front.passes = False
+    server.faults.add(faults.status(500), verb="list", resource="v1/pods")
+    for query, status in (("", 406), ("?resourceVersion=0", 200)):
+        async with session.get(f"{front.url}/api/v1/pods{query}") as response:
+            assert response.status == status
+
+
+async def test_the_bookmark_of_a_streamed_list_waits_for_a_proof(
+    server: APIServer, front: Front, session: aiohttp.ClientSession
+) -> None:
+    server.create(pod("web"))
+    for number in range(5):  # the version moves, without an event of a pod
+        server.create(config_map(f"other-{number}"))
+    expected = int(server.resource_version)
+    async with session.get(f"{front.url}/api/v1/pods?{WATCH_LIST}") as response:
+        first, mark = [json.loads(await response.content.readline()) for _ in range(2)]
+    assert (first["type"], mark["type"]) == ("ADDED", "BOOKMARK")
+    assert int(mark["object"]["metadata"]["resourceVersion"]) >= expected
+    assert (front.answered, front.passed) == (1, 0)
+
+
+async def test_a_streamed_list_that_cannot_be_proved_ends_without_its_bookmark(
+    server: APIServer, front: Front, session: aiohttp.ClientSession
+) -> None:
+    server.faults.add(faults.status(500), verb="list", resource="v1/pods")
+    async with session.get(f"{front.url}/api/v1/pods?{WATCH_LIST}") as response:
+        assert await response.read() == b""

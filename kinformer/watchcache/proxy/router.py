@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
@@ -33,7 +32,6 @@ __all__ = ["Router", "Served"]
 
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 _FOLLOWED = ("watching", "listing", "starting", "backing_off")
-_DURATION = re.compile(r"(?:\d+(?:\.\d*)?(?:ns|us|ms|s|m|h))+")  # as Go writes it
 _CANNOT_PASS_ON = (
     "this proxy answers only reads of cached resources for a client certificate, which it cannot pass on; use a token"
 )
@@ -177,7 +175,7 @@ class Router:
                 stack.enter_context(self._figures.reading(str(served.resource)))
             _source.set("cache")
             async with ending.within():
-                answer = await served.cache.respond(_without_timeout(request), namespace=namespace, name=path.name)
+                answer = await served.cache.respond(request, namespace=namespace, name=path.name)
         if ending.is_over and answer is None:
             answer = await _completed()
         return answer
@@ -193,14 +191,6 @@ class Router:
             raise failure(403, "forbidden: requests from other origins are not allowed", details={})
         if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
             raise failure(403, "forbidden: requests from other sites are not allowed", details={})
-
-
-def _without_timeout(request: web.Request) -> web.Request:
-    """Return a request without the parameter by which client-go repeats how long it waits, if that is valid."""
-    if not _DURATION.fullmatch(request.query.get("timeout", "")):
-        return request
-    kept = [(name, value) for name, value in request.query.items() if name != "timeout"]
-    return request.clone(rel_url=request.rel_url.with_query(kept))
 
 
 async def _completed() -> web.StreamResponse | None:

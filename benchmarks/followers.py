@@ -131,7 +131,8 @@ async def _bare_us() -> list[float]:
 
 async def _followed_us() -> list[float]:
     source, costs, version = Source(), [], 2
-    async with WatchCache(SharedInformer(source, watch_list=False)) as cache:
+    informer = SharedInformer(source, watch_list=False)
+    async with WatchCache(informer) as cache:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             response = await cache.respond(request)
@@ -147,7 +148,7 @@ async def _followed_us() -> list[float]:
         def send(number: int) -> None:
             source.coming.put_nowait(WatchEvent("MODIFIED", config_map(number)))
 
-        await cache.ready()
+        await informer.wait_synced()
         nothing = []
         for _ in range(ROUNDS):
             nothing.append(await _cpu_us(send, version))

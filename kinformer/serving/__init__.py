@@ -2,5 +2,5 @@
 
 Owns: the stored objects of a server, and their history.
 May import: `exceptions`.
-Reading order: options, pages, watcher, filters, fields, view, storage, selection, sharding, names, go_json, status.
+Reading order: options, pages, watcher, filters, fields, storage, selection, sharding, names, status.
 """

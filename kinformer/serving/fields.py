@@ -1,4 +1,7 @@
-"""The fields of built-in kinds that field selectors can name."""
+"""The fields of built-in kinds that field selectors can name.
+
+Selectors of `metadata.name` need no entry, and those of `metadata.namespace` only where they are unknown.
+"""
 
 from __future__ import annotations
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import EXACT, ContinueToken, Options
 from kinformer.serving.status import (
     TOO_OLD_CONTINUE,
     TOO_OLD_LIST,
+    Document,
     expired,
     internal,
     timeout_too_large,
 )
-from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection
-from kinformer.serving.view import View
+from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
 
 __all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 
@@ -46,9 +45,9 @@ class Page:
         self.token = token
         self.remaining = remaining
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> Document:
         """Return ListMeta with only the fields that are set."""
-        metadata: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        metadata: Document = {"resourceVersion": str(self.revision)}
         if self.token:
             metadata["continue"] = self.token
         if self.remaining is not None:

@@ -1,4 +1,4 @@
-"""The Status bodies of an API server's failures, worded as in kube-apiserver.
+"""The Status bodies of an API server's failures, worded as in kube-apiserver, and JSON as Go encodes it.
 
 Messages, reasons and key order follow apimachinery/pkg/api/errors/errors.go and were compared with the responses of a
 v1.36 server.
@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from kinformer.exceptions import APIError, api_error
 
 __all__ = [
     "Causes",
+    "Document",
     "StatusError",
     "already_exists",
     "bad_request",
     "cause",
     "conflict",
+    "dumps",
+    "escaped",
     "expired",
     "failure",
     "forbidden",
@@ -36,6 +41,9 @@ __all__ = [
 ]
 
 Causes = list[dict[str, str]]  # of an Invalid
+Document = dict[str, Any]
+
+_encoder = msgspec.json.Encoder()
 
 REASONS: dict[int, str] = {
     400: "BadRequest",
@@ -68,7 +76,7 @@ class StatusError(Exception):
     """A failure response. `body` is a Status (a dict, sent as JSON) or a string (sent as text/plain)."""
 
     def __init__(
-        self, code: int, body: dict[str, Any] | str, *, headers: Mapping[str, str] | None = None, pretty: bool = False
+        self, code: int, body: Document | str, *, headers: Mapping[str, str] | None = None, pretty: bool = False
     ) -> None:
         super().__init__(code, body)
         self.code = code
@@ -98,13 +106,13 @@ def failure(
     message: str,
     *,
     reason: str | None = None,
-    details: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    details: Mapping[str, object] | None = None,
+    metadata: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
     pretty: bool = False,
 ) -> StatusError:
     """Return a Failure. The reason defaults to the code's usual one ("" omits the key)."""
-    body: dict[str, Any] = {
+    body: Document = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": dict(metadata or {}),
@@ -123,9 +131,9 @@ def failure(
     return StatusError(code, body, headers=sent, pretty=pretty)
 
 
-def success(*, details: Mapping[str, Any] | None = None, code: int | None = None) -> dict[str, Any]:
+def success(*, details: Mapping[str, object] | None = None, code: int | None = None) -> Document:
     """Return a Status with status Success."""
-    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    body: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         body["details"] = dict(details)
     if code is not None:
@@ -133,8 +141,8 @@ def success(*, details: Mapping[str, Any] | None = None, code: int | None = None
     return body
 
 
-def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
-    details: dict[str, Any] = {}
+def _details(group: str, kind: str, name: str = "") -> Document:
+    details: Document = {}
     if name:
         details["name"] = name
     if group:
@@ -247,3 +255,19 @@ def timeout_too_large(requested: int, current: int) -> StatusError:
             "retryAfterSeconds": 1,
         },
     )
+
+
+def escaped(raw: bytes) -> bytes:
+    """Escape the characters that Go's encoding/json escapes. They occur only inside strings."""
+    if b"<" in raw:
+        raw = raw.replace(b"<", b"\\u003c")
+    if b">" in raw:
+        raw = raw.replace(b">", b"\\u003e")
+    if b"&" in raw:
+        raw = raw.replace(b"&", b"\\u0026")
+    return raw
+
+
+def dumps(value: object) -> bytes:
+    """Encode JSON as Go does, with keys in the dict's order."""
+    return escaped(_encoder.encode(value))

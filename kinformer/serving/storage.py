@@ -11,14 +11,26 @@ import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from kinformer.serving.status import StatusError, expired
 
-__all__ = ["Compacted", "Limits", "Snapshot", "Storage", "Stored", "StoredChange", "StoredCollection"]
+__all__ = [
+    "Compacted",
+    "EventView",
+    "Limits",
+    "Snapshot",
+    "Storage",
+    "Stored",
+    "StoredChange",
+    "StoredCollection",
+    "View",
+]
+
+T_co = TypeVar("T_co", covariant=True)
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The
 # minimum is larger here, because tests create events faster than clusters do, and look back further.
@@ -58,7 +70,7 @@ class StoredChange(msgspec.Struct, gc=False):
     new: Stored
     old: Stored | None
     moment: float
-    lines: dict[Any, Any] = {}  # encoded once for all watchers with the same view
+    lines: dict[tuple[object, str], object] = {}  # encoded once for all watchers with the same view
 
 
 class Snapshot(NamedTuple):
@@ -339,3 +351,29 @@ class Storage:
             collection.rewind(target)
         self.revision = target
         self.floor = min(self.floor, target)
+
+
+class EventView(Protocol[T_co]):
+    """Makes the lines of a watch. Views with equal `key` make equal lines.
+
+    Attributes:
+        form: "" for whole objects, "partial" for their metadata, or "table" for rows.
+        key: Part of the key of the lines that watchers share.
+    """
+
+    form: str
+
+    @property
+    def key(self) -> object: ...
+    def event(self, kind: str, stored: Stored, /, *, first: bool = False) -> T_co: ...
+    def line(self, change: StoredChange, kind: str, stored: Stored, /) -> T_co: ...
+    def moved(self, stored: Stored, revision: int, /) -> Stored: ...
+    def bookmark(self, revision: int, /, *, initial_end: bool = False) -> T_co: ...
+    def error(self, error: StatusError, /) -> T_co: ...
+
+
+class View(EventView[bytes], Protocol):
+    """Encodes stored objects."""
+
+    def item(self, stored: Stored, /) -> bytes: ...
+    def frame(self, metadata: Mapping[str, object], /) -> tuple[bytes, bytes]: ...

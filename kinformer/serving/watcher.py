@@ -6,14 +6,13 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options
 from kinformer.serving.pages import wait_for_revision
 from kinformer.serving.status import StatusError, expired
-from kinformer.serving.storage import Storage, Stored, StoredChange, StoredCollection
-from kinformer.serving.view import EventView
+from kinformer.serving.storage import EventView, Storage, Stored, StoredChange, StoredCollection
 
 __all__ = ["Line", "Watcher"]
 
@@ -282,7 +281,7 @@ class Watcher(Generic[T]):
         # It no longer matches: send the old content with the new revision (cache_watcher.go, convertToWatchEvent).
         assert change.old is not None
         key = (self._view.key, "LEFT")
-        line: T | None = change.lines.get(key)
+        line = cast("T | None", change.lines.get(key))
         if line is None or self._view.form == "table":
             line = self._event("DELETED", self._view.moved(change.old, change.revision))
             change.lines[key] = line

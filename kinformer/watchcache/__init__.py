@@ -2,7 +2,7 @@
 
 Owns: the last changes of its informer.
 May import: `informer`, `serving` and below.
-Reading order: watch_cache, feed, http, source, selection, views.
+Reading order: watch_cache, cached_resource, feed, http, requests, source, views.
 """
 
 from kinformer._lazy import attach_stub

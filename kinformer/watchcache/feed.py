@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
@@ -11,6 +11,9 @@ from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
 from kinformer.serving.storage import Limits, Storage, Stored
+
+if TYPE_CHECKING:
+    from kinformer.informer.informer_core import InformerCore
 
 __all__ = ["Feed", "Held"]
 
@@ -37,10 +40,10 @@ class Held(Stored, gc=False):
         return cls(obj.key, obj.namespace, obj.name, obj.uid, revision, obj._labels, b"", None, obj)
 
 
-class _NoneKept(dict[Any, Any]):
+class _NoneKept(dict[tuple[object, str], object]):
     """The encoded lines of a change that its watchers have: none, as they are a second copy of the object."""
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: tuple[object, str], value: object) -> None:
         pass
 
 
@@ -50,7 +53,7 @@ _NONE_KEPT = _NoneKept()
 class _Storage(Storage):
     """The storage of one resource, whose revision also advances by bookmarks and proofs."""
 
-    def __init__(self, core: Any, limits: Limits) -> None:
+    def __init__(self, core: InformerCore, limits: Limits) -> None:
         self._applied = core.parts.processor.applied
         self._last = 0
         self.is_frozen = True  # the informer is ahead, after a list
@@ -81,7 +84,7 @@ class Feed:
         error: The error by which the informer has ended, or None.
     """
 
-    def __init__(self, core: Any, limits: Limits) -> None:
+    def __init__(self, core: InformerCore, limits: Limits) -> None:
         self._core = core
         self._publisher = core.publisher
         self.storage = _Storage(core, limits)

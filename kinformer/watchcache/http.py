@@ -4,69 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
 from kinformer.serving.filters import Filter
-from kinformer.serving.go_json import dumps
 from kinformer.serving.options import Options, bad_version, read_options
 from kinformer.serving.pages import chunks, read_page, wait_for_revision
-from kinformer.serving.status import StatusError, not_found
+from kinformer.serving.status import StatusError, dumps, not_found
 from kinformer.serving.watcher import Watcher
-from kinformer.watchcache.selection import answers, select
+from kinformer.watchcache.cached_resource import CachedResource, proves_later
+from kinformer.watchcache.requests import PARAMETERS, answers, asks_for_metadata, select
 from kinformer.watchcache.views import JSONView
-from kinformer.watchcache.watch_cache import proves_later
-
-if TYPE_CHECKING:
-    from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["respond"]
 
-_JSON = ("application/json", "application/*", "*/*")
-_KNOWN = {
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeout",
-    "timeoutSeconds",
-    "watch",
-}
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
 
 
-def _form(accept: str, *, single: bool) -> bool | None:
-    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have."""
-    if not accept:
-        return False
-    for clause in accept.split(","):
-        media, *parameters = [part.strip() for part in clause.split(";")]
-        given = dict(part.partition("=")[::2] for part in parameters)
-        if media not in _JSON:
-            if "as" in given or not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
-                return None
-            continue  # another encoding, which is preferred and not required
-        kind = given.get("as", "")
-        if not kind:
-            return False
-        wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
-        return True if kind == wanted and given.get("v", "v1") == "v1" else None
-    return None
-
-
-async def respond(cache: WatchCache, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
+async def respond(cache: CachedResource, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
     """Implement `WatchCache.respond`."""
     params = request.query
     if cache.namespace and namespace != cache.namespace:
         return None
     watch = not name and params.get("watch", "false").lower() not in ("0", "false")
-    partial = _form(request.headers.get("Accept", ""), single=bool(name) or watch)
-    if request.method != "GET" or partial is None or not _KNOWN.issuperset(params):
+    partial = asks_for_metadata(request.headers.get("Accept", ""), single=bool(name) or watch)
+    if request.method != "GET" or partial is None or not PARAMETERS.issuperset(params):
         return None
     try:
         if not answers(cache.resource, params.get("fieldSelector", "")):
@@ -96,7 +58,7 @@ def _needs_proof(options: Options) -> bool:
     return unset and not proves_later(options)
 
 
-async def _get(cache: WatchCache, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
+async def _get(cache: CachedResource, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
     if version:
         if not version.isdigit():
             raise bad_version(version, watch=True)
@@ -110,7 +72,7 @@ async def _get(cache: WatchCache, view: JSONView, version: str, namespace: str, 
 
 
 async def _list(
-    request: web.Request, cache: WatchCache, view: JSONView, selected: Filter, options: Options
+    request: web.Request, cache: CachedResource, view: JSONView, selected: Filter, options: Options
 ) -> web.StreamResponse:
     page = await read_page(cache.storage, cache.storage.collection("objects"), selected, options)
     response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -5,18 +5,18 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
 from kinformer.serving.options import Options, read_options
 from kinformer.serving.pages import read_page
 from kinformer.serving.status import StatusError
 from kinformer.serving.watcher import Watcher
-from kinformer.watchcache.selection import select
+from kinformer.watchcache.requests import select
 from kinformer.watchcache.views import ObjectView, held
 
 if TYPE_CHECKING:
-    from kinformer.watchcache.watch_cache import WatchCache
+    from kinformer.watchcache.cached_resource import CachedResource
 
 __all__ = ["CacheSource"]
 
@@ -34,8 +34,8 @@ class CacheSource:
 
     decodes = True
 
-    def __init__(self, cache: WatchCache, label_selector: str, field_selector: str, namespace: str) -> None:
-        self.resource: Any = cache.resource
+    def __init__(self, cache: CachedResource, label_selector: str, field_selector: str, namespace: str) -> None:
+        self.resource = cache.resource
         self.namespace = namespace or cache.namespace or None
         self.name = f"{cache.resource} of a watch cache"
         self.selects_all = not (label_selector or field_selector)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import INITIAL_EVENTS_END
 from kinformer.objects.object import KubeObject
-from kinformer.serving.go_json import dumps
-from kinformer.serving.status import StatusError
+from kinformer.serving.status import Document, StatusError, dumps
 from kinformer.serving.storage import Stored, StoredChange
 from kinformer.watchcache.feed import Held
 
@@ -23,7 +22,7 @@ class _Metadata(msgspec.Struct):
 
 
 _metadata_of = msgspec.json.Decoder(_Metadata)
-_members_of = msgspec.json.Decoder(dict[str, Any])
+_members_of = msgspec.json.Decoder(Document)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,7 +60,7 @@ class JSONView:
         metadata = bytes(_metadata_of.decode(raw).metadata)
         return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}' % metadata
 
-    def frame(self, metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    def frame(self, metadata: Mapping[str, object]) -> tuple[bytes, bytes]:
         """Return the parts of a list before and after its items."""
         parts = (dumps(f"{self._kind}List"), dumps(self._api_version), dumps(metadata))
         return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
@@ -73,7 +72,7 @@ class JSONView:
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
-        line: bytes | None = change.lines.get(key)
+        line = cast("bytes | None", change.lines.get(key))
         if line is None:
             line = change.lines[key] = self.event(kind, stored)
         return line
@@ -128,8 +127,8 @@ class ObjectView:
         return error
 
 
-def _bookmark_metadata(revision: int, initial_end: bool) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+def _bookmark_metadata(revision: int, initial_end: bool) -> Document:
+    metadata: Document = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
     return metadata

@@ -8,12 +8,11 @@ throughout.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from kinformer.serving.go_json import dumps, escaped
-from kinformer.serving.status import StatusError
+from kinformer.serving.status import StatusError, dumps, escaped
 from kinformer.serving.storage import Stored, StoredChange
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
@@ -201,7 +200,7 @@ class View:
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""
         key = (self.key, kind)
-        line: bytes | None = change.lines.get(key)
+        line = cast("bytes | None", change.lines.get(key))
         if line is None:
             line = change.lines[key] = self.event(kind, stored)
         return line

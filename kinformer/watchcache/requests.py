@@ -1,4 +1,4 @@
-"""The selectors that a watch cache can answer."""
+"""The requests that a watch cache can answer: their forms, parameters and selectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,22 @@ from kinformer.serving.status import StatusError, bad_request
 from kinformer.serving.storage import Stored
 from kinformer.watchcache.feed import Held
 
-__all__ = ["answers", "select"]
+__all__ = ["PARAMETERS", "answers", "asks_for_metadata", "select"]
+
+_JSON = ("application/json", "application/*", "*/*")
+PARAMETERS = {
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeout",
+    "timeoutSeconds",
+    "watch",
+}
 
 # Only strings at one path of these kinds: a missing number or boolean has a value of its own at the server.
 _KINDS = ("pods", "namespaces", "secrets", "services")
@@ -54,3 +69,22 @@ def answers(resource: GroupVersionResource, field_selector: str) -> bool:
 def select(resource: GroupVersionResource, namespace: str, options: Options) -> Filter:
     """Return the filter of a request. Raises a 400 `StatusError` for an invalid selector."""
     return Filter(_Fields(resource), namespace, options)
+
+
+def asks_for_metadata(accept: str, *, single: bool) -> bool | None:
+    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have."""
+    if not accept:
+        return False
+    for clause in accept.split(","):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        given = dict(part.partition("=")[::2] for part in parameters)
+        if media not in _JSON:
+            if "as" in given or not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
+                return None
+            continue  # another encoding, which is preferred and not required
+        kind = given.get("as", "")
+        if not kind:
+            return False
+        wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
+        return True if kind == wanted and given.get("v", "v1") == "v1" else None
+    return None

@@ -1,0 +1,139 @@
+"""A cached resource: the objects of a watch cache with their history, and the proofs that they are current."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from kinformer._runtime.tasks import wait_for_end
+from kinformer.client.client import Client
+from kinformer.client.discovery import served_kind
+from kinformer.exceptions import StoppedError
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.reflector.errors import RETRIED
+from kinformer.serving.filters import Filter
+from kinformer.serving.options import Options
+from kinformer.serving.pages import WAIT
+from kinformer.serving.storage import EventView, Limits, Storage
+from kinformer.serving.watcher import Watcher
+from kinformer.watchcache.feed import Feed
+
+if TYPE_CHECKING:
+    from kinformer.informer.informer_core import InformerCore
+
+__all__ = ["CachedResource", "proves_later"]
+
+T = TypeVar("T")
+
+_PROOF = 0.1  # seconds in which the cache must prove that it is current, or the server answers the request
+_PROOF_OF_STREAM = 30.0  # ... for the mark after the initial events of a watch, which has begun meanwhile
+
+
+class CachedResource:
+    """What the answers of a watch cache are made from.
+
+    Args:
+        core: The core of the informer.
+        client: Looks up the kind of an empty resource, or None.
+        limits: The limits of the history.
+
+    Attributes:
+        resource: The resource.
+        kind: The kind of its objects, or "" while unknown.
+        feed: Receives the changes.
+    """
+
+    def __init__(self, core: InformerCore, client: Client | None, limits: Limits) -> None:
+        self.resource: GroupVersionResource = core.face.resource
+        self.kind = ""
+        self.feed = Feed(core, limits)
+        self._core = core
+        self._client = client
+
+    @property
+    def storage(self) -> Storage:
+        """The objects with their history."""
+        return self.feed.storage
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the objects, or "" for all."""
+        return self._core.source.namespace or ""
+
+    async def ready(self) -> bool:
+        """Wait until the objects are complete. Return False if they will not be soon, or their kind is unknown."""
+        try:
+            async with asyncio.timeout(WAIT):
+                await self.complete()
+        except RETRIED:  # also a TimeoutError, or the end of the informer
+            return False
+        return bool(self.kind)
+
+    async def complete(self) -> None:
+        """Wait until the objects are complete. Raises StoppedError, or the error by which the informer has ended."""
+        if (error := self.feed.error) is not None:
+            raise StoppedError(f"the watch cache of {self._core.name} has ended: {error}") from error
+        await self._core.publisher.synced.wait()
+        await self.feed.settled()
+        if not self.kind:
+            objects = self._core.publisher.cache
+            first = next(iter(self.feed.objects.objects), None)
+            found = None if first is None else objects.get_by_key(first)
+            if found is not None:
+                self.kind = found.kind
+            elif self._client is not None:
+                self.kind = await served_kind(self._client, self.resource)
+
+    async def proved(self) -> bool:
+        """Return True once the objects are proved to be as new as the server, or False after 0.1 s."""
+        try:
+            async with asyncio.timeout(_PROOF):
+                await self.prove()
+        except RETRIED:  # also a TimeoutError, or the end of the informer
+            return False
+        return True
+
+    async def prove(self) -> None:
+        """Return once the objects are as new as the server was at the call. Raises the errors of the requests."""
+        await self._core.prove()
+        await self.feed.settled()
+
+    def watcher(self, view: EventView[T], selected: Filter, options: Options) -> Watcher[T]:
+        """Return a watcher that has not been opened."""
+        return Watcher(self.feed.storage, self.feed.objects, view, selected, options)
+
+    @asynccontextmanager
+    async def opened(self, watcher: Watcher[T], options: Options) -> AsyncIterator[None]:
+        """Open a watcher, and close it at exit.
+
+        Initial events without a version begin at once. Only the bookmark after them waits until the cache is proved to
+        be as new as the server, as an API server does it. If that fails, the watch ends without the bookmark.
+        """
+        proving: asyncio.Task[None] | None = None
+        try:
+            if proves_later(options):
+                watcher.hold_mark()
+                proving = asyncio.create_task(self._prove_mark(watcher), name="kinformer proof of a watch")
+            await watcher.open()
+            yield
+        finally:
+            watcher.close()
+            if proving is not None:
+                proving.cancel()
+                await wait_for_end((proving,))
+
+    async def _prove_mark(self, watcher: Watcher[T]) -> None:
+        try:
+            async with asyncio.timeout(_PROOF_OF_STREAM):
+                await self.prove()
+        except RETRIED:  # also a TimeoutError, or the end of the informer
+            watcher.end()
+        else:
+            watcher.release_mark()
+
+
+def proves_later(options: Options) -> bool:
+    """Return True if a watch has initial events with a bookmark after them, and no version."""
+    return bool(options.watch and options.initial_events and options.bookmarks and not options.revision)

@@ -17,8 +17,7 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.go_json import dumps
-from kinformer.serving.status import StatusError, failure, method_not_allowed
+from kinformer.serving.status import StatusError, dumps, failure, method_not_allowed
 from kinformer.watchcache.proxy.callers import Caller
 from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.figures import Figures

@@ -60,7 +60,11 @@ def embedded_options() -> dict[str, Any]:
 
 @pytest_asyncio.fixture
 async def proxied(server: ClusterServer, certificates: Path, tmp_path: Path) -> AsyncIterator[Proxied]:
-    options = {"tls_cert": certificates / "local.crt", "tls_key": certificates / "local.key", "allow_writes": True}
+    options: dict[str, Any] = {
+        "tls_cert": certificates / "local.crt",
+        "tls_key": certificates / "local.key",
+        "allow_writes": True,
+    }
     async with (
         Client.from_kubeconfig(server.kubeconfig(tmp_path / "of-the-proxy")) as client,
         proxying(client, "configmaps", "nodes", authenticate=True, **options) as proxy,

@@ -15,9 +15,8 @@ from kinformer.client.aiohttp_internals import transport_of, without_close_notif
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.serving.status import failure
-from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.headers import request_headers, response_headers, upgrade_of
-from kinformer.watchcache.proxy.tunnel import tunnel
+from kinformer.watchcache.proxy.tunnel import Ending, tunnel
 
 __all__ = ["Forwarder"]
 

@@ -17,8 +17,8 @@ from kinformer.client.client import Client
 from kinformer.serving.selection import parse_fields
 from kinformer.serving.status import StatusError, forbidden
 from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review
-from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.paths import ResourcePath
+from kinformer.watchcache.proxy.tunnel import Ending
 
 __all__ = ["Access", "Attempt", "attempt_of"]
 

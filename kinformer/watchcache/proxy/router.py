@@ -19,12 +19,12 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.serving.status import StatusError, dumps, failure, method_not_allowed
 from kinformer.watchcache.proxy.callers import Caller
-from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.headers import is_impersonating, upgrade_of
 from kinformer.watchcache.proxy.paths import ResourcePath, check_reads_only, read_path, segments_of
 from kinformer.watchcache.proxy.rights import Access, attempt_of
+from kinformer.watchcache.proxy.tunnel import Ending
 from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Router", "Served"]

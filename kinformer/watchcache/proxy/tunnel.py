@@ -1,20 +1,54 @@
-"""Connections that continue with another protocol: websockets, and SPDY of kubectl's exec and port-forward."""
+"""Responses without an end of their own: tunnels of websockets and SPDY (kubectl's exec), and how a proxy ends one."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from aiohttp import ClientResponse, web
 
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import ConnectError
-from kinformer.watchcache.proxy.ending import Ending
 from kinformer.watchcache.proxy.headers import response_headers
 
-__all__ = ["tunnel"]
+__all__ = ["Ending", "tunnel"]
 
 _PIECE = 64 * 1024  # bytes that are read at once
+
+
+class Ending:
+    """Ends a block early, without an error.
+
+    Attributes:
+        is_over: True once `end` was called.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._limit: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def within(self) -> AsyncIterator[None]:
+        """Run a block until `end` is called. A block that is entered later ends at its first wait."""
+        limit = asyncio.timeout(0 if self.is_over else None)
+        try:
+            async with limit:
+                self._limit = limit
+                try:
+                    yield
+                finally:
+                    self._limit = None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+    def end(self) -> None:
+        """End the block. Has no effect the second time."""
+        if not self.is_over:
+            self.is_over = True
+            if self._limit is not None:
+                self._limit.reschedule(asyncio.get_running_loop().time())
 
 
 class _Beginning:

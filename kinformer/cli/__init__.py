@@ -1,4 +1,4 @@
-"""The command line: `kinformer watch`, `wait`, `problems`, `changes`, `stats`, `doctor`, `demo`, `dashboard`, `serve`.
+"""The command line: `kinformer watch`, `wait`, `problems`, `stats`, `doctor`, `demo`, `proxy`, `serve` and others.
 
 It uses only public names of kinformer, kinformer.testing and kinformer.contrib. Imports point one way: `app` imports
 the commands (`commands`, `doctor`, `demo`, `dashboard`), which import the top-level modules (`target`, `process`,

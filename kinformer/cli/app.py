@@ -22,7 +22,7 @@ from kinformer.cli.completion import (
 )
 from kinformer.cli.help import Command, Group, in_own_words
 from kinformer.cli.launch import launch
-from kinformer.cli.local_commands import dashboard, demo, serve
+from kinformer.cli.local_commands import dashboard, demo, proxy, serve
 from kinformer.cli.options import (
     SHELLS,
     WATCH_FORMS,
@@ -361,6 +361,7 @@ def doctor(
 app.command(cls=Command, epilog=PROBLEMS_ENDS)(problems)
 app.command(cls=Command, epilog=_ENDS)(changes)
 app.command(cls=Command, epilog=_ENDS)(dashboard)
+app.command(cls=Command, epilog=_ENDS)(proxy)
 app.command(cls=Command, epilog=_ENDS)(serve)
 
 

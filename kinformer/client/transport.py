@@ -9,7 +9,7 @@ server: 2.1 ms per request, against 0.6 ms here).
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TypedDict, cast
@@ -40,6 +40,7 @@ from kinformer.objects.object import KubeObject
 __all__ = ["Body", "Transport", "encode_body", "request_url", "shown_path"]
 
 _UNARY_CONNECTIONS = 100  # concurrent requests besides streams, the same limit as in kubernetes_asyncio
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # header fields that aiohttp adds
 _READ_BUFFER = 256 * 1024  # bytes read ahead. Larger chunks mean fewer wake-ups. 256 KiB decode in a millisecond
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -54,6 +55,8 @@ class _Arguments(TypedDict, total=False):
 
     proxy: str
     server_hostname: str
+    auto_decompress: bool
+    skip_auto_headers: Sequence[str]
 
 
 class Transport:
@@ -165,25 +168,63 @@ class Transport:
         session: aiohttp.ClientSession,
         cut_is_end: bool,
     ) -> Body:
+        url = request_url(self.connection.server, path, params, method=method)
+        request = _Request(method, url, CIMultiDict(), data, self._arguments())
+        response = await self._authorized(request, session, lambda sent: self._with(headers, sent))
+        return Body(response, f"{method} {self._place(url.path)}", cut_is_end=cut_is_end)
+
+    async def forward(
+        self, method: str, target: str, *, headers: CIMultiDict[str], data: bytes | aiohttp.StreamReader | None
+    ) -> aiohttp.ClientResponse:
+        """Send a request of another client, and return its response, whose body is not read or decompressed.
+
+        It is like `send`, with the given header fields alone, to which the credentials are added. A request whose body
+        is a stream is never sent twice.
+
+        Args:
+            method: The method.
+            target: The path and the query, exactly as they are sent.
+            headers: The header fields, without credentials.
+            data: The body, or None.
+
+        Raises:
+            ConfigError: The request impersonates a user, and so does the configuration, perhaps as a restriction.
+        """
+        if self.connection.headers and any(name.lower().startswith("impersonate-") for name in headers):
+            raise ConfigError(f"{self.connection.source} impersonates a user, so a request cannot do so as well")
+
+        def authorized(sent: str | None) -> CIMultiDict[str]:
+            merged = CIMultiDict(headers)
+            merged.extend(self.connection.headers)
+            if sent:
+                merged["Authorization"] = sent
+            return merged
+
+        url = URL(self.connection.server + target, encoded=True)
+        arguments: _Arguments = {**self._arguments(), "auto_decompress": False, "skip_auto_headers": _AUTOMATIC}
+        request = _Request(method, url, CIMultiDict(), data, arguments)
+        return await self._authorized(request, self._opened().streams, authorized)
+
+    async def _authorized(
+        self,
+        request: _Request,
+        session: aiohttp.ClientSession,
+        headers: Callable[[str | None], CIMultiDict[str]],
+    ) -> aiohttp.ClientResponse:
+        """Send a request with the headers for the current credential, and again if a 401 brings a newer one."""
         credential = self.connection.credential
         generation = self._generation()  # of the certificates. A connection opened later may have a newer one
         sent = await credential.authorization()
-        request = _Request(
-            method,
-            request_url(self.connection.server, path, params, method=method),
-            self._with(headers, sent),
-            data,
-            self._arguments(),
-        )
+        request.headers = headers(sent)
         response = await self._attempt(request, session)
         if response.status == 401:
             await credential.renew()
             renewed = await credential.authorization()
-            if await self._reloaded_since(generation) or renewed != sent:
+            if request.is_repeatable and (await self._reloaded_since(generation) or renewed != sent):
                 response.close()
-                request.headers = self._with(headers, renewed)
+                request.headers = headers(renewed)
                 response = await self._attempt(request, session)
-        return Body(response, f"{method} {self._place(request.url.path)}", cut_is_end=cut_is_end)
+        return response
 
     async def _attempt(self, request: _Request, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         generation = self._generation()
@@ -191,7 +232,7 @@ class Transport:
             try:
                 return await request.send(session)
             except _DisconnectedError:
-                if request.method != "GET":
+                if request.method != "GET" or not request.is_repeatable:
                     raise
                 return await request.send(self._opened().fresh)
             except aiohttp.ClientConnectorCertificateError:
@@ -248,8 +289,13 @@ class _Request:
     method: str
     url: URL
     headers: CIMultiDict[str] = field(repr=False)
-    data: bytes | None = field(repr=False)
+    data: bytes | aiohttp.StreamReader | None = field(repr=False)
     arguments: _Arguments = field(repr=False)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if its body can be sent again."""
+        return self.data is None or isinstance(self.data, bytes)
 
     async def send(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         with abort_on_cancel():

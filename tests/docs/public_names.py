@@ -40,6 +40,7 @@ DOORS = (
     "kinformer.manager",
     "kinformer.watchcache",
     "kinformer.listening",
+    "kinformer.watchcache",
     "kinformer.sharding",
     "kinformer.blocking",
     "kinformer.metrics",

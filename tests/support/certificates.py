@@ -35,3 +35,8 @@ def server_side(certificates: Path, name: str = "local") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / f"{name}.crt", certificates / f"{name}.key")
     return context
+
+
+def client_side(certificates: Path, name: str = "local") -> ssl.SSLContext:
+    """Return the TLS context of a client that trusts one of the certificates."""
+    return ssl.create_default_context(cafile=certificates / f"{name}.crt")

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks, wait_for_end
+from kinformer.capabilities import Capabilities
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, describe
 from kinformer.informer.informer import SharedInformer
-from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.meta import version_number

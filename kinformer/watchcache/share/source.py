@@ -15,9 +15,10 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+from kinformer.capabilities import Capabilities
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError
-from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper

@@ -1,0 +1,318 @@
+"""A proxy passes requests and responses on as they are, with its own credentials and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from kinformer import Client
+from kinformer.testing import APIServer, faults
+from kinformer.watchcache import Proxy
+from tests.support.apiserver_http import Exchange, ask, watch
+from tests.support.bare_http import connected
+from tests.support.http_server import Handler, HttpServer, hang
+from tests.support.kube import config_map
+from tests.support.ports import reserved_port
+from tests.watchcache.proxy.conftest import proxying
+
+
+@asynccontextmanager
+async def before(handler: Handler, *, token: str | None = "of-the-proxy", **options: Any) -> AsyncIterator[Proxy]:
+    """Run a proxy without caches in front of a server that answers as `handler` does."""
+    async with (
+        HttpServer(handler) as server,
+        Client.from_url(server.url, token=token) as client,
+        proxying(client, **options) as proxy,
+    ):
+        yield proxy
+
+
+async def told(request: web.Request) -> web.StreamResponse:
+    """Answer what was received."""
+    fields = [[name.decode(), value.decode()] for name, value in request.raw_headers]
+    body = (await request.read()).decode()
+    return web.json_response({"method": request.method, "target": request.raw_path, "fields": fields, "body": body})
+
+
+def values(reply: Any, name: str) -> list[str]:
+    return [value for field, value in reply.json["fields"] if field.lower() == name]
+
+
+async def test_a_request_has_the_credentials_of_the_proxy_and_no_others() -> None:
+    async with before(told) as proxy:
+        headers = {
+            "Authorization": "Bearer of-the-caller",
+            "X-Remote-User": "admin",
+            "X-Remote-Group": "system:masters",
+        }
+        reply = await ask(proxy.url, "GET", "/version", headers=headers)
+    assert values(reply, "authorization") == ["Bearer of-the-proxy"]
+    assert not values(reply, "x-remote-user") + values(reply, "x-remote-group")
+
+
+async def test_a_request_to_a_server_without_credentials_has_none() -> None:
+    async with before(told, token=None) as proxy:
+        reply = await ask(proxy.url, "GET", "/version", headers={"Authorization": "Bearer of-the-caller"})
+    assert not values(reply, "authorization")
+
+
+async def test_header_fields_are_passed_on_except_those_of_one_connection() -> None:
+    async with before(told) as proxy:
+        reply = await ask(
+            proxy.url,
+            "GET",
+            "/apis/x/v1/y?a=%2F&b=c+d&a=",
+            headers={
+                "User-Agent": "kubectl/v1",
+                "Accept": "application/json;as=Table",
+                "Connection": "keep-alive, X-Hop",
+                "X-Hop": "1",
+                "Keep-Alive": "3",
+                "TE": "trailers",
+                "Proxy-Authorization": "Basic x",
+                "X-Forwarded-For": "10.1.1.1",
+                "Audit-Id": "abc",
+            },
+        )
+    fields = {name.lower(): value for name, value in reply.json["fields"]}
+    assert fields == {
+        "host": fields["host"],
+        "user-agent": "kubectl/v1",
+        "accept": "application/json;as=Table",
+        "x-forwarded-for": "10.1.1.1, 127.0.0.1",
+        "audit-id": "abc",
+        "authorization": "Bearer of-the-proxy",
+    }
+    assert reply.json["target"] == "/apis/x/v1/y?a=%2F&b=c+d&a="
+
+
+async def test_a_response_is_passed_back_with_its_header_fields() -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        response = web.Response(status=202, body=gzip.compress(b"{}"), content_type="application/json")
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Audit-Id"] = "abc"
+        response.headers["Keep-Alive"] = "timeout=5"
+        response.headers.add("Warning", '299 - "one"')
+        response.headers.add("Warning", '299 - "two"')
+        return response
+
+    async with (
+        before(answer) as proxy,
+        aiohttp.ClientSession(auto_decompress=False) as session,
+        session.get(f"{proxy.url}/x") as response,
+    ):
+        assert (response.status, gzip.decompress(await response.read())) == (202, b"{}")
+        assert response.headers.getall("Warning") == ['299 - "one"', '299 - "two"']
+        assert (response.headers["Audit-Id"], response.headers["Content-Encoding"]) == ("abc", "gzip")
+        assert "Keep-Alive" not in response.headers
+        assert response.content_length is not None
+
+
+async def test_a_head_has_the_length_and_no_body() -> None:
+    async with before(told) as proxy:
+        exchange = await Exchange.open(proxy.url, "HEAD", "/version", headers={"Connection": "close"})
+        reply = await exchange.head()
+        assert (reply.status, int(reply.headers["content-length"]) > 0, await exchange.line()) == (200, True, b"")
+        await exchange.close()
+
+
+async def test_header_fields_that_are_not_utf_8_are_passed_on_as_far_as_they_can_be() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        assert (b"X-Odd", b"a?b") in request.raw_headers
+        request.transport.write(b"HTTP/1.1 200 OK\r\nWarning: a\xffb\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.sleep(0.1)
+        return web.Response()
+
+    async with before(answer) as proxy, connected(proxy.port) as (bare,):
+        bare.send("GET /x HTTP/1.1\nHost: localhost\nX-Odd: a\xffb\n\n")
+        assert b"Warning: a?b" in await bare.reader.readuntil(b"\r\n\r\n")
+
+
+async def test_redirects_and_errors_are_passed_back() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/old":
+            return web.Response(status=301, headers={"Location": "/new"})
+        return web.Response(status=409, text="no")
+
+    async with before(answer) as proxy:
+        moved = await ask(proxy.url, "GET", "/old")
+        assert (moved.status, moved.headers["location"]) == (301, "/new")
+        assert (await ask(proxy.url, "GET", "/new")).body == b"no"
+
+
+async def test_chunks_are_passed_back_as_they_arrive_and_a_cut_is_a_cut() -> None:
+    go_on = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one\n")
+        await go_on.wait()
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async with before(answer) as proxy:
+        exchange = await watch(proxy.url, "/x")
+        assert await exchange.line() == b"one"
+        go_on.set()
+        assert await exchange.line() == b""
+        assert not exchange.reply.clean
+        await exchange.close()
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_a_body_is_passed_on_with_its_length(size: int) -> None:
+    async with before(told, allow_writes=True) as proxy:
+        reply = await ask(proxy.url, "POST", "/x", body=b"a" * size, headers={"Content-Type": "text/plain"})
+    assert (reply.json["method"], reply.json["body"]) == ("POST", "a" * size)
+    assert (values(reply, "content-length"), values(reply, "content-type")) == ([str(size)], ["text/plain"])
+
+
+async def test_a_body_without_a_length_is_passed_on_while_it_arrives() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        async for piece in request.content.iter_any():
+            await response.write(piece)
+        return response
+
+    async with before(answer, allow_writes=True) as proxy, connected(proxy.port) as (bare,):
+        bare.send("PUT /x HTTP/1.1\nHost: localhost\nTransfer-Encoding: chunked\n\n4\nfour\n")
+        await bare.reader.readuntil(b"four")
+        bare.send("4\nmore\n0\n\n")
+        await bare.reader.readuntil(b"more")
+
+
+async def test_a_compressed_body_is_passed_on_as_it_is() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"encoding": request.headers.get("Content-Encoding"), "body": (await request.text())})
+
+    async with before(answer, allow_writes=True) as proxy:
+        reply = await ask(proxy.url, "POST", "/x", body=gzip.compress(b"text"), headers={"Content-Encoding": "gzip"})
+    assert reply.json == {"encoding": "gzip", "body": "text"}
+
+
+async def test_a_client_that_waits_for_100_gets_it_if_its_request_is_passed_on() -> None:
+    head = "POST /x HTTP/1.1\nHost: localhost\nContent-Length: 3\nExpect: 100-continue\n\n"
+    async with before(told, allow_writes=True) as proxy, connected(proxy.port) as (bare,):
+        bare.send(head)
+        assert await bare.status() == 100
+        bare.send("abc")
+        assert json.loads((await bare.reader.readuntil(b"}")).rpartition(b"\r\n\r\n")[2])["body"] == "abc"
+
+
+async def test_a_client_that_waits_for_100_is_refused_at_once_without_it() -> None:
+    head = "POST /x HTTP/1.1\nHost: localhost\nContent-Length: 3\nExpect: 100-continue\n\n"
+    async with before(told) as proxy, connected(proxy.port) as (bare,):
+        bare.send(head)
+        assert await bare.status() == 403
+
+
+async def test_a_request_ends_at_the_server_when_its_client_goes() -> None:
+    async with HttpServer(hang) as server, Client.from_url(server.url) as client, proxying(client) as proxy:
+        exchange = await watch(proxy.url, "/api/v1/pods?watch=1")
+        await server.until_asked()
+        await exchange.close()
+        async with asyncio.timeout(5):
+            await server.until_idle()
+
+
+async def test_an_unreachable_server_is_a_503_with_a_status() -> None:
+    with reserved_port() as port:
+        async with Client.from_url(f"http://127.0.0.1:{port}") as client, proxying(client) as proxy:
+            reply = await ask(proxy.url, "GET", "/api/v1/pods")
+    assert (reply.status, reply.json["reason"], reply.json["code"]) == (503, "ServiceUnavailable", 503)
+    assert "connection refused" in reply.json["message"]
+
+
+async def test_reads_are_sent_again_on_a_connection_that_the_server_closed(server: APIServer, proxy: Proxy) -> None:
+    assert (await ask(proxy.url, "GET", "/api/v1/configmaps")).status == 200
+    await server.restart()
+    assert (await ask(proxy.url, "GET", "/api/v1/configmaps")).status == 200
+
+
+async def test_a_401_renews_the_credentials_and_sends_the_request_again(tmp_path: Any) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    tokens: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        tokens.append(request.headers["Authorization"])
+        if tokens[-1] == "Bearer old":
+            token.write_text("new")
+            return web.Response(status=401)
+        return web.json_response({"body": await request.text()})
+
+    async with HttpServer(answer) as server:
+        user = {"name": "u", "user": {"tokenFile": str(token)}}
+        kubeconfig = {
+            "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+            "users": [user],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        async with Client.from_kubeconfig(kubeconfig) as client, proxying(client, allow_writes=True) as proxy:
+            reply = await ask(proxy.url, "POST", "/x", body=b"{}")
+    assert (reply.json, tokens) == ({"body": "{}"}, ["Bearer old", "Bearer new"])
+
+
+async def test_a_restricted_configuration_does_not_pass_on_impersonation() -> None:
+    async with HttpServer(told) as server:
+        kubeconfig = {
+            "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+            "users": [{"name": "u", "user": {"as": "viewer"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        async with Client.from_kubeconfig(kubeconfig) as client, proxying(client) as proxy:
+            assert values(await ask(proxy.url, "GET", "/x"), "impersonate-user") == ["viewer"]
+            reply = await ask(proxy.url, "GET", "/x", headers={"Impersonate-User": "admin"})
+            assert (reply.status, reply.json["reason"]) == (403, "Forbidden")
+            assert len(server.requests) == 1
+
+
+async def test_a_request_that_impersonates_is_answered_by_the_server(server: APIServer, proxy: Proxy) -> None:
+    before_it = len(server.requests)
+    await ask(proxy.url, "GET", "/api/v1/pods?resourceVersion=0", headers={"Impersonate-User": "admin"})
+    assert len(server.requests) == before_it + 1
+
+
+async def test_web_pages_of_other_sites_are_refused(proxy: Proxy) -> None:
+    for headers, status in [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": proxy.url}, 200),
+    ]:
+        reply = await ask(proxy.url, "GET", "/api/v1/pods", headers=headers)
+        assert (reply.status, reply.json["kind"]) == (status, "PodList" if status == 200 else "Status"), headers
+
+
+async def test_faults_of_the_server_reach_the_client(server: APIServer, proxy: Proxy) -> None:
+    server.create(config_map("settings"))
+    server.faults.add(faults.status(429, retry_after=3), resource="v1/configmaps", times=1)
+    reply = await ask(proxy.url, "GET", "/api/v1/configmaps")
+    assert (reply.status, reply.headers["retry-after"]) == (429, "3")
+    server.faults.add(faults.html_502(), resource="v1/configmaps", times=1)
+    assert (await ask(proxy.url, "GET", "/api/v1/configmaps")).status == 502
+    server.faults.add(faults.reset(), resource="v1/configmaps")
+    reply = await ask(proxy.url, "GET", "/api/v1/configmaps")
+    assert (reply.status, reply.json["reason"]) == (503, "ServiceUnavailable")
+
+
+async def test_connections_are_used_again(server: APIServer, proxy: Proxy) -> None:
+    async with aiohttp.ClientSession() as session:
+        for _ in range(3):
+            async with session.get(f"{proxy.url}/api/v1/configmaps") as response:
+                assert response.status == 200

@@ -131,8 +131,7 @@ class SharedInformerFactory(Entered):
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that were requested and not released, in the order of the requests."""
-        held = list(self._held.values())  # a copy, because exports read this in other threads
-        return tuple(one.informer for one in held)
+        return tuple(one.informer for one in list(self._held.values()))  # a copy: exports read this in other threads
 
     @property
     def shared_cache(self) -> SharedCache | None:
@@ -223,8 +222,7 @@ class SharedInformerFactory(Entered):
         if model is not None:
             check_model(model)
         gvr = GroupVersionResource.parse(resource)
-        if str(gvr) == _SECRETS:
-            # A default for all informers is not a permission to write Secrets to disk.
+        if str(gvr) == _SECRETS:  # a default for all informers is not a permission to write Secrets to disk
             options = {"snapshot": None, **options}
         settings = ResourceOptions.of(options, self._defaults)
         identity = InformerIdentity.of(gvr, settings)

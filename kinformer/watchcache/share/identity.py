@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe
@@ -53,8 +53,8 @@ class Identity:
             if error.status not in _NOT_SERVED:
                 raise
             raise UnreachableError("the server does not tell which user this is (Kubernetes before 1.28)") from None
-        status: Any = review.get("status") if isinstance(review, Mapping) else review.to_dict().get("status")
-        user = (status or {}).get("userInfo") or {}
+        document = review if isinstance(review, Mapping) else review.to_dict()
+        user = (document.get("status") or {}).get("userInfo") or {}
         name = str(user.get("username") or "")
         told = [name, str(user.get("uid") or ""), sorted(user.get("groups") or ())]
         return cls(

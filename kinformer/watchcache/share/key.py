@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Any, Self
+from typing import Self
 
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.wire.lines import MAX_EVENT_BYTES
 
 __all__ = ["SourceKey"]
 
@@ -66,7 +67,6 @@ class SourceKey:
         def tweak(options: ListOptions) -> ListOptions:
             return options.replace(extra={**options.extra, **(extra or {})})
 
-        limits: dict[str, Any] = {} if max_event_bytes is None else {"max_event_bytes": max_event_bytes}
         return ListWatch(
             client,
             self.resource,
@@ -78,7 +78,7 @@ class SourceKey:
             metadata_only=self.metadata_only,
             fields=self.fields,
             keep_managed_fields=self.keep_managed_fields,
-            **limits,
+            max_event_bytes=MAX_EVENT_BYTES if max_event_bytes is None else max_event_bytes,
         )
 
     @classmethod

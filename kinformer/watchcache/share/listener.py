@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import cast
 
 from aiohttp import ClientConnectionError, web
 
@@ -135,7 +135,8 @@ class Listener:
             if "watch" in request.query:
                 await kept.catch_up(request.query.get("resourceVersion", ""))
             narrowed = request.rel_url.with_query(SourceKey.without_selection(request.query))
-            asked: Any = request.clone(rel_url=narrowed)  # a BaseRequest has all that is read of a Request
+            # A BaseRequest has all that is read of a Request.
+            asked = cast("web.Request", request.clone(rel_url=narrowed))
             response = await kept.cache.respond(asked, namespace=key.namespace or "")
             return await self._pass_on(request) if response is None else response
 

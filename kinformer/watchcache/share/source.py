@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kinformer.capabilities import Capabilities
@@ -236,7 +236,7 @@ class SharedSource(ListerWatcherWrapper):
             await stream.aclose()
 
 
-async def _read(items: AsyncIterator[Any], route: Route) -> AsyncGenerator[Any, None]:
+async def _read(items: AsyncIterator[T], route: Route) -> AsyncGenerator[T, None]:
     """Read a page. The end of its route is a lost connection."""
     try:
         while True:

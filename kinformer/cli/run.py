@@ -6,8 +6,9 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from kinformer import KinformerError
 from kinformer.cli.output.errors import INTERRUPTED, complain, ended_by
@@ -47,10 +48,10 @@ def run_command(command: Command, *, terminated: int = 0, follows: bool = False)
 
 def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        from uvloop import new_event_loop
+        uvloop = import_module("uvloop")
     except ImportError:
         return None
-    return new_event_loop
+    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
 
 
 async def _until_sigterm(command: Command, status: int) -> int | None:

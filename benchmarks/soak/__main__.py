@@ -175,15 +175,18 @@ async def soak(options: argparse.Namespace) -> int:
         except BaseExceptionGroup as group:
             if (found := group.subgroup(Disagreement)) is None:
                 raise
-            print(f"seed {options.seed}: after {one.line()}:\n{found.exceptions[0]}")
+            print(f"seed {options.seed}: after {one.line()}:\n{found.exceptions[0]}\n{_counted(one.counts)}")
             return 1
-    print(f"seed {options.seed}: all agreed at {one.line()}")
-    print(", ".join(f"{name} {count}" for name, count in sorted(one.counts.items())))
+    print(f"seed {options.seed}: all agreed at {one.line()}\n{_counted(one.counts)}")
     if options.workers:
         return 0  # their memory is that of processes which come and go
     growth = last_third(samples)
     print(f"memory in use at the end is {growth:.3f} of that at the start of the last third")
     return 1 if options.minutes >= 20 and growth > _GROWTH else 0
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def last_third(samples: list[float]) -> float:

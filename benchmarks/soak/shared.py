@@ -18,7 +18,7 @@ from typing import Any, Self
 from benchmarks.harness import RESULTS
 from benchmarks.soak.chaos import whole
 from benchmarks.soak.followers import Shape, difference
-from benchmarks.soak.rounds import SETTLED, Rounds
+from benchmarks.soak.rounds import Rounds
 from benchmarks.soak.truth import Truth, how_it_lies
 from benchmarks.soak.worker import SHARED, digest
 from kinformer import Client
@@ -30,6 +30,7 @@ _ANSWER = 20.0  # seconds for an answer of a worker that runs
 _ROLE = 2.0  # ... for its role
 _LEAVE = 10.0  # ... for an end in order
 _LOOK = 0.25  # seconds between two looks at a checkpoint
+_SETTLED = 150.0  # seconds until all agree: a holder replaces a stream that stalls after 120 s
 
 Report = dict[str, Any]
 
@@ -182,7 +183,7 @@ class SharedSoak(Rounds):
         return [*super().restless(), self._workers.come_and_go()]
 
     async def disagreements(self, contents: dict[Any, dict[str, Any]]) -> list[str]:
-        deadline = time.monotonic() + SETTLED
+        deadline = time.monotonic() + _SETTLED
         while True:
             reports = await self._workers.ask("tell")
             wrong = self._roles(reports)

@@ -83,5 +83,6 @@ async def main(path: str, connection: str) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=os.environ.get("SOAK_LOG_LEVEL", "CRITICAL"))
+    form = "%(asctime)s %(process)d %(name)s %(message)s"
+    logging.basicConfig(level=os.environ.get("SOAK_LOG_LEVEL", "CRITICAL"), format=form)
     asyncio.run(main(*sys.argv[1:]))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from kinformer import Client, GroupVersionResource, ListOptions, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import ConfigError
@@ -18,7 +16,7 @@ from tests.support.apiserver_http import ask
 from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
 from tests.support.opaque_versions import OpaqueVersions
-from tests.watchcache.front import Front, front_of
+from tests.watchcache.front import Front, answering, front_of
 
 PODS = "/api/v1/namespaces/default/pods"
 CLUSTER_CRD = {
@@ -64,24 +62,6 @@ async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
     async with front_of(server, client) as front:
         front.passes = False
         yield front
-
-
-@asynccontextmanager
-async def answering(cache: WatchCache) -> AsyncIterator[str]:
-    """Serve one cache at any path, and refuse with 406 what only a server can answer."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return await cache.respond(request) or web.Response(status=406)
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ class ScopeProof:
             self._reflector.refresh(str(wanted))
             return
         await asyncio.sleep(after)
-        before = self._applied.current[self._scope]
+        lists = self._applied.lists
         seen = await self._short_watch()
         if seen.last_version < wanted:
             self._reflector.refresh(str(wanted))  # a server without bookmarks
@@ -240,8 +240,10 @@ class ScopeProof:
             except TimeoutError:
                 self._reflector.refresh(str(seen.last_version))
                 return
-        if not _is_older(self._applied.current[self._scope], before):  # else the server went back meanwhile
-            self._applied.prove(self._scope, seen.last_version)
+        if self._applied.lists != lists:  # perhaps that of a server that went back
+            await self._prove_quiet(wanted, after, late)
+            return
+        self._applied.prove(self._scope, seen.last_version)
 
     async def _short_watch(self) -> _ShortWatch:
         """Watch from the cache's version until a bookmark comes, or the server ends it."""

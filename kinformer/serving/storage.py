@@ -152,7 +152,7 @@ class StoredCollection:
 
     def restart(
         self, objects: dict[str, Stored], sorted_: Snapshot, revision: int
-    ) -> tuple[deque[StoredChange], list[Stored]]:
+    ) -> tuple[deque[StoredChange], dict[str, Stored]]:
         """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones.
 
         Args:
@@ -161,10 +161,10 @@ class StoredCollection:
             revision: Their revision.
 
         Returns:
-            What held the old state. To free much of it at once would stall the event loop.
+            The old history and objects. To free many of them at once would stall the event loop.
         """
         self.end_watches(expired(f"too old resource version: {self.revision} ({revision})"))
-        old = (self.history, list(self.objects.values()))
+        old = (self.history, self.objects)
         self.objects, self.history = objects, deque()
         self._sorted, self._fresh, self._gone = list(sorted_.keys), {}, set()
         self._current = sorted_

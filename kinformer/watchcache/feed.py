@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,8 @@ from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
-from kinformer.serving.storage import Limits, Snapshot, Storage, Stored, StoredChange
-from kinformer.watchcache.rebuild import Rebuild
+from kinformer.serving.storage import Limits, Snapshot, Storage, Stored
+from kinformer.watchcache.rebuild import Old, Rebuild
 
 if TYPE_CHECKING:
     from kinformer.informer.informer_core import InformerCore
@@ -178,7 +177,7 @@ class Feed:
         self._discard_rebuild()
         revision = max(least, _number(self._core.parts.processor.applied.current[None]))
 
-        def commit(objects: dict[str, Stored], sorted_: Snapshot) -> tuple[deque[StoredChange], list[Stored]]:
+        def commit(objects: dict[str, Stored], sorted_: Snapshot) -> Old:
             self._rebuild = None
             behind, self._behind = self._behind, []
             old = self.objects.restart(objects, sorted_, revision)

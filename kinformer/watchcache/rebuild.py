@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
 
 from kinformer.objects.object import KubeObject
-from kinformer.serving.storage import Snapshot, Stored
+from kinformer.serving.storage import Snapshot, Stored, StoredChange
 
-__all__ = ["Rebuild"]
+__all__ = ["Old", "Rebuild"]
 
 _SLICE = 0.001  # seconds between two turns of the event loop, as of the processor
 _PIECE = 200  # objects between two looks at the clock
 _BUCKET = 500  # keys that are sorted in one step, about
 
 
-class Commit(Protocol):
-    """Takes the next state, and returns what held the old one, to be freed in slices."""
+Old = tuple[deque[StoredChange], dict[str, Stored]]
+"""The history and the objects of the old state, to be freed in slices."""
 
-    def __call__(self, objects: dict[str, Stored], sorted_: Snapshot) -> Iterable[_Poppable]: ...
-
-
-class _Poppable(Protocol):
-    def __len__(self) -> int: ...
-    def pop(self) -> object: ...
+Commit = Callable[[dict[str, Stored], Snapshot], Old]
+"""Takes the objects of the next state, also in key order, and returns the old state."""
 
 
 class Rebuild:
@@ -72,11 +68,13 @@ class Rebuild:
                 keys += bucket
                 items += [objects[key] for key in bucket]
             yield
-        for old in commit(objects, Snapshot(keys, items)):
-            while old:
-                for _ in range(min(len(old), _PIECE)):
-                    old.pop()
-                yield
+        history, old = commit(objects, Snapshot(keys, items))
+        while history or old:
+            for _ in range(min(len(history), _PIECE)):
+                history.pop()
+            for _ in range(min(len(old), _PIECE)):
+                old.popitem()
+            yield
 
 
 def _pieces(found: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:

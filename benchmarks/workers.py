@@ -143,7 +143,7 @@ class Load:
 
     def us(self, *roles: str) -> float:
         """The CPU for an event of a worker with one of these roles, in microseconds."""
-        return statistics.median(report["cpu"] / len(report["events"]) * 1e6 for report in self.of(*roles))
+        return statistics.median([float(report["cpu"]) / len(report["events"]) * 1e6 for report in self.of(*roles)])
 
     def delays(self) -> list[float]:
         """The milliseconds from the holder's handler to a follower's."""
@@ -315,7 +315,7 @@ async def _first_event(worker: Worker, version: int) -> float:
     """Return the time of the first event after a version."""
     async with asyncio.timeout(_FIRST):
         while True:
-            times = [at for of, at in (await worker.tell())["events"] if of > version]
+            times = [float(at) for of, at in (await worker.tell())["events"] if of > version]
             if times:
                 return min(times)
             await asyncio.sleep(0.2)

@@ -92,13 +92,12 @@ async def test_a_relist_of_many_objects_does_not_stall_the_event_loop() -> None:
     async with WatchCache(informer) as cache:
         await informer.wait_synced()
         await listed(cache)
+        steps: list[float] = []
         for _ in range(3):  # the machine may stall by itself
             source.set("web-1-1", namespace="ns-1")
             source.expire()
-            longest = await _longest_step(cache, source)
-            if longest < LIMIT:
-                return
-    pytest.fail(f"a step of {longest * 1e3:.0f} ms of CPU")
+            steps.append(await _longest_step(cache, source))
+        assert min(steps) < LIMIT
 
 
 async def _longest_step(cache: WatchCache, source: Source) -> float:

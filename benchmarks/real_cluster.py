@@ -44,6 +44,9 @@ class RealCluster:
     Args:
         client: Entered, with all rights.
         kubeconfig: A file for the processes that are measured.
+
+    Attributes:
+        changes: The number of patches that have been answered.
     """
 
     def __init__(self, client: Client, kubeconfig: Path) -> None:
@@ -52,22 +55,24 @@ class RealCluster:
         self._client = client
         self._places: dict[str, list[Place]] = {}
         self._patched = 0
+        self.changes = 0
 
     async def fill(self, kind: str, objects: int) -> None:
-        """Write so many objects."""
+        """Write so many objects, besides those that were written before."""
         writing = _Progress(f"writing {kind}", objects)
         places = self._places.setdefault(kind, [])
-        documents = [_document(kind, index) for index in range(objects)]
+        documents = [_document(kind, len(places) + index) for index in range(objects)]
         for namespace in sorted({document["metadata"]["namespace"] for document in documents}):
             body = {"metadata": {"name": namespace}}
             path = "/api/v1/namespaces"
             if not any(place.collection.startswith(f"{path}/{namespace}/") for place in self._all()):
                 await self._client.request("POST", path, body=body)
-        places += [
+        fresh = [
             Place(f"/api/v1/namespaces/{document['metadata']['namespace']}/{kind}", document["metadata"]["name"])
             for document in documents
         ]
-        rows = iter(list(zip(places, documents, strict=True)))
+        places += fresh
+        rows = iter(list(zip(fresh, documents, strict=True)))
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._write(rows, writing))
@@ -105,6 +110,7 @@ class RealCluster:
                 await self._client.request(
                     "PATCH", path, body={"metadata": {"annotations": annotations}}, params={"fieldValidation": "Ignore"}
                 )
+                self.changes += 1
 
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
@@ -116,6 +122,11 @@ class RealCluster:
 
         children = psutil.Process().children(recursive=True)
         return sum(sum(one.cpu_times()[:2]) for one in children if one.name() == "kube-apiserver")
+
+    async def version(self, kind: str) -> int:
+        """The server's present version."""
+        answer = await self._client.request("GET", KINDS[kind].path, params={"limit": "1"})
+        return int(answer["metadata"]["resourceVersion"])
 
     async def items(self, kind: str, count: int) -> list[bytes]:
         """So many objects as they stand in a list of the server."""

@@ -11,20 +11,20 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks.soak.blocking_follower import BlockingFollower
-from benchmarks.soak.chaos import EmbeddedChaos, RealChaos
 from benchmarks.soak.followers import SHAPES, STREAMS, Follower
+from benchmarks.soak.rounds import SETTLED, Disagreement, Rounds
+from benchmarks.soak.shared import SharedSoak
 from benchmarks.soak.stream_follower import StreamFollower
-from benchmarks.soak.writers import NAMESPACES, Writers
+from benchmarks.soak.writers import NAMESPACES
 from kinformer import AlreadyExistsError, Client
 from kinformer.testing import APIServer, ControlPlane
 
-_ROUND = 10.0  # seconds between two checkpoints
-_SETTLED = 60.0  # seconds that all have to come to agree once nothing is wrong any more
 _GROWTH = 1.05  # memory at the end over that at the start of the last third, of runs long enough to reach their size
 _SAMPLE = 5.0  # seconds between two looks at the memory
 _STEADY = 12  # samples whose median counts, because a single one has what a list needs while it comes
@@ -49,92 +49,58 @@ WIDGET_CRD = {
 }
 
 
-class Disagreement(AssertionError):
-    """At a checkpoint a follower had not seen the truth."""
-
-
-class Soak:
-    """All that runs at once.
+class Soak(Rounds):
+    """Followers of every kind in this process.
 
     Args:
-        server: Where.
-        client: With all rights.
-        seed: Of every choice.
-        rate: Changes a second.
+        server, client, seed, rate: See `Rounds`.
     """
 
     def __init__(self, server: APIServer | ControlPlane, client: Client, seed: int, rate: float) -> None:
-        self.writers = Writers(client, rate=rate, seed=seed)
-        chaos: Any = EmbeddedChaos if isinstance(server, APIServer) else RealChaos
-        self.chaos: EmbeddedChaos | RealChaos = chaos(server, client, self.writers, seed)
-        real = isinstance(server, ControlPlane)
-        connect = {"kubeconfig": server.kubeconfig(server.folder / "soak")} if real else {"url": server.url}
-        self.followers: list[Follower | BlockingFollower | StreamFollower] = [
+        super().__init__(server, client, seed, rate)
+        self._followers: list[Follower | BlockingFollower | StreamFollower] = [
             *(Follower(client, shape, seed + number) for number, shape in enumerate(SHAPES)),
-            BlockingFollower(connect, seed + len(SHAPES)),
+            BlockingFollower(self.connection(server), seed + len(SHAPES)),
             *(
                 StreamFollower(client, shape, seed + 100 + number, lambda: self.chaos.rewinds)
                 for number, shape in enumerate(STREAMS)
             ),
         ]
-        self.checkpoints = 0
 
-    async def run(self, seconds: float) -> None:
-        """Rounds of `_ROUND` seconds, each with a checkpoint at its end."""
-        end = time.monotonic() + seconds
-        async with AsyncExitStack() as stack:
-            for follower in self.followers:
-                await stack.enter_async_context(follower)
-            async with asyncio.TaskGroup() as group:
-                writing = group.create_task(self.writers.run())
-                while time.monotonic() < end:
-                    await self._round(group, min(_ROUND, max(1.0, end - time.monotonic())))
-                writing.cancel()
+    @property
+    def followers(self) -> Sequence[Follower | BlockingFollower | StreamFollower]:
+        return self._followers
 
-    async def _round(self, group: asyncio.TaskGroup, seconds: float) -> None:
-        restless = {group.create_task(follower.come_and_go()) for follower in self.followers}
-        restless.add(group.create_task(self.chaos.run()))
-        await asyncio.sleep(seconds)
-        for task in restless:
-            task.cancel()
-        await asyncio.wait(restless)
-        self.chaos.heal()
-        async with self.writers.held():
-            await self._checkpoint()
+    def restless(self) -> list[Coroutine[Any, Any, None]]:
+        return [*(follower.come_and_go() for follower in self._followers), *super().restless()]
 
-    async def _checkpoint(self) -> None:
-        contents = {kind: await self.writers.contents(kind) for kind in self.writers.truths}
-        deadline = time.monotonic() + _SETTLED
-        while any(follower.behind(self.writers.truths[follower.shape.kind]) for follower in self.followers):
+    async def disagreements(self, contents: dict[Any, dict[str, Any]]) -> list[str]:
+        deadline = time.monotonic() + SETTLED
+        while any(follower.behind(self.writers.truths[follower.shape.kind]) for follower in self._followers):
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.05)
         wrong: list[str] = []
-        for follower in self.followers:
-            await asyncio.wait_for(follower.handlers_synced(), _SETTLED)
+        for follower in self._followers:
+            await asyncio.wait_for(follower.handlers_synced(), SETTLED)
             wrong += follower.faults(self.writers.truths[follower.shape.kind], contents[follower.shape.kind])
-        if wrong:
-            raise Disagreement("\n".join(wrong[:20]))
-        for follower in self.followers:
+        return wrong
+
+    async def forget(self) -> None:
+        for follower in self._followers:
             follower.forget()
-        for truth in self.writers.truths.values():
-            truth.forget()
-        await self.chaos.tidy()
-        self.checkpoints += 1
 
     @property
-    def faults(self) -> int:
-        """Faults that have struck."""
-        return sum(self.chaos.counts.values())
+    def counts(self) -> Counter[str]:
+        """The faults, by name."""
+        return self.chaos.counts
 
     def line(self) -> str:
-        """The state of the run."""
-        changes = sum(truth.changes for truth in self.writers.truths.values())
-        relists = sum(follower.relists for follower in self.followers)
-        resumed = sum(follower.resumed for follower in self.followers if isinstance(follower, StreamFollower))
+        relists = sum(follower.relists for follower in self._followers)
+        resumed = sum(follower.resumed for follower in self._followers if isinstance(follower, StreamFollower))
         return (
-            f"{self.checkpoints} checkpoints, {changes} changes ({self.writers.unsure} unsure), {self.faults} faults, "
-            f"{relists} relists, {resumed} streams resumed, {resident():.0f} MB, {free():.0f} MB of them free"
+            f"{super().line()}, {relists} relists, {resumed} streams resumed, "
+            f"{resident():.0f} MB, {free():.0f} MB of them free"
         )
 
 
@@ -195,7 +161,8 @@ async def soak(options: argparse.Namespace) -> int:
     async with prepared(options.server) as (server, client):
         if isinstance(server, APIServer):
             server.requests = _Bounded()  # a log of every request would be the growth that is looked for
-        one = Soak(server, client, options.seed, options.rate)
+        given = (server, client, options.seed, options.rate)
+        one = SharedSoak(*given, workers=options.workers) if options.workers else Soak(*given)
         running = asyncio.create_task(one.run(options.minutes * 60))
         samples: list[float] = []
         while not running.done():
@@ -208,13 +175,18 @@ async def soak(options: argparse.Namespace) -> int:
         except BaseExceptionGroup as group:
             if (found := group.subgroup(Disagreement)) is None:
                 raise
-            print(f"seed {options.seed}: after {one.line()}:\n{found.exceptions[0]}")
+            print(f"seed {options.seed}: after {one.line()}:\n{found.exceptions[0]}\n{_counted(one.counts)}")
             return 1
-    print(f"seed {options.seed}: all agreed at {one.line()}")
-    print(", ".join(f"{name} {count}" for name, count in sorted(one.chaos.counts.items())))
+    print(f"seed {options.seed}: all agreed at {one.line()}\n{_counted(one.counts)}")
+    if options.workers:
+        return 0  # their memory is that of processes which come and go
     growth = last_third(samples)
     print(f"memory in use at the end is {growth:.3f} of that at the start of the last third")
     return 1 if options.minutes >= 20 and growth > _GROWTH else 0
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def last_third(samples: list[float]) -> float:
@@ -239,6 +211,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of every choice; by default a random one, which is printed")
     parser.add_argument("--rate", type=float, default=100.0, help="changes a second")
     parser.add_argument("--server", choices=("embedded", "control-plane"), default="embedded")
+    parser.add_argument("--workers", type=int, default=0, help="follow in so many processes that share their caches")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1_000_000)

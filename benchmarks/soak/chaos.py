@@ -58,11 +58,13 @@ class EmbeddedChaos:
     Attributes:
         counts: What was done, by name; a fault counts when it has struck.
         rewinds: How often the server went back in time, from the moment on in which it begins to.
+        may_rewind: True if it may go back in time.
     """
 
     def __init__(self, server: APIServer, client: Client, writers: Writers, seed: int) -> None:
         self.counts: Counter[str] = Counter()
         self.rewinds = 0
+        self.may_rewind = True
         self._server = server
         self._client = client
         self._writers = writers
@@ -135,7 +137,7 @@ class EmbeddedChaos:
     async def _rewind(self) -> None:
         """Restored from a backup: away for a while, and back with what was some writes ago."""
         revisions = self._choice.randrange(1, 40)
-        if int(self._server.resource_version) - revisions <= self._rewindable:
+        if not self.may_rewind or int(self._server.resource_version) - revisions <= self._rewindable:
             return
         async with self._writers.held():
             self.heal()

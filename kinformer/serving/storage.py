@@ -150,16 +150,28 @@ class StoredCollection:
         self.floor = self.undoable = stored.revision
         self._current = None
 
-    def restart(self, objects: Iterable[Stored], revision: int) -> None:
-        """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones."""
+    def restart(
+        self, objects: dict[str, Stored], sorted_: Snapshot, revision: int
+    ) -> tuple[deque[StoredChange], dict[str, Stored]]:
+        """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones.
+
+        Args:
+            objects: The objects by key.
+            sorted_: The same objects in key order.
+            revision: Their revision.
+
+        Returns:
+            The old history and objects. To free many of them at once would stall the event loop.
+        """
         self.end_watches(expired(f"too old resource version: {self.revision} ({revision})"))
-        self.objects = {stored.key: stored for stored in objects}
-        self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
-        self._current = None
+        old = (self.history, self.objects)
+        self.objects, self.history = objects, deque()
+        self._sorted, self._fresh, self._gone = list(sorted_.keys), {}, set()
+        self._current = sorted_
         self._past.clear()
-        self.history.clear()
         self._bytes = 0
         self.revision = self.floor = self.undoable = self._storage.revision = revision
+        return old
 
     def read_anew(self, read: Callable[[Stored], Stored]) -> None:
         """Convert objects to a new form without changing their revisions, after their definition has changed.

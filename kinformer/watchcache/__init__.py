@@ -2,7 +2,7 @@
 
 Owns: the last changes of its informer.
 May import: `informer`, `serving` and below.
-Reading order: watch_cache, cached_resource, feed, http, requests, source, views.
+Reading order: watch_cache, cached_resource, feed, rebuild, http, requests, source, views.
 """
 
 from kinformer._lazy import attach_stub

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.client.discovery import served_kind
-from kinformer.exceptions import StoppedError
+from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options
 from kinformer.serving.pages import WAIT
-from kinformer.serving.storage import EventView, Limits, Storage
+from kinformer.serving.storage import EventView, Limits, Storage, Stored
 from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.feed import Feed
 
@@ -27,6 +27,7 @@ __all__ = ["CachedResource", "proves_later"]
 
 T = TypeVar("T")
 
+_NONE = Stored("", "", "", "", 0, {}, b"")
 _PROOF = 0.1  # seconds in which the cache must prove that it is current, or the server answers the request
 _PROOF_OF_STREAM = 30.0  # ... for the mark after the initial events of a watch, which has begun meanwhile
 
@@ -62,8 +63,16 @@ class CachedResource:
         """The namespace of the objects, or "" for all."""
         return self._core.source.namespace or ""
 
+    @property
+    def is_namespaced(self) -> bool:
+        """True if the objects are known to have namespaces."""
+        return bool(self.namespace or next(iter(self.feed.objects.objects.values()), _NONE).namespace)
+
     async def ready(self) -> bool:
-        """Wait until the objects are complete. Return False if they will not be soon, or their kind is unknown."""
+        """Wait until the objects are complete.
+
+        Return False if they will not be soon, their kind is unknown, or their versions are not numbers.
+        """
         try:
             async with asyncio.timeout(WAIT):
                 await self.complete()
@@ -72,11 +81,22 @@ class CachedResource:
         return bool(self.kind)
 
     async def complete(self) -> None:
-        """Wait until the objects are complete. Raises StoppedError, or the error by which the informer has ended."""
+        """Wait until the objects are complete.
+
+        Raises:
+            ConfigError: The server's versions are not numbers, so the cache cannot order them.
+            StoppedError: The informer has ended.
+            KinformerError: The error by which the informer has ended.
+        """
         if (error := self.feed.error) is not None:
             raise StoppedError(f"the watch cache of {self._core.name} has ended: {error}") from error
         await self._core.publisher.synced.wait()
         await self.feed.settled()
+        if not (version := self._core.parts.processor.applied.current[None]).isdecimal():
+            message = (
+                f"{self._core.name}: a watch cache needs versions that are numbers, and the server has {version!r}"
+            )
+            raise ConfigError(message)
         if not self.kind:
             objects = self._core.publisher.cache
             first = next(iter(self.feed.objects.objects), None)

@@ -10,7 +10,8 @@ from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
-from kinformer.serving.storage import Limits, Storage, Stored
+from kinformer.serving.storage import Limits, Snapshot, Storage, Stored
+from kinformer.watchcache.rebuild import Old, Rebuild
 
 if TYPE_CHECKING:
     from kinformer.informer.informer_core import InformerCore
@@ -91,6 +92,9 @@ class Feed:
         self.objects = self.storage.collection("objects")
         self.error: BaseException | None = None
         self._settled = WaiterQueue()
+        self._rebuild: Rebuild | None = None
+        self._rebuilds = 0
+        self._behind: list[Sequence[Notification]] = []  # changes that came during a rebuild
 
     def start(self) -> None:
         """Begin to receive."""
@@ -116,11 +120,19 @@ class Feed:
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
         """Take changes."""
-        if self.storage.is_frozen or not batch:
+        if not batch:
             return
         if self._publisher.is_settling:  # the differences that a list has found
             self.storage.is_frozen = True
+            self._discard_rebuild()
             return
+        if self._rebuild is not None:
+            self._behind.append(tuple(batch))
+            return
+        if not self.storage.is_frozen:
+            self._take(batch)
+
+    def _take(self, batch: Sequence[Notification]) -> None:
         objects = self.objects
         objects.is_bulk = len(batch) > 1
         try:
@@ -129,7 +141,7 @@ class Feed:
                     continue
                 revision = _number(obj.resource_version)
                 if (kind == DELETE and flag) or revision <= objects.revision:
-                    self._rebuild(max(_number(call[3].resource_version) for call in batch))
+                    self._take_all(max(_number(call[3].resource_version) for call in batch))
                     return
                 held = Held.of(obj, revision)
                 change = objects.remove(held) if kind == DELETE else objects.put(held)
@@ -143,11 +155,12 @@ class Feed:
     def upstream_synced(self) -> None:
         """Take the first objects."""
         if not self._publisher.is_settling:
-            self._rebuild(0)
+            self._take_all(0)
 
     def fail(self, error: BaseException) -> None:
         """End the watches, and refuse requests from now on."""
         self.error = error
+        self._discard_rebuild()
         self._settled.fail(error)
         self.objects.end_watches()
 
@@ -156,15 +169,41 @@ class Feed:
             return
         went_back = _number(self._core.parts.processor.applied.current[None]) < self.objects.revision
         if self.storage.is_frozen or went_back:
-            self._rebuild(0)
+            self._take_all(0)
 
-    def _rebuild(self, least: int) -> None:
-        """Take the objects of the informer without the events that lead to them."""
+    def _take_all(self, least: int) -> None:
+        """Take the objects of the informer without the events that lead to them. Later changes wait meanwhile."""
+        self.storage.is_frozen = True
+        self._discard_rebuild()
         revision = max(least, _number(self._core.parts.processor.applied.current[None]))
+
+        def commit(objects: dict[str, Stored], sorted_: Snapshot) -> Old:
+            self._rebuild = None
+            behind, self._behind = self._behind, []
+            old = self.objects.restart(objects, sorted_, revision)
+            self.storage.is_frozen = False
+            rebuilds = self._rebuilds
+            for batch in behind:
+                self._take(batch)
+                if self._rebuilds != rebuilds:
+                    return old  # all were taken anew, with the changes of the other batches
+            self._settled.wake_all()
+            return old
+
         found = [obj for table in self._publisher.cache.tables() for obj in table.values()]
-        self.objects.restart((Held.of(obj, _number(obj.resource_version)) for obj in found), revision)
-        self.storage.is_frozen = False
-        self._settled.wake_all()
+        self._rebuild = Rebuild(found, _hold, commit)
+        self._rebuilds += 1
+        self._rebuild.start()
+
+    def _discard_rebuild(self) -> None:
+        if self._rebuild is not None:
+            self._rebuild.cancel()
+            self._rebuild = None
+        self._behind.clear()
+
+
+def _hold(obj: KubeObject) -> Held:
+    return Held.of(obj, _number(obj.resource_version))
 
 
 def _number(version: str) -> int:

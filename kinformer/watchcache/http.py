@@ -31,10 +31,13 @@ async def respond(cache: CachedResource, request: web.Request, namespace: str, n
     if request.method != "GET" or partial is None or not PARAMETERS.issuperset(params):
         return None
     try:
-        if not answers(cache.resource, params.get("fieldSelector", "")):
+        fields = "" if name else params.get("fieldSelector", "")  # a read of one object has no selectors
+        if not answers(cache.resource, fields):
             return None
         if not await cache.ready():
             return None
+        if "metadata.namespace" in fields and not (namespace or cache.is_namespaced):
+            return None  # the server refuses it for some resources of the cluster
         view = JSONView(cache.resource.api_version, cache.kind, partial=partial)
         if name:
             return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)

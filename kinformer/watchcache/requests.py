@@ -72,19 +72,22 @@ def select(resource: GroupVersionResource, namespace: str, options: Options) -> 
 
 
 def asks_for_metadata(accept: str, *, single: bool) -> bool | None:
-    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have."""
-    if not accept:
-        return False
-    for clause in accept.split(","):
+    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have.
+
+    Other encodings are preferred, not required: client-go asks for metadata as protobuf, or else as JSON. A JSON clause
+    of another form than the preferred one does not count, since only the server has the preferred one.
+    """
+    wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
+    preferred: str | None = None
+    for clause in accept.split(",") if accept else ("*/*",):
         media, *parameters = [part.strip() for part in clause.split(";")]
         given = {name: value for name, _, value in (part.partition("=") for part in parameters)}
-        if media not in _JSON:
-            if "as" in given or not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
-                return None
-            continue  # another encoding, which is preferred and not required
         kind = given.get("as", "")
-        if not kind:
-            return False
-        wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
-        return True if kind == wanted and given.get("v", "v1") == "v1" else None
+        if kind not in ("", wanted) or (kind and given.get("v", "v1") != "v1") or preferred not in (None, kind):
+            return None
+        if media in _JSON:
+            return bool(kind)
+        if not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
+            return None
+        preferred = kind
     return None

@@ -77,8 +77,9 @@ class WatchCache:
         """Answer a request for this resource, or return None if only the server can.
 
         Errors are responses with the server's Status. None is returned for Tables, protobuf, CBOR, selectors
-        of unknown fields, other namespaces, unknown parameters, and requests for the newest state if the cache is not
-        proved to be current within 0.1 s.
+        of unknown fields, other namespaces, unknown parameters, requests for the newest state if the cache is not
+        proved to be current within 0.1 s, and all requests if the server's versions are not numbers. Clients that
+        prefer protobuf, and accept the same form as JSON, get JSON.
 
         Args:
             request: The request. Only its method, headers and query are read.

@@ -101,6 +101,24 @@ async def front_of(server: APIServer, client: Client, **limits: Any) -> AsyncIte
         yield front
 
 
+@asynccontextmanager
+async def answering(cache: WatchCache) -> AsyncIterator[str]:
+    """Serve one cache at any path, and refuse with 406 what only a server can answer."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await cache.respond(request) or web.Response(status=406)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 class Fronted:
     """A server whose URL is a front's."""
 

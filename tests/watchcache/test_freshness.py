@@ -5,17 +5,53 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
 
-from kinformer import Client
+from kinformer import Client, GroupVersionResource, ListOptions, SharedInformer, WatchEvent
+from kinformer.list_watcher import MetadataList
 from kinformer.testing import APIServer, faults
+from kinformer.watchcache import WatchCache
 from tests.support.kube import config_map, pod
-from tests.watchcache.front import Front, front_of
+from tests.support.memory_source import MemorySource
+from tests.support.waiting import until
+from tests.watchcache.front import Front, answering, front_of
 
 LIMIT = 0.3
 WATCH_LIST = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+
+class LateToClose(MemorySource):
+    """A source whose short watches end late, with a bookmark of the version that the server had."""
+
+    resource = GroupVersionResource("", "v1", "configmaps")
+    selects_all = True
+
+    def __init__(self) -> None:
+        super().__init__(watch_list=False)
+        self.told = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
+        return MetadataList(list(self.objects.values()), str(self.version))
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+        if (options.timeout_seconds or 99) > 5:
+            async with super().watch(options) as events:
+                yield events
+            return
+
+        async def bookmark() -> AsyncIterator[list[WatchEvent]]:
+            metadata = {"resourceVersion": str(self.version)}
+            yield [WatchEvent("BOOKMARK", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})]
+
+        yield bookmark()
+        self.told.set()
+        await self.closed.wait()
 
 
 @pytest.fixture
@@ -101,3 +137,24 @@ async def test_a_streamed_list_that_cannot_be_proved_ends_without_its_bookmark(
     server.faults.add(faults.status(500), verb="list", resource="v1/pods")
     async with session.get(f"{front.url}/api/v1/pods?{WATCH_LIST}") as response:
         assert await response.read() == b""
+
+
+async def test_a_proof_from_before_the_server_went_back_is_not_held_against_it(
+    session: aiohttp.ClientSession,
+) -> None:
+    source = LateToClose()
+    source.set("web")
+    informer: SharedInformer[Any] = SharedInformer(source)
+    async with WatchCache(informer) as cache, answering(cache) as url:
+        await informer.wait_synced()
+        source.version = 100
+        confirming = asyncio.create_task(informer.confirm())
+        await source.told.wait()
+        source.version = 49
+        source.expire()  # the server was restored from a backup, and the cache is listed at version 50
+        await until(lambda: informer.health().resource_version == "50")
+        source.closed.set()
+        async with session.get(f"{url}/?resourceVersion=90") as response:
+            assert response.status == 504
+        confirming.cancel()
+        await asyncio.wait([confirming])

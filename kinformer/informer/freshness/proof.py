@@ -228,6 +228,7 @@ class ScopeProof:
             self._reflector.refresh(str(wanted))
             return
         await asyncio.sleep(after)
+        lists = self._applied.lists
         seen = await self._short_watch()
         if seen.last_version < wanted:
             self._reflector.refresh(str(wanted))  # a server without bookmarks
@@ -239,6 +240,9 @@ class ScopeProof:
             except TimeoutError:
                 self._reflector.refresh(str(seen.last_version))
                 return
+        if self._applied.lists != lists:  # perhaps that of a server that went back
+            await self._prove_quiet(wanted, after, late)
+            return
         self._applied.prove(self._scope, seen.last_version)
 
     async def _short_watch(self) -> _ShortWatch:

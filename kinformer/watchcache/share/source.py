@@ -197,7 +197,7 @@ class SharedSource(ListerWatcherWrapper):
         route = await self._routes.current()
         if route.is_direct:
             return await self.direct.tip()
-        page = await route.source(self).list(ListOptions(limit=1))
+        page = await self.list(ListOptions(limit=1))  # on another route, if this one ends meanwhile
         items = page.items
         if isinstance(items, AsyncIterator):
             async for _ in items:

@@ -15,7 +15,7 @@ from tests.support.kube import config_map
 from tests.support.line_process import boot_time
 from tests.support.waiting import until
 from tests.watchcache.share.worker_process import WorkerProcess
-from tests.watchcache.share.workers import lists_and_watches
+from tests.watchcache.share.workers import lists_and_watches, workers
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -136,3 +136,12 @@ async def test_a_holder_that_ends_in_order_is_replaced_at_once(server: APIServer
         before = dict(made)
         await all_have_seen(left, before)
         assert not any(one.count("wrong") for one in left)
+
+
+async def test_a_request_to_a_holder_that_hangs_is_answered_by_the_server(server: APIServer, path: Path) -> None:
+    server.create(config_map("web"))
+    async with processes(server, path, 1) as (holder,), workers(server, path, 1) as (follower,):
+        await until(lambda: follower.share.role == "follower", 5)
+        holder.stop()
+        assert [found.name for found in await follower.maps.confirm(timeout=15)] == ["web"]
+        assert follower.maps.health().state != "stopped"

@@ -18,7 +18,10 @@ from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.wire.lines import MAX_EVENT_BYTES
 
-__all__ = ["SourceKey"]
+__all__ = ["CHANGES", "SourceKey"]
+
+CHANGES = "kinformerChanges"
+"""The query parameter of a watch that ends after the changes until now. Its value is a label selector, or empty."""
 
 _FIELDS = "kinformerFields"
 _SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
@@ -104,7 +107,7 @@ class SourceKey:
     @staticmethod
     def without_selection(query: Mapping[str, str]) -> dict[str, str]:
         """Return a query without what the key has: all objects of the cache are selected."""
-        return {name: value for name, value in query.items() if name not in (*_SELECTORS, _FIELDS)}
+        return {name: value for name, value in query.items() if name not in (*_SELECTORS, _FIELDS, CHANGES)}
 
     @staticmethod
     def for_server(query: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from kinformer._runtime.tasks import Coro
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
 from kinformer.capabilities import SharedHistory
-from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
+from kinformer.exceptions import APIError, ForbiddenError, StoppedError, WatchError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.informer.freshness.freshness import Freshness
@@ -36,6 +36,7 @@ __all__ = ["InformerCore", "InformerHistory"]
 
 log = get_logger("kinformer.informer")
 
+_STATE_LOOK = 0.05
 _CHECK_AFTER = 1.0  # seconds after which namespaces are checked, so that a program which lists once does not pay for it
 
 
@@ -270,14 +271,25 @@ class InformerCore(CollectionCore):
         """Return this core, because its objects come from no other informer."""
         return [self]
 
-    def state_of(self, namespace: str | None) -> tuple[list[KubeObject], str] | None:
-        """Return all whole objects of a namespace and their version, or None if changes are being applied.
+    async def state_of(self, namespace: str | None, within: float) -> tuple[list[KubeObject], str] | None:
+        """Return all whole objects of a namespace and their version, once all received changes are applied.
 
-        Objects that a transform has changed are not whole.
+        None if they are not applied within so many seconds. Objects that a transform has changed are not whole.
         """
-        if self.options.transform is not None or self.life.has_ended:
+        if self.options.transform is not None:
             return None
-        return self.parts.state_of(namespace)
+        applied = self.parts.processor.applied
+        with suppress(TimeoutError, StoppedError, WatchError):
+            async with asyncio.timeout(within or None):
+                while not self.life.has_ended:
+                    state = self.parts.state_of(namespace)
+                    if state is not None or not within:
+                        return state
+                    # The version may be that of the last received change only in the step after it was applied.
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_STATE_LOOK):
+                            await applied.moved(None if None in applied.current else namespace)
+        return None
 
     # --- freshness ----------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class Listener:
         self._handling: set[asyncio.Task[object]] = set()
         self._is_closing = False
         self._web = web.Server(self._handle, **server_options(keepalive=_KEEPALIVE))
+        self._connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
         self._forget: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -76,13 +77,26 @@ class Listener:
         made = self._path.bind()
         try:
             self._inode = self._path.inode()
-            connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(connections.guard(self._web), sock=made)
+            self._server = await loop.create_unix_server(self._connections.guard(self._web), sock=made)
         except BaseException:
             made.close()
             raise
         self._forget = closed_in_children(made.fileno())
+
+    async def listen_again(self) -> None:
+        """Listen on a new socket if this one was removed or replaced at its path. The connections stay.
+
+        Raises:
+            OSError, UnreachableError: The path cannot be bound.
+        """
+        if self._path.inode() == self._inode:
+            return
+        before, forget = self._server, self._forget
+        await self.start()
+        forget()
+        if before is not None:
+            before.close()
 
     def leave(self) -> None:
         """Accept no further connection. Another process may then take the lock and listen."""

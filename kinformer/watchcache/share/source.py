@@ -10,7 +10,7 @@ import asyncio
 import builtins
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -21,7 +21,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError, KinformerError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
-from kinformer.listwatch.sharing import CacheState
+from kinformer.listwatch.sharing import StateOf
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of
 from kinformer.watchcache.share.key import CHANGES, SourceKey
@@ -149,7 +149,7 @@ class SharedSource(ListerWatcherWrapper):
         direct: The source of these objects at the server.
         key: The key of these objects.
         routes: See `Routes`.
-        state: Returns the state of the informer that reads from this source, if that is known.
+        state: See `StateOf`, of the informer that reads from this source.
         max_event_bytes: See `ListWatch`.
 
     Attributes:
@@ -162,7 +162,7 @@ class SharedSource(ListerWatcherWrapper):
         direct: ListWatch,
         key: SourceKey,
         routes: Routes,
-        state: Callable[[], CacheState | None],
+        state: StateOf,
         *,
         max_event_bytes: int,
     ) -> None:

@@ -132,6 +132,34 @@ async def test_a_share_belongs_to_one_factory(client: Client, path: Path) -> Non
                 pass
 
 
+async def test_a_socket_that_a_cleaner_removes_is_made_again(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as (holder, follower):
+        path.unlink()
+        await until(path.exists)
+        async with workers(server, path, 1) as (later,):
+            assert (later.share.role, later.share.holder) == ("follower", os.getpid())
+        assert (holder.share.role, follower.share.role) == ("holder", "follower")
+        assert path.stat().st_mode & 0o777 == 0o600
+        server.create(config_map("a"))
+        await until(lambda: list(follower.versions) == ["default/a"])
+        assert follower.maps.health().watches == 1
+    assert not path.exists()
+
+
+async def test_a_lock_that_a_cleaner_removes_leaves_one_holder(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as two:
+        before = lists_and_watches(server)
+        path.unlink()
+        path.with_name("cache.sock.lock").unlink()
+        async with workers(server, path, 1) as (later,):
+            three = [*two, later]
+            await until(lambda: sorted(one.share.role for one in three) == ["follower", "follower", "holder"])
+            server.create(config_map("a"))
+            await until(partial(have_all, three, 1))
+            assert not [wrong for one in three for wrong in one.mirror.wrong]
+        assert lists_and_watches(server)[0] <= before[0] + 1
+
+
 async def test_another_cluster_is_refused_and_read_directly(
     server: APIServer, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -153,8 +153,9 @@ class Share:
             metadata_only=form.metadata_only,
             keep_managed_fields=form.keep_managed_fields,
             fields=form.fields,
+            max_event_bytes=form.max_event_bytes,
         )
-        made = SharedSource(direct, key, self, state, max_event_bytes=form.max_event_bytes)
+        made = SharedSource(direct, key, self, state)
         self._sources.add(made)
         return made
 

@@ -150,7 +150,6 @@ class SharedSource(ListerWatcherWrapper):
         key: The key of these objects.
         routes: See `Routes`.
         state: See `StateOf`, of the informer that reads from this source.
-        max_event_bytes: See `ListWatch`.
 
     Attributes:
         direct, key, state: See above.
@@ -163,8 +162,6 @@ class SharedSource(ListerWatcherWrapper):
         key: SourceKey,
         routes: Routes,
         state: StateOf,
-        *,
-        max_event_bytes: int,
     ) -> None:
         super().__init__(direct)
         self.direct = direct
@@ -172,7 +169,6 @@ class SharedSource(ListerWatcherWrapper):
         self.state = state
         self.has_listed = False
         self._routes = routes
-        self._max_event_bytes = max_event_bytes
         self._paths: list[str] = []
         self._at_holder: ListWatch | None = None
 
@@ -190,7 +186,7 @@ class SharedSource(ListerWatcherWrapper):
 
     def at_holder(self, client: Client) -> ListWatch:
         """Return the source of these objects at a holder, which counts what it receives with the direct one."""
-        made = self.key.source_at_holder(client, max_event_bytes=self._max_event_bytes)
+        made = self.key.source_at_holder(client)
         made.stats = self.direct.stats
         made.read_paths(self._paths)
         self._at_holder = made

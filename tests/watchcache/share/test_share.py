@@ -69,6 +69,17 @@ async def test_selected_resources_are_caches_of_their_own(server: APIServer, pat
         await until(lambda: all(set(one.versions) == {"default/a", "default/c"} for one in two))
 
 
+async def test_another_limit_of_an_events_size_is_a_cache_of_its_own(server: APIServer, path: Path) -> None:
+    async with (
+        workers(server, path, 2) as usual,
+        workers(server, path, 1, max_event_bytes=1_000_000, fields=["data"]) as others,
+        workers(server, path, 1, max_event_bytes=2_000_000, fields=["data"]) as third,
+    ):
+        server.create(config_map("a"))
+        await until(lambda: all(list(one.versions) == ["default/a"] for one in [*usual, *others, *third]))
+        assert lists_and_watches(server)[1] == 3
+
+
 async def test_health_tells_who_the_holder_is(server: APIServer, path: Path) -> None:
     async with workers(server, path, 2) as (_, follower):
         health = follower.maps.health()

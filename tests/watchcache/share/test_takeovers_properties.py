@@ -85,6 +85,7 @@ class Story:
 
     async def settle(self) -> None:
         await asyncio.gather(*self.ends)
+        self.write("set", "last")  # who has it has had everything before, also what came and went
         true = {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in self.server.list(MAPS)}
         for worker in self.living:
             await until(partial(_has, worker, true), what=f"a cache and a handler of {true}")

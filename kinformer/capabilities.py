@@ -8,13 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from anyio import CapacityLimiter
 
-from kinformer.list_watcher import ClusterProbe, Events, MetadataLister, PresenceProbe, Resumable, TipProbe
+from kinformer.list_watcher import ClusterProbe, Events, MetadataLister, PresenceProbe, Resumable, TipProbe, WatchEvent
 
 __all__ = [
     "Capabilities",
     "Connected",
     "IngestCounts",
     "PathReadingSource",
+    "SharedHistory",
     "SnapshotSource",
     "capabilities_of",
     "find_capabilities",
@@ -147,6 +148,19 @@ class WatchListSource(Protocol):
     supports_watch_list: bool
 
 
+class SharedHistory(Protocol):
+    """The past changes of a source, in the cache that several processes share."""
+
+    @property
+    def lineage(self) -> str:
+        """An identifier that is equal where the same versions mean the same objects, or "" while it is unknown."""
+        ...
+
+    async def changes(self, since: str, until: str, label_selector: str) -> list[WatchEvent] | None:
+        """Return the changes of selected objects between two versions, or None if they are not known."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """The optional abilities of a source besides `list` and `watch`. None means that an ability is missing.
@@ -159,6 +173,7 @@ class Capabilities:
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
         shared: Returns whether the process from whose cache it reads is live, and its process id.
+        history: The past changes in that cache.
     """
 
     name: str
@@ -181,6 +196,7 @@ class Capabilities:
     threads: ThreadedSource | None = None
     client: Connected | None = None
     shared: Callable[[], tuple[bool, int | None]] | None = None
+    history: SharedHistory | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads, or None for the event loop's limiter."""

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from sys import getsizeof
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import msgspec
 
-from kinformer import Collection, EventStream, KubeObject
+from kinformer import Collection, EventStream, KinformerError, KubeObject, SharedInformer, WatchEvent
 
-__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Snapshot"]
+__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Resumption", "Snapshot"]
 
 log = logging.getLogger("kinformer.contrib.events")
+
+_BEHIND = 8.0  # seconds for which a reader waits until this process has reached what it saw in another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,16 @@ class Snapshot:
         return ((name, obj) for name, objects in self.objects.items() for obj in objects)
 
 
+class Resumption(NamedTuple):
+    """The place at which a reader goes on: first with `missed`, which the log does not have, and then after `number`.
+
+    The `missed` events are those of a watch.
+    """
+
+    number: int
+    missed: Sequence[WatchEvent] = ()
+
+
 class EventLog:
     """Numbers the changes of informers, and keeps the latest changes and the resulting state.
 
@@ -138,6 +150,11 @@ class EventLog:
         self._tasks: set[asyncio.Task[None]] = set()
         self._feeds: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
+        followed = list(informers.values())
+        only = followed[0] if len(followed) == 1 else None
+        self._history = only.history if isinstance(only, SharedInformer) else None
+        # After the change with this number, the state has all changes up to this version.
+        self._versions: deque[tuple[int, int]] = deque()
 
     # --- lifecycle -----------------------------------------------------------------------------------------
 
@@ -148,6 +165,8 @@ class EventLog:
 
     def follow(self, name: str, informer: Collection[Any]) -> None:
         """Listen to another informer. Existing readers get its objects as adds."""
+        self._history = None  # an id of two informers is no version
+        self._versions.clear()
         self._informers[name] = informer
         self._state[name] = {}
         self._listen(name, informer)
@@ -211,6 +230,7 @@ class EventLog:
                     state.pop(key, None)
                     # The change refers to the object that readers know.
                     self._append(name, key, old, old if old is not None and replaced else told, deleted=True)
+                    self._note_version()
                     continue
                 if old is not None and replaced:
                     self._append(name, key, old, old, deleted=True)
@@ -220,6 +240,7 @@ class EventLog:
                 new = _entry(key, cached) if cached is not None and cached == event.object else told
                 state[key] = new
                 self._append(name, key, old, new, deleted=False)
+                self._note_version()
 
     def _append(self, source: str, key: str, old: Entry | None, new: Entry, *, deleted: bool) -> None:
         self._last += 1
@@ -229,6 +250,21 @@ class EventLog:
         while len(self._changes) > self._limit or (self._size > self._size_limit and len(self._changes) > 1):
             self._size -= _held(self._changes.popleft())
         self._announce()
+
+    def _note_version(self) -> None:
+        """Record the version of the state, if that is known now."""
+        if self._history is None or not self._streams:
+            return
+        version, versions = self._history.version_of(self._streams[0]), self._versions
+        if not version or not self._streams[0].has_synced:
+            return
+        if versions and versions[-1][1] > version:  # the server went back
+            versions.clear()
+        if versions and versions[-1][0] == self._last:
+            versions.pop()
+        versions.append((self._last, version))
+        while versions[0][0] < self._last - len(self._changes):
+            versions.popleft()
 
     def _announce(self) -> None:
         self._news.set()
@@ -249,6 +285,11 @@ class EventLog:
         """
         for stream in self._streams:
             await stream.wait_synced()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the informers in the log."""
+        return tuple(self._informers)
 
     @property
     def last(self) -> int:
@@ -294,16 +335,79 @@ class EventLog:
     # --- event ids --------------------------------------------------------------------------------------
 
     def name_of(self, number: int) -> str:
-        """Return the id of a change or of the state after it."""
-        return f"{self.epoch}-{number}"
+        """Return the id of a change or of the state after it.
+
+        If the cache is shared, it ends with what is the same in all processes: the objects, and a version of them.
+        """
+        if self._history is None:
+            return f"{self.epoch}-{number}"
+        if number == self._last:
+            self._note_version()
+        version = next((version for at, version in reversed(self._versions) if at <= number), 0)
+        lineage = self._history.lineage
+        return f"{self.epoch}-{number}-{lineage}-{version}" if version and lineage else f"{self.epoch}-{number}"
 
     def number_of(self, name: str) -> int | None:
         """Return the number for an id of `name_of`, or None if it is from another log or no longer kept."""
         epoch, _, number = name.partition("-")
+        number = number.partition("-")[0]
         if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
             return None
         value = int(number)
         return value if self._last - len(self._changes) <= value <= self._last else None
+
+    async def resume(self, name: str, label_selector: str | None) -> Resumption | None:
+        """Return the place after an id of `name_of`, also of another process that shares the cache.
+
+        Args:
+            name: The id.
+            label_selector: What the reader sees, "" for everything, or None if no selector describes it.
+
+        Returns:
+            None if the changes after it are no longer kept.
+        """
+        number = self.number_of(name)
+        if number is not None:
+            return Resumption(number)
+        version = self._version_of(name)
+        if version is None or not await self._reached(version):
+            return None
+        history = self._history
+        self._note_version()
+        # The state after each of these has more than the reader saw, or the same.
+        place = next((at for at, reached in reversed(self._versions) if reached <= version), None)
+        if place is not None:
+            return Resumption(place)
+        if history is None or label_selector is None or not self._versions:
+            return None
+        place, reached = self._versions[-1]
+        missed = await history.changes(version, reached, label_selector)
+        return None if missed is None else Resumption(place, missed)
+
+    def _version_of(self, name: str) -> int | None:
+        """Return the version in an id of another process, if it means the same here."""
+        _, _, place = name.partition("-")
+        _, _, shared = place.partition("-")
+        lineage, _, version = shared.partition("-")
+        if self._history is None or not lineage or lineage != self._history.lineage:
+            return None
+        return int(version) if version.isdecimal() and len(version) <= 20 else None
+
+    async def _reached(self, version: int) -> bool:
+        """Wait until the log has what another process had at a version. Return False if it does not come."""
+        (informer,) = self._informers.values()
+        if not isinstance(informer, SharedInformer) or self._history is None:
+            return False
+        try:
+            async with asyncio.timeout(_BEHIND):
+                await informer.wait_for_resource_version(str(version))
+                while not self._history.version_of(self._streams[0]):
+                    await asyncio.sleep(0)  # the feed reads what is waiting
+                    if self.ended:
+                        return False
+        except (KinformerError, TimeoutError, ValueError):
+            return False
+        return True
 
 
 def _held(change: Change) -> int:

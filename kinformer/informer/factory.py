@@ -288,7 +288,7 @@ class SharedInformerFactory(Entered):
             if self._share is None or settings.tweak_list_options is not None:
                 return direct
             form = identity.form(settings.max_event_bytes)
-            return self._share.source(direct, form, lambda: core_of(made[0]).state_of(namespace) if made else None)
+            return self._share.source(direct, form, lambda within: core_of(made[0]).state_of(namespace, within))
 
         namespaces = identity.namespaces
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)

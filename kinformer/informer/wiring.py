@@ -287,7 +287,9 @@ class Wiring:
         scope = None if None in self._scopes else namespace
         parts = self._scopes.get(scope)
         version = self.processor.applied.current.get(scope, "")
-        if parts is None or not version or len(self.queue) or parts.reflector.last_sync_resource_version != version:
+        if parts is None or not version or len(self.queue) or not self.lists_applied:
+            return None
+        if parts.reflector.last_sync_resource_version != version:
             return None
         found = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
         return list(found), version

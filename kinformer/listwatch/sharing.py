@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from kinformer.client.client import Client
@@ -10,13 +10,17 @@ from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.object import KubeObject
 
-__all__ = ["CacheState", "Role", "SharedCache", "SharingForm"]
+__all__ = ["CacheState", "Role", "SharedCache", "SharingForm", "StateOf"]
 
 Role = Literal["holder", "follower", "alone"]
 
 
 CacheState: TypeAlias = tuple[Sequence[KubeObject], str]
 """All whole objects of a source that a cache has, and their version."""
+
+
+StateOf: TypeAlias = Callable[[float], Awaitable[CacheState | None]]
+"""Waits at most so many seconds for the state of an informer's cache. None if it is not known, or not whole objects."""
 
 
 class SharingForm(NamedTuple):
@@ -56,13 +60,12 @@ class SharedCache(Protocol):
         """Stop sharing. If this process is the holder, another one takes over."""
         ...
 
-    def source(self, direct: ListWatch, form: SharingForm, state: Callable[[], CacheState | None]) -> ListerWatcher:
+    def source(self, direct: ListWatch, form: SharingForm, state: StateOf) -> ListerWatcher:
         """Return a source that reads from the shared cache.
 
         Args:
             direct: The source of the same objects at the server.
             form: The form of the objects.
-            state: Returns the present state of the informer's cache of these objects. None if it is not known, or if
-                the cache does not have the objects as the source gives them.
+            state: Returns the state of the informer's cache of these objects, once all that was received is in it.
         """
         ...

@@ -70,13 +70,15 @@ class StatusReport(TypedDict):
     """The state of a factory: `resources` has the health and statistics of each informer.
 
     `derived` has the same for each derived collection, whose statistics also list its inputs. `fleets` has the
-    statistics of each fleet, and the health of its clusters.
+    statistics of each fleet, and the health of its clusters. `shared_cache`, with `share=`, has the `role` of the
+    process and the process id of the `holder`, or None.
     """
 
     ready: bool
     resources: dict[str, dict[str, object]]
     derived: NotRequired[dict[str, dict[str, object]]]
     fleets: NotRequired[dict[str, dict[str, object]]]
+    shared_cache: NotRequired[dict[str, object]]
 
 
 def readiness(
@@ -168,6 +170,8 @@ def _report(factory: SharedInformerFactory) -> StatusReport:
         name: {"health": health_fields(one), "statistics": asdict(figures[name])} for name, one in health.items()
     }
     report: StatusReport = {"ready": ready, "resources": resources}
+    if (shared := factory.shared_cache) is not None:
+        report["shared_cache"] = {"role": shared.role, "holder": shared.holder}
     if factory.derived:
         report["derived"] = {
             name: {"health": health_fields(one.health()), "statistics": asdict(one.statistics())}

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
 
-from kinformer import Client, Manager, derive
+from kinformer import Client, Manager, SharedInformerFactory, derive
+from kinformer.contrib.fastapi import health_routes
 from kinformer.testing import APIServer
+from kinformer.watchcache import Share
 from tests.support.cli import CommandLine
 from tests.support.kube import pod
 from tests.support.ports import reserved_port
+from tests.support.waiting import until
+from tests.support.web_server import serving
 
 
 @pytest.fixture
@@ -50,3 +58,19 @@ async def test_a_program_that_is_not_there_or_has_no_such_page_is_named(kinforme
         other = await kinformer("stats", f"{server.url}/version", "--once")
     assert other.status == 1
     assert "/version does not return the status of informers" in other.err
+
+
+async def test_it_shows_the_part_of_a_program_in_a_shared_cache(client: Client, kinformer: CommandLine) -> None:
+    with tempfile.TemporaryDirectory(prefix="kf") as folder:
+        share = Share(Path(folder) / "cache.sock")
+        async with SharedInformerFactory(client, share=share) as factory:
+            factory.for_resource("v1/pods")
+            await until(lambda: share.role == "holder")
+            async with serving(Starlette(routes=health_routes(lambda _: factory))) as url:
+                table = await kinformer("stats", url, "--once")
+                document = await kinformer("stats", url, "--once", "-o", "json")
+        async with serving(Starlette(routes=health_routes(lambda _: factory))) as url:
+            alone = await kinformer("stats", url, "--once")
+    assert f"shared cache: this process is the holder, and the holder is process {os.getpid()}\n" in table.out
+    assert json.loads(document.out)["shared_cache"] == {"role": "holder", "holder": os.getpid()}
+    assert "shared cache: this process is alone" in alone.out

@@ -38,7 +38,6 @@ DOORS = (
     "kinformer.workqueue",
     "kinformer.leaderelection",
     "kinformer.manager",
-    "kinformer.watchcache",
     "kinformer.listening",
     "kinformer.watchcache",
     "kinformer.sharding",

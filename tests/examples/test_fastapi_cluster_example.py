@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,11 +45,13 @@ async def service(server: APIServer) -> AsyncIterator[tuple[asyncio.subprocess.P
 
 
 @asynccontextmanager
-async def serving(server: APIServer, port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+async def serving(
+    server: APIServer, port: int, *options: str, **variables: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port)),
-        *("--timeout-graceful-shutdown", "5", "--log-level", "warning", "main:app"),
-        env={**os.environ, "KUBERNETES_URL": server.url, "PYTHONPATH": str(FOLDER.parent.parent)},
+        *("--timeout-graceful-shutdown", "5", "--log-level", "warning", *options, "main:app"),
+        env={**os.environ, "KUBERNETES_URL": server.url, "PYTHONPATH": str(FOLDER.parent.parent), **variables},
     )
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
@@ -113,6 +117,50 @@ async def test_the_service_answers_from_its_caches_and_ends_with_an_open_stream(
         process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 20)
         assert time.monotonic() - began < 4, "the open stream held it up"
+
+
+def watches(server: APIServer) -> Counter[str]:
+    """Return how many watches of each resource the server was asked for."""
+    return Counter(one.path.rpartition("/")[2] for one in server.requests if "watch" in one.params)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+async def test_four_workers_have_one_watch_and_a_stream_resumes_at_each(server: APIServer) -> None:
+    with tempfile.TemporaryDirectory(prefix="kf") as folder, reserved_port() as port:
+        socket = f"{folder}/cache.sock"
+        async with serving(server, port, "--workers", "4", SOCKET=socket) as (process, client):
+
+            async def parts() -> set[tuple[str, int | None]]:
+                async with httpx.AsyncClient(base_url=client.base_url, headers={"Connection": "close"}) as fresh:
+                    asked = await asyncio.gather(*(fresh.get("/statusz") for _ in range(16)), return_exceptions=True)
+                answers = [one.json()["shared_cache"] for one in asked if isinstance(one, httpx.Response)]
+                return {(one["role"], one["holder"]) for one in answers}
+
+            def is_one_cache(found: set[tuple[str, int | None]]) -> bool:
+                return {role for role, _ in found} == {"holder", "follower"} and len(found) == 2
+
+            await until(parts, 40, holds=is_one_cache)
+            url = f"{str(client.base_url).rstrip('/')}/pods/events"
+            async with reading(url) as stream:
+                await stream.take(3)
+                seen = stream.last_id
+            server.create(pod("web-3", node="node-a", owner="web"))
+            for _ in range(12):
+                async with reading(url, last_id=seen) as stream:
+                    event = await stream.next()
+                    assert (event.type, event.data["metadata"]["name"]) == ("ADDED", "web-3")
+            assert watches(server) == {"pods": 1, "nodes": 1, "deployments": 1}
+            killed = (await client.get("/statusz")).json()["shared_cache"]["holder"]
+            os.kill(killed, signal.SIGKILL)
+            server.create(pod("web-4", node="node-b", owner="web"))
+            await until(parts, 40, holds=lambda found: is_one_cache(found) and ("holder", killed) not in found)
+            assert event.id is not None
+            for _ in range(12):  # at the new holder, and at the worker that took the place of the killed one
+                async with reading(url, last_id=event.id) as stream:
+                    assert (await stream.next()).data["metadata"]["name"] == "web-4"
+            process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(process.wait(), 20)
 
 
 def test_the_manifest_gives_no_more_than_is_watched() -> None:

@@ -149,6 +149,8 @@ class _WatchedProgram:
 
     def _lines(self, width: int | None = None) -> list[Text]:
         lines = _INFORMERS.lines([_informer(*one) for one in self._status["resources"].items()], width)
+        if shared := self._status.get("shared_cache"):
+            lines += [Text(), _shared(shared)]
         derived = self._status.get("derived") or {}
         if derived:
             lines += [Text(), *_DERIVED.lines([_derived(*one) for one in derived.items()], width)]
@@ -176,6 +178,15 @@ def _informer(name: str, status: Status) -> list[Cell]:
         Cell(f"{sum(figures['watch_restarts'].values()):,}"),
         Cell(clean(error), "red"),
     ]
+
+
+def _shared(shared: Status) -> Text:
+    """Return who holds the cache that this program shares with others."""
+    if shared["holder"] is None:
+        return Text("shared cache: this process is alone, and reads from the server", "yellow")
+    return Text(
+        clean(f"shared cache: this process is the {shared['role']}, and the holder is process {shared['holder']}")
+    )
 
 
 def _derived(name: str, status: Status) -> list[Cell]:

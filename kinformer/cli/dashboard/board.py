@@ -258,6 +258,7 @@ class Board:
             "event_age": health.last_event_age,
             "sync_age": health.last_sync_age,
             "staleness": health.staleness,
+            "holder": health.holder,
             "version": health.resource_version,
             "watches": health.watches,
             "relists": figures.relists,

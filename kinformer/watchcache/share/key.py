@@ -1,7 +1,7 @@
 """The key of a shared cache: everything that decides which objects it has, and in which form.
 
 A request of a follower is an ordinary LIST or WATCH of an API server, so path, selectors and `Accept` header describe
-the cache. Only `fields` needs a query parameter of its own.
+the cache. `fields` and `max_event_bytes` need query parameters of their own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.wire.lines import MAX_EVENT_BYTES
 
-__all__ = ["SourceKey"]
+__all__ = ["CHANGES", "SourceKey"]
+
+CHANGES = "kinformerChanges"
+"""The query parameter of a watch that ends after the changes until now. Its value is a label selector, or empty."""
 
 _FIELDS = "kinformerFields"
+_MAX_EVENT_BYTES = "kinformerMaxEventBytes"
+_OWN = (_FIELDS, _MAX_EVENT_BYTES, CHANGES)
 _SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 
@@ -32,7 +37,7 @@ class SourceKey:
         resource: The resource.
         namespace: The namespace, or None for all.
         label_selector, field_selector, shard_selector: The filters that the server applies.
-        metadata_only, keep_managed_fields, fields: The form. See `ListWatch`.
+        metadata_only, keep_managed_fields, fields, max_event_bytes: The form. See `ListWatch`.
     """
 
     resource: GroupVersionResource
@@ -43,6 +48,7 @@ class SourceKey:
     metadata_only: bool = False
     keep_managed_fields: bool = False
     fields: tuple[str, ...] | None = None
+    max_event_bytes: int = MAX_EVENT_BYTES
 
     def __str__(self) -> str:
         return f"{self.resource} in {self.namespace}" if self.namespace else str(self.resource)
@@ -52,20 +58,22 @@ class SourceKey:
         """A text that is the same in all processes, and differs for each key."""
         return json.dumps(astuple(self))
 
-    def source(self, client: Client, *, max_event_bytes: int | None = None) -> ListWatch:
+    def source(self, client: Client) -> ListWatch:
         """Return a source of these objects, at the server."""
-        return self._list_watch(client, max_event_bytes, None)
+        return self._list_watch(client, {})
 
-    def source_at_holder(self, client: Client, *, max_event_bytes: int | None = None) -> ListWatch:
+    def source_at_holder(self, client: Client) -> ListWatch:
         """Return a source of these objects, at a holder that is reached through `client`."""
-        if self.fields is None:
-            return self._list_watch(client, max_event_bytes, None)
-        wanted = {_FIELDS: json.dumps(self.fields)}
-        return self._list_watch(client, max_event_bytes, wanted)
+        wanted: dict[str, str] = {}
+        if self.fields is not None:
+            wanted[_FIELDS] = json.dumps(self.fields)
+        if self.max_event_bytes != MAX_EVENT_BYTES:
+            wanted[_MAX_EVENT_BYTES] = str(self.max_event_bytes)
+        return self._list_watch(client, wanted)
 
-    def _list_watch(self, client: Client, max_event_bytes: int | None, extra: Mapping[str, str] | None) -> ListWatch:
+    def _list_watch(self, client: Client, wanted: Mapping[str, str]) -> ListWatch:
         def tweak(options: ListOptions) -> ListOptions:
-            return options.replace(extra={**options.extra, **(extra or {})})
+            return options.replace(extra={**options.extra, **wanted})
 
         return ListWatch(
             client,
@@ -74,11 +82,11 @@ class SourceKey:
             label_selector=self.label_selector,
             field_selector=self.field_selector,
             shard_selector=self.shard_selector,
-            tweak_list_options=None if extra is None else tweak,
+            tweak_list_options=tweak if wanted else None,
             metadata_only=self.metadata_only,
             fields=self.fields,
             keep_managed_fields=self.keep_managed_fields,
-            max_event_bytes=MAX_EVENT_BYTES if max_event_bytes is None else max_event_bytes,
+            max_event_bytes=self.max_event_bytes,
         )
 
     @classmethod
@@ -86,10 +94,14 @@ class SourceKey:
         """Return the key that a request of a follower describes.
 
         Raises:
-            ConfigError: It is not a request for a collection.
+            ConfigError: It is not a request for a collection, or a parameter cannot be read.
         """
         resource, namespace = _parsed(path)
-        fields = query.get(_FIELDS)
+        try:
+            fields = None if _FIELDS not in query else tuple(json.loads(query[_FIELDS]))
+            most = int(query.get(_MAX_EVENT_BYTES, MAX_EVENT_BYTES))
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{path}: {error}") from None
         return cls(
             resource=resource,
             namespace=namespace,
@@ -98,18 +110,19 @@ class SourceKey:
             shard_selector=query.get("shardSelector") or None,
             metadata_only="as=PartialObjectMetadata" in accept,
             keep_managed_fields="drop=metadata.managedFields" not in accept,
-            fields=None if fields is None else tuple(json.loads(fields)),
+            fields=fields,
+            max_event_bytes=most,
         )
 
     @staticmethod
     def without_selection(query: Mapping[str, str]) -> dict[str, str]:
         """Return a query without what the key has: all objects of the cache are selected."""
-        return {name: value for name, value in query.items() if name not in (*_SELECTORS, _FIELDS)}
+        return {name: value for name, value in query.items() if name not in (*_SELECTORS, *_OWN)}
 
     @staticmethod
     def for_server(query: Mapping[str, str]) -> dict[str, str]:
         """Return a query as the server understands it."""
-        return {name: value for name, value in query.items() if name != _FIELDS}
+        return {name: value for name, value in query.items() if name not in _OWN}
 
 
 def _parsed(path: str) -> tuple[GroupVersionResource, str | None]:

@@ -24,7 +24,7 @@ from kinformer.listening.aiohttp_server import server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.kept import KeptCaches
-from kinformer.watchcache.share.key import SourceKey
+from kinformer.watchcache.share.key import CHANGES, SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
 
@@ -65,6 +65,7 @@ class Listener:
         self._handling: set[asyncio.Task[object]] = set()
         self._is_closing = False
         self._web = web.Server(self._handle, **server_options(keepalive=_KEEPALIVE))
+        self._connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
         self._forget: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -76,13 +77,26 @@ class Listener:
         made = self._path.bind()
         try:
             self._inode = self._path.inode()
-            connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(connections.guard(self._web), sock=made)
+            self._server = await loop.create_unix_server(self._connections.guard(self._web), sock=made)
         except BaseException:
             made.close()
             raise
         self._forget = closed_in_children(made.fileno())
+
+    async def listen_again(self) -> None:
+        """Listen on a new socket if this one was removed or replaced at its path. The connections stay.
+
+        Raises:
+            OSError, UnreachableError: The path cannot be bound.
+        """
+        if self._path.inode() == self._inode:
+            return
+        before, forget = self._server, self._forget
+        await self.start()
+        forget()
+        if before is not None:
+            before.close()
 
     def leave(self) -> None:
         """Accept no further connection. Another process may then take the lock and listen."""
@@ -134,9 +148,14 @@ class Listener:
         async with self._caches.using(key) as kept:
             if "watch" in request.query:
                 await kept.catch_up(request.query.get("resourceVersion", ""))
-            narrowed = request.rel_url.with_query(SourceKey.without_selection(request.query))
+            query = SourceKey.without_selection(request.query)
+            if is_history := CHANGES in request.query:
+                query["labelSelector"] = request.query[CHANGES]
             # A BaseRequest has all that is read of a Request.
-            asked = cast("web.Request", request.clone(rel_url=narrowed))
+            asked = cast("web.Request", request.clone(rel_url=request.rel_url.with_query(query)))
+            if is_history:
+                past = await kept.cache.respond_until_now(asked, namespace=key.namespace or "")
+                return _refused(410, "Expired", "the cache does not have these changes") if past is None else past
             response = await kept.cache.respond(asked, namespace=key.namespace or "")
             return await self._pass_on(request) if response is None else response
 

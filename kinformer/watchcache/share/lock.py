@@ -39,6 +39,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
 
 
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return True if an open file is the one at a path."""
+    try:
+        found = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
+
+
 class HolderLock:
     """The lock of one process, or of one of several holders in a process.
 
@@ -55,6 +64,11 @@ class HolderLock:
     def is_held(self) -> bool:
         """True while this has the lock."""
         return self._descriptor >= 0
+
+    @property
+    def is_gone(self) -> bool:
+        """True if this has a lock whose file was removed or replaced, so that another process may take the lock too."""
+        return self.is_held and not _is_at(self._path, self._descriptor)
 
     def acquire(self) -> bool:
         """Try to take the lock, unless this has it. Return False if another has it.
@@ -79,6 +93,9 @@ class HolderLock:
             raise UnreachableError(
                 f"{self._path}: the file system has no flock ({error.strerror}); use a local one such as /run"
             ) from None
+        if not _is_at(self._path, descriptor):  # it was removed between the two steps
+            os.close(descriptor)
+            return False
         self._descriptor = descriptor
         self._forget = closed_in_children(descriptor)
         return True

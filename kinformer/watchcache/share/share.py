@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kinformer._runtime.cancellation import shielded_from_scopes
@@ -16,13 +17,16 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, KinformerError, describe
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
-from kinformer.listwatch.sharing import CacheState, Role, SharingForm
+from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import HolderLock
 from kinformer.watchcache.share.session import Session, client_at, opened
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
 from kinformer.watchcache.share.source import Direct, FromHolder, Route, SharedSource
+
+if TYPE_CHECKING:
+    from kinformer.watchcache.share.listener import Listener
 
 __all__ = ["Share"]
 
@@ -35,8 +39,8 @@ _SILENT = 3.0  # seconds without a heartbeat after which the cache is not live
 _SPREAD = 2.0  # seconds within which the followers go to the server, so that they do not all at once
 _RETURN = 10.0  # seconds of heartbeats after which a follower returns to a holder that had been silent
 _REFUSED = 10.0  # seconds between two attempts after a refusal
-_SEED = 1.0  # seconds for which a new holder waits until its own cache has applied what it has received
-_TURN = 0.002
+_SEED = 5.0  # seconds for which a new holder waits until its own cache has applied what it has received
+_SOCKET = 1.0  # seconds between two looks whether the socket of a holder is still there
 
 
 class Share:
@@ -73,6 +77,7 @@ class Share:
         self._is_silent = False
         self._down: Callable[[], Collection[str]] = tuple
         self._began = 0.0
+        self._alone_from = 0.0  # the time from which a holder that cannot be reached is no longer waited for
 
     def __repr__(self) -> str:
         return f"<Share {self._path}: {self._role}>"
@@ -102,6 +107,14 @@ class Share:
         """
         return (self._identity.cluster or None) if self._identity is not None else None
 
+    @property
+    def origin(self) -> str:
+        """The identity of the cluster, its server if that is not known, or "" while neither is.
+
+        :meta private:
+        """
+        return (self._identity.cluster or self._identity.server) if self._identity is not None else ""
+
     # --- for the factory ----------------------------------------------------------------------------------
 
     def begin(self, client: Client) -> None:
@@ -126,7 +139,7 @@ class Share:
         await self._tasks.cancel()
         self._lock.release()
 
-    def source(self, direct: ListWatch, form: SharingForm, state: Callable[[], CacheState | None]) -> ListerWatcher:
+    def source(self, direct: ListWatch, form: SharingForm, state: StateOf) -> ListerWatcher:
         """Return a source that reads from the shared cache.
 
         :meta private:
@@ -140,8 +153,9 @@ class Share:
             metadata_only=form.metadata_only,
             keep_managed_fields=form.keep_managed_fields,
             fields=form.fields,
+            max_event_bytes=form.max_event_bytes,
         )
-        made = SharedSource(direct, key, self, state, max_event_bytes=form.max_event_bytes)
+        made = SharedSource(direct, key, self, state)
         self._sources.add(made)
         return made
 
@@ -192,24 +206,26 @@ class Share:
     async def _run(self, client: Client) -> None:
         try:
             self._identity = await self._identified(client)
-            alone_from = asyncio.get_running_loop().time() + _ABSENT
+            self._expect_holder()
             while True:
                 try:
                     if self._lock.acquire():
                         await self._hold(client, self._identity)
+                        self._expect_holder()
                     await self._follow(self._identity)
                 except UnreachableError as error:
-                    now = asyncio.get_running_loop().time()
-                    if error.may_appear and now < alone_from:
+                    if error.may_appear and asyncio.get_running_loop().time() < self._alone_from:
                         await asyncio.sleep(_AGAIN * (0.5 + random.random()))
                         continue
                     self._go_alone(str(error))
                     await asyncio.sleep(_ABSENT / 5 if error.may_appear else _REFUSED)
-                else:
-                    alone_from = asyncio.get_running_loop().time() + _ABSENT
         finally:
             self._lock.release()
             self._take(Direct())
+
+    def _expect_holder(self) -> None:
+        """Wait for a holder from now on, before this process reads by itself."""
+        self._alone_from = asyncio.get_running_loop().time() + _ABSENT
 
     async def _identified(self, client: Client) -> Identity:
         """Return the identity of this process, as soon as the server tells."""
@@ -230,7 +246,7 @@ class Share:
             self._take(Direct())
 
     async def _hold(self, client: Client, identity: Identity) -> None:
-        """Hold the cache until this is cancelled."""
+        """Hold the cache until this is cancelled, or until another process may take the lock too."""
         from kinformer.watchcache.share.kept import KeptCaches
         from kinformer.watchcache.share.listener import Listener
 
@@ -247,7 +263,7 @@ class Share:
             async with client_at(self._path) as own:  # its informers follow as any others do
                 self._take(FromHolder(own), "holder", os.getpid())
                 try:
-                    await asyncio.get_running_loop().create_future()
+                    await self._keep_listening(listener)
                 finally:
                     self._take(None)
         finally:
@@ -257,6 +273,18 @@ class Share:
             await listener.close()
             await caches.close()
 
+    async def _keep_listening(self, listener: Listener) -> None:
+        """Listen again when the socket has been removed, by a cleaner of /tmp for example, until the lock has been."""
+        while not self._lock.is_gone:
+            try:
+                await listener.listen_again()
+                self._told.forget("socket")
+            except (OSError, UnreachableError) as error:
+                if self._told.is_news("socket", str(error)):
+                    message = "%s: the socket was removed, and new processes cannot connect: %s"
+                    log.warning(message, self._path, error, reason="socket")
+            await asyncio.sleep(_SOCKET)
+
     async def _follow(self, identity: Identity) -> None:
         """Follow a holder until it ends.
 
@@ -265,20 +293,27 @@ class Share:
         """
         async with opened(self._path, identity) as session:
             self._told.forget("alone")
-            while True:
-                async with client_at(self._path) as client:  # its end closes the streams from this holder
-                    route = FromHolder(client)
-                    self._down = lambda: session.down
-                    self._take(route, "follower", session.holder)
-                    try:
-                        is_silent = await self._listen(session)
-                    finally:
-                        self._down = tuple
-                        self._is_silent = False
-                        if self._route is route:
-                            self._take(None)  # before its streams end, so that they wait for the next route
-                if not is_silent or not await self._has_returned(session):
-                    return
+            try:
+                while True:
+                    async with client_at(self._path) as client:  # its end closes the streams from this holder
+                        is_silent = await self._follow_session(session, client)
+                    if not is_silent or not await self._has_returned(session):
+                        return
+            finally:
+                self._expect_holder()
+
+    async def _follow_session(self, session: Session, client: Client) -> bool:
+        """Read from the holder until it ends (False), or is silent (True)."""
+        route = FromHolder(client)
+        self._down = lambda: session.down
+        self._take(route, "follower", session.holder)
+        try:
+            return await self._listen(session)
+        finally:
+            self._down = tuple
+            self._is_silent = False
+            if self._route is route:
+                self._take(None)  # before its streams end, so that they wait for the next route
 
     async def _listen(self, session: Session) -> bool:
         """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
@@ -317,14 +352,10 @@ class Share:
     async def _seed(self, key: SourceKey) -> CacheState | None:
         """Return the state of this process's own cache of the same objects, once it has applied what it received."""
         own = [source for source in self._sources if source.key == key and source.has_listed]
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _SEED
-        while own:
-            if found := next((state for source in own if (state := source.state()) is not None), None):
-                return found
-            if loop.time() >= until:
-                return None
-            await asyncio.sleep(_TURN)
+        for within in (0.0, _SEED):
+            for source in own:
+                if (found := await source.state(within)) is not None:
+                    return found
         return None
 
     def _crashed(self, task: str, error: BaseException) -> None:

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kinformer import Client, SharedInformerFactory
 from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
@@ -42,6 +47,60 @@ async def test_another_user_is_refused(path: Path, caplog: pytest.LogCaptureFixt
         finally:
             await second.stop()
             await first.stop()
+
+
+@pytest.mark.virtual_time
+async def test_a_process_that_starts_after_the_kubeconfig_changed_reads_its_own_cluster(
+    server: APIServer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kubeconfig = path.with_name("config")
+    async with APIServer() as other, AsyncExitStack() as later:
+        server.create(config_map("before"))
+        other.create(config_map("a"))
+        async with AsyncExitStack() as first:
+            kubeconfig.write_text(json.dumps(kubeconfig_of(server.url)))
+            before = await first.enter_async_context(shared(kubeconfig, path))
+            kubeconfig.write_text(json.dumps(kubeconfig_of(other.url)))
+            after = await later.enter_async_context(shared(kubeconfig, path))
+            await until(lambda: names(before) == ["before"] and names(after) == ["a"])
+            assert (role(before), role(after)) == ("holder", "alone")
+            assert any("another cluster" in one.getMessage() for one in caplog.records)
+            server.create(config_map("between"))
+            await until(lambda: names(before) == ["before", "between"])
+        await until(lambda: role(after) == "holder", 20)
+        assert names(after) == ["a"]
+
+
+@asynccontextmanager
+async def shared(kubeconfig: Path, path: Path) -> AsyncIterator[SharedInformerFactory]:
+    """A factory whose client reads a kubeconfig."""
+    async with (
+        Client.from_kubeconfig(kubeconfig) as client,
+        SharedInformerFactory(client, share=Share(path)) as factory,
+    ):
+        factory.for_resource("v1/configmaps")
+        await factory.wait_for_cache_sync(10)
+        yield factory
+
+
+def names(factory: SharedInformerFactory) -> list[str]:
+    return sorted(obj.name for obj in factory.for_resource("v1/configmaps").lister.list())
+
+
+def role(factory: SharedInformerFactory) -> str:
+    assert factory.shared_cache is not None
+    return factory.shared_cache.role
+
+
+def kubeconfig_of(url: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    }
 
 
 async def test_another_version_of_the_protocol_is_refused(

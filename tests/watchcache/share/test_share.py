@@ -69,6 +69,17 @@ async def test_selected_resources_are_caches_of_their_own(server: APIServer, pat
         await until(lambda: all(set(one.versions) == {"default/a", "default/c"} for one in two))
 
 
+async def test_another_limit_of_an_events_size_is_a_cache_of_its_own(server: APIServer, path: Path) -> None:
+    async with (
+        workers(server, path, 2) as usual,
+        workers(server, path, 1, max_event_bytes=1_000_000, fields=["data"]) as others,
+        workers(server, path, 1, max_event_bytes=2_000_000, fields=["data"]) as third,
+    ):
+        server.create(config_map("a"))
+        await until(lambda: all(list(one.versions) == ["default/a"] for one in [*usual, *others, *third]))
+        assert lists_and_watches(server)[1] == 3
+
+
 async def test_health_tells_who_the_holder_is(server: APIServer, path: Path) -> None:
     async with workers(server, path, 2) as (_, follower):
         health = follower.maps.health()
@@ -130,6 +141,34 @@ async def test_a_share_belongs_to_one_factory(client: Client, path: Path) -> Non
         with pytest.raises(ConfigError, match="another factory"):
             async with SharedInformerFactory(client, share=share):
                 pass
+
+
+async def test_a_socket_that_a_cleaner_removes_is_made_again(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as (holder, follower):
+        path.unlink()
+        await until(path.exists)
+        async with workers(server, path, 1) as (later,):
+            assert (later.share.role, later.share.holder) == ("follower", os.getpid())
+        assert (holder.share.role, follower.share.role) == ("holder", "follower")
+        assert path.stat().st_mode & 0o777 == 0o600
+        server.create(config_map("a"))
+        await until(lambda: list(follower.versions) == ["default/a"])
+        assert follower.maps.health().watches == 1
+    assert not path.exists()
+
+
+async def test_a_lock_that_a_cleaner_removes_leaves_one_holder(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as two:
+        before = lists_and_watches(server)
+        path.unlink()
+        path.with_name("cache.sock.lock").unlink()
+        async with workers(server, path, 1) as (later,):
+            three = [*two, later]
+            await until(lambda: sorted(one.share.role for one in three) == ["follower", "follower", "holder"])
+            server.create(config_map("a"))
+            await until(partial(have_all, three, 1))
+            assert not [wrong for one in three for wrong in one.mirror.wrong]
+        assert lists_and_watches(server)[0] <= before[0] + 1
 
 
 async def test_another_cluster_is_refused_and_read_directly(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
+from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.waiting import until
 from tests.watchcache.share.workers import MAPS, Worker
 
@@ -84,6 +85,7 @@ class Story:
 
     async def settle(self) -> None:
         await asyncio.gather(*self.ends)
+        self.write("set", "last")  # who has it has had everything before, also what came and went
         true = {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in self.server.list(MAPS)}
         for worker in self.living:
             await until(partial(_has, worker, true), what=f"a cache and a handler of {true}")
@@ -127,7 +129,8 @@ async def live_through(steps: list[tuple[str, str]]) -> None:
                     await worker.stop()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.one_of(WRITES, WRITES, WRITES, TURNS, LIVES, FAULTS), min_size=5, max_size=60))
 def test_any_history_with_takeovers_ends_in_the_truth(steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(live_through(steps))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:  # pauses of retries cost nothing
+        runner.run(live_through(steps))

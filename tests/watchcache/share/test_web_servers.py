@@ -104,3 +104,22 @@ async def test_workers_have_one_cache_and_a_killed_holder_is_replaced(
 
         await until(front.workers, 30, holds=is_replaced)
         assert lists_and_watches(server)[0] == 1
+
+
+async def test_a_worker_that_is_reloaded_holds_the_cache_again(server: APIServer, path: Path) -> None:
+    server.create(config_map("a"))
+    source = path.with_name("source.py")
+    source.write_text("")
+    options = ["--reload", "--reload-dir", str(path.parent), "--host", "127.0.0.1", "--log-level", "error"]
+    async with web_server(["uvicorn", APP, *options, "--port", "{}"], server, path) as (_, port):
+        front = Front(port)
+
+        def is_holder(found: dict[int, dict[str, Any]]) -> bool:
+            return [one["role"] for one in found.values()] == ["holder"]
+
+        (first,) = await until(front.workers, 30, holds=is_holder)
+        server.create(config_map("b"))
+        source.write_text("changed = True")
+        found = await until(front.workers, 30, holds=lambda found: is_holder(found) and first not in found)
+        ((pid, told),) = found.items()
+        assert (told["holder"], told["names"]) == (pid, ["a", "b"])

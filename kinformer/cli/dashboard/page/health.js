@@ -59,7 +59,7 @@ export class Health {
       card.figures[key] = element("b", {}, "–");
       return element("div", { class: "measure" }, element("div", {}, card.figures[key], element("span", { class: "quiet" }, label)), canvas);
     });
-    const rest = ["objects", "relists", "watches", "failures", "coalesced", "errors", "received", "version", "proved"].map((key) => {
+    const rest = ["objects", "relists", "watches", "failures", "coalesced", "errors", "received", "version", "proved", "holder"].map((key) => {
       card.rest[key] = element("dd", {});
       return element("div", {}, element("dt", {}, key), card.rest[key]);
     });
@@ -96,6 +96,8 @@ export class Health {
       card.rest.received.textContent = bytes(one.received);
       card.rest.version.textContent = one.version || "–";
       card.rest.proved.textContent = one.staleness === null ? "never" : `${age(one.staleness)} ago`;
+      card.rest.holder.parentElement.hidden = one.holder === null;
+      card.rest.holder.textContent = `process ${one.holder}`;
     }
     this.derived.draw(report.derived);
   }

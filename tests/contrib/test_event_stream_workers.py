@@ -1,0 +1,164 @@
+"""Event streams of workers that share a cache: a browser resumes at any of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kinformer import SharedInformerFactory
+from kinformer.contrib.fastapi import get_factory, kinformer_lifespan, sse_response
+from kinformer.testing import APIServer
+from kinformer.watchcache import Share
+from tests.support.kube import config_map
+from tests.support.waiting import until
+from tests.support.web_server import Event, reading, serving
+
+MAPS = "v1/configmaps"
+
+
+class Workers:
+    """Worker processes, each of which is here an application of its own in one event loop."""
+
+    def __init__(self, server: APIServer, stack: AsyncExitStack, path: Path) -> None:
+        self._server = server
+        self._stack = stack
+        self._path = path
+        self.factories: list[SharedInformerFactory] = []
+
+    async def start(self, **options: Any) -> str:
+        """Start one, and return the URL of its event stream."""
+
+        @asynccontextmanager
+        async def setup() -> AsyncIterator[SharedInformerFactory]:
+            async with (
+                self._server.client() as client,
+                SharedInformerFactory(client, share=Share(self._path)) as factory,
+            ):
+                factory.for_resource(MAPS, **options)
+                await factory.wait_for_cache_sync(10)
+                self.factories.append(factory)
+                yield factory
+
+        async def events(request: Request) -> Response:
+            maps = get_factory(request).for_resource(MAPS, **options)
+            return sse_response(maps, request.query_params.get("selector"))
+
+        app = Starlette(routes=[Route("/events", events)], lifespan=kinformer_lifespan(setup))
+        return f"{await self._stack.enter_async_context(serving(app))}/events"
+
+    async def have(self, *names: str) -> None:
+        """Wait until all caches have exactly these objects."""
+        await until(
+            lambda: all(
+                sorted(one.name for one in factory.for_resource(MAPS).lister.list()) == sorted(names)
+                for factory in self.factories
+            )
+        )
+
+
+@pytest.fixture
+async def workers(server: APIServer) -> AsyncIterator[Workers]:
+    with tempfile.TemporaryDirectory(prefix="kf") as folder:
+        async with AsyncExitStack() as stack:
+            yield Workers(server, stack, Path(folder) / "cache.sock")
+
+
+def told(events: list[Event]) -> list[tuple[str, str]]:
+    return [(event.type, event.data["metadata"]["name"]) for event in events]
+
+
+async def test_a_browser_gets_what_it_missed_from_a_worker_that_had_no_reader_before(
+    server: APIServer, workers: Workers
+) -> None:
+    for name in "abc":
+        server.create(config_map(name))
+    first, second = await workers.start(), await workers.start()
+    async with reading(first) as stream:
+        await stream.take(3)
+        seen = stream.last_id
+    server.update(config_map("a", data={"n": "1"}))
+    server.delete(MAPS, "default", "b")
+    server.create(config_map("d"))
+    await workers.have("a", "c", "d")
+    async with reading(second, last_id=seen) as stream:
+        assert told(await stream.take(3)) == [("UPDATED", "a"), ("DELETED", "b"), ("ADDED", "d")]
+        server.create(config_map("e"))
+        assert told([await stream.next()]) == [("ADDED", "e")]
+        seen = stream.last_id
+    server.create(config_map("f"))
+    await workers.have(*"acdef")
+    async with reading(first, last_id=seen) as stream:  # whose log has the changes
+        assert told([await stream.next()]) == [("ADDED", "f")]
+
+
+async def test_a_browser_that_missed_nothing_gets_only_what_follows(server: APIServer, workers: Workers) -> None:
+    server.create(config_map("a"))
+    first, second = await workers.start(), await workers.start()
+    async with reading(first) as stream:
+        await stream.take(1)
+        seen = stream.last_id
+    async with reading(second, last_id=seen) as stream:
+        server.create(config_map("b"))
+        assert told([await stream.next()]) == [("ADDED", "b")]
+
+
+async def test_a_browser_with_a_selector_gets_what_began_and_ceased_to_match(
+    server: APIServer, workers: Workers
+) -> None:
+    for name, app in ("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"):
+        server.create(config_map(name, labels={"app": app}))
+    first, second = await workers.start(), await workers.start()
+    async with reading(first, selector="app=x") as stream:
+        await stream.take(2)
+        seen = stream.last_id
+    server.update(config_map("a", labels={"app": "y"}))
+    server.update(config_map("c", labels={"app": "x"}))
+    server.update(config_map("d", labels={"app": "y"}, data={"n": "1"}))
+    server.delete(MAPS, "default", "d")
+    await workers.have("a", "b", "c")
+    async with reading(second, selector="app=x", last_id=seen) as stream:
+        missed = await stream.take(2)
+        assert told(missed) == [("DELETED", "a"), ("ADDED", "c")]
+        assert missed[0].data["metadata"]["labels"] == {"app": "x"}
+
+
+async def test_a_browser_resumes_after_the_worker_that_served_it_has_ended(server: APIServer, workers: Workers) -> None:
+    server.create(config_map("a"))
+    async with AsyncExitStack() as ending:
+        gone = Workers(server, ending, workers._path)
+        holder = await gone.start()
+        second = await workers.start()
+        async with reading(holder) as stream:
+            await stream.take(1)
+            seen = stream.last_id
+    server.create(config_map("b"))
+    await workers.have("a", "b")
+    async with reading(second, last_id=seen) as stream:
+        assert told([await stream.next()]) == [("ADDED", "b")]
+
+
+async def test_a_browser_of_other_objects_or_of_compacted_changes_begins_anew(
+    server: APIServer, workers: Workers
+) -> None:
+    server.create(config_map("a"))
+    first = await workers.start()
+    other = await workers.start(metadata_only=True)
+    async with reading(first) as stream:
+        await stream.take(1)
+        _, number, lineage, version = stream.last_id.split("-")
+    for url, last_id in (other, stream.last_id), (first, f"0-0-{lineage}-1"), (first, f"0-0-{lineage}-{'9' * 21}"):
+        async with reading(url, last_id=last_id) as stream:
+            assert (await stream.next()).type == "RESET"
+            assert told([await stream.next()]) == [("ADDED", "a")]
+    async with reading(first, last_id=f"0-{number}-{lineage}-{version}") as stream:
+        server.create(config_map("b"))
+        assert told([await stream.next()]) == [("ADDED", "b")]

@@ -214,6 +214,15 @@ def stay_on_one_core() -> None:
         os.sched_setaffinity(0, CORES[:-1])
 
 
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What an `asyncio.Runner` makes its loop with: `asyncio` or `uvloop`."""
+    if name == "asyncio":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
 def machine() -> str:
     """The processor of this machine, in words."""
     model = platform.processor() or platform.machine()

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmarks.data import KINDS
-from benchmarks.harness import CORES, RESULTS, Figure, median, run, serving, stay_on_one_core, until
+from benchmarks.harness import CORES, RESULTS, Figure, loop_factory, median, run, serving, stay_on_one_core, until
 from benchmarks.watch import Counter
 from kinformer import Client, SharedInformerFactory
 
@@ -214,12 +214,7 @@ def main() -> int:
     if options.only is None:
         return run("lone_tls", measure)
     stay_on_one_core()
-    factory = None
-    if options.loop == "uvloop":
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
         print(json.dumps(runner.run(in_turns(options.only, options.rounds))))
     return 0
 

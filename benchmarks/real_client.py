@@ -26,7 +26,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.data import KINDS
-from benchmarks.harness import forget_peak, loads_us, peak, resident
+from benchmarks.harness import forget_peak, loads_us, loop_factory, peak, resident
 from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
 from kinformer.client.config import Compression, Connection
@@ -309,12 +309,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
     options = parser.parse_args()
-    factory = None
-    if options.loop == "uvloop":
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
         lines = Path(options.lines).read_bytes().splitlines() if options.lines else []
         runner.run(client(options, lines))
     sys.stdout.flush()

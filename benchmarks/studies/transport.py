@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from benchmarks.data import KINDS
-from benchmarks.harness import RESULTS, Figure, loads_us, median, run, serving
+from benchmarks.harness import RESULTS, Figure, loads_us, loop_factory, median, run, serving
 from benchmarks.watch import Counter, lines_of
 from kinformer import Client, SharedInformerFactory
 
@@ -290,12 +290,7 @@ def main() -> int:
     parser.add_argument("--tls", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.what:
-        factory = None
-        if options.loop == "uvloop":
-            import uvloop
-
-            factory = uvloop.new_event_loop
-        with asyncio.Runner(loop_factory=factory) as runner:
+        with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
             runner.run(one(options))
         return 0
     if find_spec("httptools") is None:

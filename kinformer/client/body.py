@@ -31,12 +31,12 @@ from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 from kinformer.objects.excerpts import excerpt_of
 
-__all__ = ["QUICK", "Body", "Pace", "keep_free_memory"]
+__all__ = ["QUICK", "SMALL", "Body", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
 _ERROR_BODY = 64 * 1024  # bytes to read of an error's body
-_SMALL = 64 * 1024  # bytes. A larger chunk is worth an iteration of the loop
+SMALL = 64 * 1024  # bytes. A larger chunk is worth an iteration of the loop
 QUICK = 0.0005  # seconds. A chunk that took longer to arrive ends the run of quick chunks
 _WAITED = 0.0002  # seconds. A read that took longer has yielded to the loop
 _ROW = 4  # consecutive quick small chunks before the reader waits. An event arrives in up to three
@@ -55,7 +55,7 @@ class Pace:
 
     def note(self, size: int, waited: float) -> None:
         """Record a chunk of `size` bytes that arrived after `waited` seconds."""
-        self._row = self._row + 1 if size < _SMALL and waited < QUICK else 0
+        self._row = self._row + 1 if size < SMALL and waited < QUICK else 0
 
     @property
     def is_hurried(self) -> bool:

@@ -6,14 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from kinformer._runtime.clock import SYSTEM
-from kinformer.client.body import QUICK, Body
+from kinformer.client.body import QUICK, SMALL, Body
 from kinformer.list_watcher import Events
 from kinformer.wire.fast_path import FastPath
 from kinformer.wire.lines import LineFramer
 
 __all__ = ["Arrivals", "HTTPEvents", "IngestStats"]
-
-_SMALL = 64 * 1024  # bytes. A larger event is worth a turn of the loop
 
 
 @dataclass(slots=True)
@@ -50,7 +48,7 @@ class Arrivals:
         def take_data(data: bytes) -> bool:
             nonlocal last
             before, last = last, perf()
-            lines = alone(data) if last - before >= QUICK and len(data) <= _SMALL else None
+            lines = alone(data) if last - before >= QUICK and len(data) <= SMALL else None
             if lines is None:
                 return False
             events: Events = []

@@ -143,6 +143,8 @@ class Follower:
             self._pushing.push(stream, self._taking(timeout))
         batches, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
         async for events in stream:
+            if self._failed is not None:  # a part of these events may already be in the store
+                raise self._failed
             timeout.heard = moment = now()
             batches += 1
             if events:
@@ -203,8 +205,6 @@ class Follower:
             WatchError: An event has an unknown type. The events before it have been written.
             StoreFailedError: The store raised.
         """
-        if self._failed is not None:  # a part of these events may already be in the store
-            raise self._failed
         self.moved = True
         if not _TYPES.issuperset(map(_type_of, events)):
             self._write_known(events)

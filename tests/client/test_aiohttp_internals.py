@@ -41,16 +41,20 @@ PIECES = 4000
 
 
 @asynccontextmanager
-async def answered(*, compressed: bool = False, cut: bool = False) -> AsyncIterator[aiohttp.ClientResponse]:
-    """An answer in many small chunks."""
+async def answered(
+    count: int = PIECES, *, alone: bool = False, compressed: bool = False, cut: bool = False
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """An answer in small chunks, which arrive together or alone."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         if compressed:
             response.enable_compression()
         await response.prepare(request)
-        for number in range(PIECES):
+        for number in range(count):
             await response.write(b"%6d" % number + PIECE)
+            if alone:
+                await asyncio.sleep(0.001)
         if cut:
             assert request.transport is not None
             request.transport.abort()
@@ -64,8 +68,8 @@ async def answered(*, compressed: bool = False, cut: bool = False) -> AsyncItera
         yield response
 
 
-def wanted() -> bytes:
-    return b"".join(b"%6d" % number + PIECE for number in range(PIECES))
+def wanted(count: int = PIECES) -> bytes:
+    return b"".join(b"%6d" % number + PIECE for number in range(count))
 
 
 async def rest_of(content: aiohttp.StreamReader) -> bytes:
@@ -115,31 +119,6 @@ def test_a_reader_of_another_kind_is_left_alone() -> None:
     assert type(aiohttp.streams.EMPTY_PAYLOAD) is aiohttp.streams.EmptyStreamReader
 
 
-@asynccontextmanager
-async def one_by_one(count: int, *, compressed: bool = False, cut: bool = False) -> AsyncIterator[aiohttp.StreamReader]:
-    """A body whose chunks arrive alone."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        if compressed:
-            response.enable_compression()
-        await response.prepare(request)
-        for number in range(count):
-            await response.write(b"%6d" % number + PIECE)
-            await asyncio.sleep(0.001)
-        if cut:
-            assert request.transport is not None
-            request.transport.abort()
-        return response
-
-    async with (
-        HttpServer(answer) as server,
-        aiohttp.ClientSession(read_bufsize=BUFFER) as session,
-        session.get(server.url) as response,
-    ):
-        yield response.content
-
-
 async def test_data_is_read_or_taken_as_it_arrives_but_never_both() -> None:
     everything, taken = b"", 0
 
@@ -151,13 +130,14 @@ async def test_data_is_read_or_taken_as_it_arrives_but_never_both() -> None:
         taken += 1
         return True
 
-    async with one_by_one(40) as content:
+    async with answered(40, alone=True) as response:
+        content = response.content
         assert read_whole(content)
         while data := await read_untaken(content, take):
             everything += data
         assert content.total_bytes == len(everything)
         assert content.at_eof()
-    assert everything == b"".join(b"%6d" % number + PIECE for number in range(40))
+    assert everything == wanted(40)
     assert taken
 
 
@@ -169,11 +149,12 @@ async def test_a_compressed_body_is_taken_decompressed() -> None:
         everything += data
         return True
 
-    async with one_by_one(30, compressed=True) as content:
+    async with answered(30, compressed=True, alone=True) as response:
+        content = response.content
         assert read_whole(content)
         while data := await read_untaken(content, take):
             everything += data
-    assert everything == b"".join(b"%6d" % number + PIECE for number in range(30))
+    assert everything == wanted(30)
 
 
 async def test_a_body_that_breaks_off_while_data_is_taken_is_an_error() -> None:
@@ -181,7 +162,8 @@ async def test_a_body_that_breaks_off_while_data_is_taken_is_an_error() -> None:
         while await read_untaken(content, lambda _: True):
             pass
 
-    async with one_by_one(5, cut=True) as content:
+    async with answered(5, cut=True, alone=True) as response:
+        content = response.content
         assert read_whole(content)
         with pytest.raises(aiohttp.ClientPayloadError):
             await drain(content)
@@ -198,7 +180,8 @@ async def test_a_read_that_is_cancelled_takes_nothing_more_and_loses_nothing() -
         while data := await read_untaken(content, take):
             found.append(data)
 
-    async with one_by_one(60) as content:
+    async with answered(60, alone=True) as response:
+        content = response.content
         assert read_whole(content)
         draining = asyncio.create_task(drain(content))
         await until(lambda: len(found) > 10)
@@ -207,7 +190,7 @@ async def test_a_read_that_is_cancelled_takes_nothing_more_and_loses_nothing() -
         before = len(found)
         rest = await rest_of(content)
         assert len(found) == before
-        assert b"".join(found) + rest == b"".join(b"%6d" % number + PIECE for number in range(60))
+        assert b"".join(found) + rest == wanted(60)
 
 
 # --- what is relied on ---------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 
-from kinformer.cli.dashboard.view.order import Filter
+from kinformer.cli.dashboard.view.order import Filter, rank_of
 from kinformer.cli.dashboard.view.rows import Row, Rows
 
 __all__ = ["node_map"]
 
 _SQUARES = 4000  # on all nodes
 _FEWEST = 20  # on each node
-_RANKS = {level: place for place, level in enumerate(("bad", "busy", "good", "over"))}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,7 +45,7 @@ async def node_map(
             row = pods.of(obj)
             dim = not selected.shows(obj, pods)
             where = row.cell(node)
-            by_node["" if where == "<none>" else where].append((dim, _RANKS.get(row.level, 4), row.key, row))
+            by_node["" if where == "<none>" else where].append((dim, rank_of(row), row.key, row))
             await breathe()
     cards = await _cards(nodes, columns, by_node, breathe)
     most = max(_FEWEST, _SQUARES // max(1, len(by_node)))

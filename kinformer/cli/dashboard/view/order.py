@@ -18,7 +18,7 @@ from operator import itemgetter
 from kinformer import KubeObject, LabelSelector, SelectorError
 from kinformer.cli.dashboard.view.rows import Row, Rows
 
-__all__ = ["Filter", "Found", "Orders", "Query", "pause_after"]
+__all__ = ["Filter", "Found", "Orders", "Query", "pause_after", "rank_of"]
 
 Breathe = Callable[[], Awaitable[None]]
 """Lets other tasks run, if this one has held the event loop for long enough."""
@@ -190,10 +190,14 @@ def _values(column: str, columns: list[str], rows: Rows) -> Callable[[KubeObject
 
     def value_of(obj: KubeObject) -> tuple[int, int, float, str]:
         row = rows.of(obj)
-        rank = _LEVELS.get(row.level, len(_LEVELS)) if toned else 0
-        return rank, *_comparable(row, place)
+        return rank_of(row) if toned else 0, *_comparable(row, place)
 
     return value_of
+
+
+def rank_of(row: Row) -> int:
+    """Return the place of a row's level, the worst first."""
+    return _LEVELS.get(row.level, len(_LEVELS))
 
 
 def _comparable(row: Row, place: int) -> tuple[int, float, str]:

@@ -1,12 +1,13 @@
 """CPU of a lone event over TLS, in a process that has slept since the last one, beside the least that asyncio can do.
 
-    python -m benchmarks.lone_tls                    # two minutes on a quiet machine
+    python -m benchmarks.lone_tls                    # three minutes on a quiet machine
     python -m benchmarks.lone_tls --only configmaps  # the microseconds of each receiver, block by block, as JSON
 
 Senders in other processes write one event at a time, so many a second. One process has the receivers, which get blocks
-of events in turns: a protocol that counts lines and knows no HTTP, aiohttp whose body is drained by the reader that its
-parser feeds (no task wakes up), and kinformer, from the socket to an awaited handler. Between two events the process
-sleeps, so code and data are cold, which is what a lone event costs at live rates.
+of events in turns: a protocol that counts lines and knows no HTTP, aiohttp's parser alone (the reader that it feeds
+counts, and no task wakes up), aiohttp whose body is read by a task that counts, and kinformer, from the socket to an
+awaited handler. Between two events the process sleeps, so code and data are cold, which is what a lone event costs at
+live rates.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ROUNDS = 20
 RATES = {"configmaps": 600, "pods": 200}  # events a second
 BLOCK = 120  # events
 OBJECTS = 1_000
-WORDS = {"protocol": "a protocol that counts", "aiohttp": "aiohttp drained"}
+WORDS = {"protocol": "a protocol that counts", "parser": "aiohttp's parser alone", "aiohttp": "aiohttp drained"}
 FIGURES: dict[tuple[str, str, str], tuple[str, dict[str, float]]] = {
     ("asyncio", "configmaps", "protocol"): ("G25", {"limit": 2.2, "aim": 2.0}),
     ("asyncio", "configmaps", "aiohttp"): ("G26", {"limit": 1.5, "aim": 1.4}),
@@ -120,13 +121,36 @@ class _Draining(aiohttp.StreamReader):
 
 
 @asynccontextmanager
-async def by_aiohttp(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
+async def by_parser(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
     """aiohttp, without a task that wakes up."""
     del client
-    watch = f"{url}{KINDS[kind].path}?watch=true"
-    async with aiohttp.ClientSession() as session, session.get(watch, ssl=_trusting()) as response:
+    async with _watching(kind, url) as response:
         response.content.__class__ = _Draining
         yield _Draining.lines.reach
+
+
+@asynccontextmanager
+async def by_aiohttp(kind: str, url: str, client: Client) -> AsyncIterator[Reach]:
+    """aiohttp as its users read a body."""
+    del client
+    lines = _Lines()
+
+    async def drain(content: aiohttp.StreamReader) -> None:
+        while data := await content.readany():
+            lines.count(data)
+
+    async with _watching(kind, url) as response:
+        drained = asyncio.ensure_future(drain(response.content))
+        yield lines.reach
+        drained.cancel()
+        await asyncio.wait([drained])
+
+
+@asynccontextmanager
+async def _watching(kind: str, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    watch = f"{url}{KINDS[kind].path}?watch=true"
+    async with aiohttp.ClientSession() as session, session.get(watch, ssl=_trusting()) as response:
+        yield response
         response.close()
 
 
@@ -143,7 +167,7 @@ async def by_kinformer(kind: str, url: str, client: Client) -> AsyncIterator[Rea
         yield counter.reach
 
 
-RECEIVERS = {"protocol": by_protocol, "aiohttp": by_aiohttp, "kinformer": by_kinformer}
+RECEIVERS = {"protocol": by_protocol, "parser": by_parser, "aiohttp": by_aiohttp, "kinformer": by_kinformer}
 
 
 async def in_turns(kind: str, rounds: int) -> dict[str, list[float]]:

@@ -92,6 +92,38 @@ def _shard(label: str, figure: str) -> Row:
     return Row(label, [Cell("sharding", f"{figure.format(f'1 of {count}')}", value) for count in (1, 2, 4, 8)])
 
 
+_BESIDE = ("kinformer", "client-go, protobuf", "kube-rs")
+
+
+def _delay(label: str, what: str, digits: int = 2) -> list[Row]:
+    """The quantiles of each client at one rate of events."""
+    return [
+        Row(
+            f"{label}, {client}",
+            [
+                Cell("beside", f"delay at {what}, {client}", detail(quantile, unit=" ms", digits=digits))
+                for quantile in ("p50", "p99", "p999")
+            ],
+            optional=client != "kinformer",
+        )
+        for client in _BESIDE
+    ]
+
+
+def _served(label: str, list_: str, event: str | None) -> Row:
+    name = f"server, event to one watcher, {event}"
+    return Row(
+        label,
+        [
+            Cell("beside", f"server, {list_}", scaled(1, " s")),
+            Cell("beside", f"server, {list_}", detail("bytes", 1e-6, " MB")),
+            Cell("beside", name, scaled(1, " us")) if event else None,
+            Cell("beside", name, detail("bytes", 1e-3, " KB")) if event else None,
+        ],
+        optional="kinformer" not in label,
+    )
+
+
 SECTIONS = (
     Section(
         "events",
@@ -275,6 +307,59 @@ SECTIONS = (
             ),
         ],
         [["real_server", "--client-go", "--kube-rs"]],
+    ),
+    Section(
+        "beside",
+        "Limits, delays, costs of the server",
+        "A real kube-apiserver with 100,000 pods of 9 KB, over TLS on the same machine. The memory limit is the least "
+        "under which a first list survives. A delay is from before the write to the handler, with the server's time.",
+        [
+            Table(
+                ("first list of 100,000 pods", "least memory limit"),
+                [
+                    Row(label, [Cell("beside", f"memory limit, {label}", scaled(1, " MB"))], optional=True)
+                    for label in (
+                        "kinformer",
+                        "kinformer, three `fields`",
+                        "kinformer, `compact`",
+                        "client-go, protobuf",
+                        "client-go, JSON",
+                        "kube-rs",
+                        "kubernetes, its informer",
+                    )
+                ],
+            ),
+            Table(
+                ("events, client", "p50", "p99", "p99.9"),
+                [
+                    *_delay("100 a second", "100 a second"),
+                    *_delay("1,000 a second", "1000 a second"),
+                    *_delay("100 a second while it lists the pods", "100 a second, pods listed meanwhile"),
+                ],
+            ),
+            Table(
+                ("the server's costs", "CPU of the list", "bytes", "CPU of an event", "bytes"),
+                [
+                    *(_served(client, f"first list, {client}", client) for client in _BESIDE),
+                    _served("kinformer, with a snapshot", "start with a snapshot, kinformer", None),
+                ],
+            ),
+            Table(
+                ("a cut connection, to the next event", "median", "longest"),
+                [
+                    Row(
+                        client,
+                        [
+                            Cell("beside", f"cut connection to next event, {client}", detail(which, unit=" ms"))
+                            for which in ("p50", "most")
+                        ],
+                        optional=client != "kinformer",
+                    )
+                    for client in _BESIDE
+                ],
+            ),
+        ],
+        [["beside"]],
     ),
     Section(
         "large",

@@ -99,8 +99,9 @@ class PushingSource(Protocol):
     def push(self, stream: AsyncIterator[Events], take: Callable[[Events], bool], /) -> bool:
         """Offer events of a stream to `take` while the reader of the stream waits, or return False.
 
-        The stream continues after events for which `take` returned True. It has all others. `take` is short and does
-        not raise. Return False for a stream that is not one of `watch`, for example because a subclass changed it.
+        The stream continues after events for which `take` returned True. It has all others. An empty list is a sign of
+        life. `take` is short and does not raise. Return False for a stream that is not one of `watch`, for example
+        because a subclass changed it.
         """
         ...
 

@@ -25,8 +25,8 @@ class IngestStats:
 class Arrivals:
     """The data of a watch as it arrives, for events that need none of the rules for chunks, errors and odd lines.
 
-    At live rates nearly every event comes alone, as one chunk with one line. Waking the task that reads costs more
-    than decoding it.
+    At live rates nearly every event comes alone, as one line in one chunk, or in up to three that a server writes one
+    after the other. Waking the task that reads costs more than decoding it.
     """
 
     __slots__ = ("_body", "_fast", "_framer", "_stats")
@@ -38,23 +38,31 @@ class Arrivals:
         self._stats = stats
 
     def push_to(self, take: Callable[[Events], bool]) -> bool:
-        """Offer each event that arrives alone to `take`. Return False if that is not possible.
+        """Offer each event that arrives alone to `take`, and no event for a part of one. Return False if impossible.
 
         Data that is large or arrives in quick succession is left to the reader, which handles it in fewer and fairer
         steps, and so is an event that is not taken, or that only `EntryDecoder.event` can decode.
         """
-        alone, read, stats, perf, last = self._framer.alone, self._fast.read, self._stats, SYSTEM.perf, 0.0
+        framer, read, stats, perf, last = self._framer, self._fast.read, self._stats, SYSTEM.perf, 0.0
 
         def take_data(data: bytes) -> bool:
             nonlocal last
             before, last = last, perf()
-            lines = alone(data) if last - before >= QUICK and len(data) <= SMALL else None
-            if lines is None:
+            pending = framer.pending
+            if pending + len(data) > SMALL or (last - before < QUICK and not pending):
                 return False
             events: Events = []
-            read(lines, 1, events)
-            if not events or not take(events):
+            lines = framer.last(data)
+            if lines is not None:
+                read(lines, 1, events)
+            elif b"\n" in data:
                 return False
+            if (lines is not None and not events) or not take(events):
+                return False
+            if lines is None:
+                framer.feed(data)
+            elif pending:
+                framer.taken()
             stats.bytes += len(data)
             return True
 

@@ -172,7 +172,10 @@ class Follower:
         def take(events: list[WatchEvent]) -> bool:
             if self._failed is not None or (streaming is not None and streaming.is_full()):
                 return False
-            timeout.heard = health.last_event = now()
+            timeout.heard = moment = now()
+            if not events:
+                return True
+            health.last_event = moment
             try:
                 write(events)
             except Exception as error:  # noqa: BLE001 - raised in the task that reads the stream

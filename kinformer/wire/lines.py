@@ -111,14 +111,22 @@ class LineFramer:
         self._raise_unless(found)
         return found
 
-    def alone(self, chunk: bytes) -> Lines | None:
-        """Return the line of a chunk that is one whole line of text, or None, which leaves the chunk to `feed`."""
+    def last(self, chunk: bytes) -> Lines | None:
+        """Return the line that ends with this chunk, or None unless the chunk is the rest of exactly one line.
+
+        Nothing is recorded. Either call `taken`, or pass the chunk to `feed`.
+        """
         end = len(chunk) - 1
-        if self._size or self._error is not None or not 0 < end <= self._max or chunk.find(b"\n") != end:
+        if self._error is not None or not 0 < end <= self._max - self._size or chunk.find(b"\n") != end:
             return None
-        lines = Lines(chunk)
-        lines.ends.append(end)
+        lines = Lines(b"".join((*self._parts, chunk)) if self._size else chunk)
+        lines.ends.append(self._size + end)
         return lines
+
+    def taken(self) -> None:
+        """Record that the line that `last` has returned was read."""
+        self._parts.clear()
+        self._size = 0
 
     def _raise_unless(self, found: list[Lines]) -> None:
         if self._error is not None and not any(found):

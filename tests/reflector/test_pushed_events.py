@@ -95,6 +95,43 @@ async def test_an_event_that_comes_alone_is_stored_without_waking_the_task() -> 
     assert store.pushed == [False, True, True, True, True, True]
 
 
+async def test_an_event_that_comes_alone_in_parts_is_stored_without_waking_the_task() -> None:
+    """A kube-apiserver writes one of 8 KB in two parts, and the end of its HTTP chunk in a third."""
+    store = Versions()
+    pieces: list[Piece] = [changed(2)]
+    for version in range(3, 9):
+        line = changed(version)
+        pieces += [ALONE, line[:40], 0.001, line[40:70], 0.001, line[70:]]
+    async with following([*pieces, HANG], store):
+        await until(lambda: store.found == list(range(2, 9)))
+    assert store.pushed == [False, True, True, True, True, True, True]
+
+
+async def test_an_event_in_parts_that_only_the_task_can_decode_is_read_whole_by_it() -> None:
+    store = Versions()
+    odd = changed(3).replace(b'{"type"', b'{ "type"')
+    pieces = [changed(2), ALONE, odd[:50], ALONE, odd[50:], ALONE, changed(4), HANG]
+    async with following(pieces, store):
+        await until(lambda: store.found == [2, 3, 4])
+    assert store.pushed == [False, False, True]
+
+
+@pytest.mark.virtual_time
+async def test_a_part_of_an_event_is_a_sign_of_life(arrival: str) -> None:
+    del arrival
+    store = Versions()
+    line = changed(3)
+    parts = [piece for at in range(50) for piece in (60.0, line[at : at + 1])]
+    async with following([changed(2), *parts, line[50:], HANG], store, watch_timeout=3600, idle_timeout=90) as (
+        _,
+        _,
+        server,
+    ):
+        await asyncio.sleep(50 * 60 + 10)
+        assert store.found == [2, 3]
+        assert len(watches_of(server)) == 1
+
+
 async def test_events_that_come_together_are_read_by_the_task() -> None:
     store = Versions()
     together = b"".join(changed(version) for version in range(4, 9))
@@ -108,14 +145,14 @@ async def test_events_that_come_together_are_read_by_the_task() -> None:
         ALONE,
         half[:50],
         ALONE,
-        half[50:],
+        half[50:] + changed(10),
         ALONE,
-        changed(10),
+        changed(11),
         HANG,
     ]
     async with following(pieces, store):
-        await until(lambda: store.found == list(range(2, 11)))
-    assert [store.pushed[1], any(store.pushed[2:8]), store.pushed[8]] == [True, False, True]
+        await until(lambda: store.found == list(range(2, 12)))
+    assert [store.pushed[1], any(store.pushed[2:9]), store.pushed[9]] == [True, False, True]
 
 
 async def test_an_event_of_another_form_is_read_by_the_task() -> None:

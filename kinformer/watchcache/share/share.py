@@ -250,7 +250,7 @@ class Share:
         from kinformer.watchcache.share.kept import KeptCaches
         from kinformer.watchcache.share.listener import Listener
 
-        caches = KeptCaches(client, self._seed)
+        caches = KeptCaches(client, identity.cluster, self._seed)
         listener = Listener(self._path, client, identity, caches)
         try:
             try:

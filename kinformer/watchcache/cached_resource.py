@@ -104,7 +104,7 @@ class CachedResource:
             if found is not None:
                 self.kind = found.kind
             elif self._client is not None:
-                self.kind = await served_kind(self._client, self.resource)
+                self.kind = await served_kind(self._client, self.resource, is_last=True)
 
     async def proved(self) -> bool:
         """Return True once the objects are proved to be as new as the server, or False after 0.1 s."""

@@ -7,12 +7,21 @@ import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ResourceVersionTooLargeError, WatchError, describe
+from kinformer.exceptions import (
+    APIError,
+    ForbiddenError,
+    ResourceVersionTooLargeError,
+    UnauthorizedError,
+    WatchError,
+    describe,
+)
 from kinformer.informer.informer import SharedInformer
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.sharing import CacheState
@@ -20,7 +29,7 @@ from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.meta import version_number
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT
+from kinformer.reflector.options import HEAD_TIMEOUT, ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.watch_cache import WatchCache
 
@@ -52,12 +61,17 @@ class _WholeSource(ListerWatcherWrapper):
         self._taken = ""  # the version of the state, until the server has proved that it has reached it
         self._cluster = cluster
         # An initial stream would be everything once more.
-        self._changes: dict[str, bool] = {} if state is None else {"watch_list": False}
+        self._changes: dict[str, object] = {} if state is None else {"watch_list": False}
 
     @property
     def capabilities(self) -> Capabilities:
-        """The abilities of the inner source."""
-        return replace(super().capabilities, selects_all=True, **self._changes)  # type: ignore[arg-type]
+        """The abilities of the inner source. The cluster is that of the identity, which needs no request."""
+        changes = {**self._changes, "cluster": self} if self._cluster else self._changes
+        return replace(super().capabilities, selects_all=True, **changes)  # type: ignore[arg-type]
+
+    async def cluster(self) -> str | None:
+        """Return the identity of the cluster that the processes agree on."""
+        return self._cluster
 
     async def list(self, options: ListOptions) -> ListPage:
         """List the state of the other cache, or one page from the inner source."""
@@ -95,6 +109,8 @@ class Kept:
         client: The client for the server.
         seed: The state to go on from, or None to list.
         cluster: The identity of the cluster, or "" if unknown.
+        options: How the informer follows the server.
+        on_refused: Called when the server has refused a request with 401 or 403.
 
     Attributes:
         cache: The cache.
@@ -102,9 +118,23 @@ class Kept:
         readers: The number of requests that are being answered.
     """
 
-    def __init__(self, key: SourceKey, client: Client, seed: CacheState | None, cluster: str) -> None:
+    def __init__(
+        self,
+        key: SourceKey,
+        client: Client,
+        seed: CacheState | None,
+        *,
+        cluster: str,
+        options: ReflectorOptions,
+        on_refused: Callable[[], None],
+    ) -> None:
         source = _WholeSource(key.source(client), seed, cluster)
-        self.informer: SharedInformer = SharedInformer(source, name=f"shared {key}", on_error=self._failed)
+        if seed is not None:
+            options = replace(options, watch_list=False)
+        self.informer: SharedInformer = SharedInformer(
+            source, name=f"shared {key}", on_error=self._failed, **keywords_of(options, ReflectorKeywords)
+        )
+        self._on_refused = on_refused
         self.cache = WatchCache(self.informer, client=client)
         self.readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
@@ -155,6 +185,8 @@ class Kept:
             raise _too_large(version, str(error)) from error
 
     def _failed(self, _: object, error: BaseException) -> None:
+        if isinstance(error, (ForbiddenError, UnauthorizedError)):
+            self._on_refused()
         if isinstance(error, APIError):
             for waiting in self._waiting:
                 if not waiting.done():
@@ -168,12 +200,21 @@ class KeptCaches:
         client: The client for the server.
         cluster: The identity of its cluster, or "" if unknown.
         seeds: See `Seeds`.
+        options: How the caches follow the server.
+        on_refused: Called when the server has refused a request of a cache with 401 or 403.
     """
 
-    def __init__(self, client: Client, cluster: str, seeds: Seeds) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cluster: str,
+        seeds: Seeds,
+        options: ReflectorOptions,
+        on_refused: Callable[[], None],
+    ) -> None:
         self._client = client
-        self._cluster = cluster
         self._seeds = seeds
+        self._kept_as = partial(Kept, cluster=cluster, options=options, on_refused=on_refused)
         self._tasks = Tasks(self._crashed)
         self._kept: dict[SourceKey, asyncio.Task[Kept]] = {}
         self._timers: dict[SourceKey, asyncio.TimerHandle] = {}
@@ -228,7 +269,7 @@ class KeptCaches:
                 await task.result().close()
 
     async def _make(self, key: SourceKey) -> Kept:
-        kept = Kept(key, self._client, await self._seeds(key), self._cluster)
+        kept = self._kept_as(key, self._client, await self._seeds(key))
         try:
             await kept.start()
         except BaseException:

@@ -116,21 +116,3 @@ async def test_a_renewed_token_of_the_same_user_changes_nothing(secured: APIServ
 def reviews(server: APIServer) -> int:
     """Return how often the server was asked who a client is."""
     return sum(request.path.endswith("/selfsubjectreviews") for request in server.requests)
-
-
-# --- the first state of a new holder ----------------------------------------------------------------------------------
-
-
-async def test_a_follower_that_is_behind_a_new_holder_gets_only_the_difference(server: APIServer, path: Path) -> None:
-    for name in "abc":
-        server.create(config_map(name))
-    async with workers(server, path, 3) as (first, second, third):
-        before = len(third.mirror.calls)
-        await first.kill()
-        for one in "bd":  # one changes, and one is new
-            server.update(config_map(one, data={"n": "1"})) if one == "b" else server.create(config_map(one))
-        server.delete(MAPS, "default", "c")
-        await until(lambda: all(set(one.versions) == {f"default/{name}" for name in "abd"} for one in (second, third)))
-        calls = third.mirror.calls[before:]
-        assert [(what, name) for what, name, _ in calls] == [("update", "b"), ("add", "d"), ("delete", "c")]
-        assert not third.mirror.wrong

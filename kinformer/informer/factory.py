@@ -31,7 +31,6 @@ from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
-from kinformer.reflector.options import ReflectorKeywords
 
 __all__ = ["SharedInformerFactory", "refuse_release"]
 
@@ -108,7 +107,7 @@ class SharedInformerFactory(Entered):
 
     def _start(self) -> None:
         if self._share is not None:
-            self._share.begin(self._client, keywords_of(self._defaults, ReflectorKeywords))
+            self._share.begin(self._client, self._defaults.following)
         for part in self._parts():
             part.life.begin()
 

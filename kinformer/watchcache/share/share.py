@@ -41,6 +41,7 @@ _SPREAD = 2.0  # seconds within which the followers go to the server, so that th
 _RETURN = 10.0  # seconds of heartbeats after which a follower returns to a holder that had been silent
 _REFUSED = 10.0  # seconds between two attempts after a refusal
 _SEED = 5.0  # seconds for which a new holder waits until its own cache has applied what it has received
+_YIELD = 1.0  # seconds for which a process that has become another user leaves the lock to its followers
 _SOCKET = 1.0  # seconds between two looks whether the socket of a holder is still there
 
 
@@ -215,8 +216,11 @@ class Share:
                 identity = self._identity = await self._until_another_user(
                     check, identity, self._take_part(client, check, identity, options)
                 )
-                log.warning("%s: this process is another user now: %r", self._path, identity.user, reason="identity")
-                self._may_seed = False  # by the rights of the user before
+                log.warning(
+                    "%s: this process is another user now: %r", self._path, identity.user, reason="another_user"
+                )
+                self._may_seed = False  # its objects were read by the rights of the user before
+                await asyncio.sleep(_YIELD)
         finally:
             self._lock.release()
             self._take(Direct())

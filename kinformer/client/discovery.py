@@ -213,10 +213,14 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     return scope if isinstance(scope, bool) else None
 
 
-async def served_kind(client: Client, resource: GroupVersionResource) -> str:
-    """Return the kind of a resource according to discovery, or "" if this is unknown."""
+async def served_kind(client: Client, resource: GroupVersionResource, *, is_last: bool = False) -> str:
+    """Return the kind of a resource according to discovery, or "" if this is unknown.
+
+    With `is_last`, the connection is closed afterwards, because no other request follows soon.
+    """
+    headers = {"Connection": "close"} if is_last else None
     try:
-        document = _dict(await client.request("GET", version_path(resource), retries=0))
+        document = _dict(await client.request("GET", version_path(resource), headers=headers, retries=0))
     except _UNANSWERED as error:
         _note_failure(resource, error)
         return ""

@@ -107,7 +107,7 @@ class SharedInformerFactory(Entered):
 
     def _start(self) -> None:
         if self._share is not None:
-            self._share.begin(self._client)
+            self._share.begin(self._client, self._defaults.following)
         for part in self._parts():
             part.life.begin()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT
+from kinformer._runtime.signatures import keywords_of
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
@@ -79,6 +80,11 @@ class ResourceOptions(InformerOptions):
             if keyword not in options:
                 raise ConfigError(f"unknown option {keyword!r}; known options: {', '.join(options)}")
         return cls(**keywords) if defaults is None else replace(defaults, **keywords)
+
+    @property
+    def following(self) -> Mapping[str, object]:
+        """The options of a reflector among these, as keyword arguments."""
+        return keywords_of(self, ReflectorKeywords)
 
     def refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
         """Raise ConfigError if `asked` differs in an option that an informer can have only once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from kinformer.client.client import Client
@@ -48,8 +48,12 @@ class SharedCache(Protocol):
         """The process id of the holder, or None if this process is alone."""
         ...
 
-    def begin(self, client: Client) -> None:
+    def begin(self, client: Client, options: Mapping[str, object]) -> None:
         """Start to share, on the running event loop.
+
+        Args:
+            client: The client of the factory.
+            options: How its informers follow the server, as keyword arguments of a reflector.
 
         Raises:
             ConfigError: The socket cannot be used. The message says what to do.

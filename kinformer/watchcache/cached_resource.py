@@ -104,7 +104,12 @@ class CachedResource:
             if found is not None:
                 self.kind = found.kind
             elif self._client is not None:
-                self.kind = await served_kind(self._client, self.resource)
+                self.kind = await self._served_kind(self._client)
+
+    async def _served_kind(self, client: Client) -> str:
+        """Ask discovery for the kind, once for all requests that wait for it."""
+        resource = self.resource
+        return await client._shared(("served kind", resource), lambda: served_kind(client, resource, is_last=True))
 
     async def proved(self) -> bool:
         """Return True once the objects are proved to be as new as the server, or False after 0.1 s."""

@@ -165,10 +165,15 @@ class Feed:
         self.objects.end_watches()
 
     def _relisted(self) -> None:
+        """Start a new history, as an API server does whose own watch broke.
+
+        Even if the list has no differences, an object may have come and gone since the version before. A reader that
+        has seen it at the server would keep it.
+        """
         if not self._publisher.synced.is_open:
             return
-        went_back = _number(self._core.parts.processor.applied.current[None]) < self.objects.revision
-        if self.storage.is_frozen or went_back:
+        applied = self._core.parts.processor.applied
+        if self.storage.is_frozen or _number(applied.current[None]) != applied.before_list.get(None, 0):
             self._take_all(0)
 
     def _take_all(self, least: int) -> None:

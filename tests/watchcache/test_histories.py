@@ -28,13 +28,18 @@ class WholeSource(MemorySource):
 class Reader:
     """A client that lists, watches, and goes back to any version that it has seen, as a reflector may."""
 
-    def __init__(self, source: ListerWatcher) -> None:
+    def __init__(self, source: ListerWatcher, selector: str = "") -> None:
         self._source = source
+        self._selector = LabelSelector.parse(selector)
         self._states: list[tuple[int, dict[str, KubeObject]]] = []
         self.objects: dict[str, KubeObject] = {}
         self.version = 0
         self.lists = 0
         self._task = asyncio.create_task(self._run())
+
+    def chosen(self, source: MemorySource) -> dict[str, KubeObject]:
+        """Return the objects that this reader should have."""
+        return {key: obj for key, obj in source.objects.items() if self._selector.matches(obj.labels)}
 
     async def resume(self, back: int) -> None:
         """Watch again from an earlier version."""
@@ -42,6 +47,13 @@ class Reader:
         if self._states:
             self.version, objects = self._states[max(0, len(self._states) - 1 - back)]
             self.objects = dict(objects)
+        self._task = asyncio.create_task(self._run())
+
+    async def adopt(self, version: int, objects: dict[str, KubeObject]) -> None:
+        """Watch from a state that was read at the server."""
+        await self.close()
+        self.version, self.objects = version, objects
+        self._states = [(version, dict(objects))]
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -91,6 +103,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), st.sampled_from("abc"), st.none()),
         st.tuples(st.just("recreate"), st.sampled_from("abc"), st.sampled_from("xy")),
         st.tuples(st.sampled_from(["cut", "expire", "lose"]), st.none(), st.none()),
+        st.tuples(st.just("blink"), st.integers(0, 1), st.sampled_from("xy")),
         st.tuples(st.just("resume"), st.integers(0, 1), st.integers(0, 5)),
         st.tuples(st.just("wait"), st.sampled_from([0.0, 0.001, 1.0, 90.0]), st.none()),
     ),
@@ -115,6 +128,13 @@ async def _step(source: WholeSource, readers: list[Reader], step: tuple[object, 
         if "default/b" in source.objects:
             source.delete("b")
         source.expire()
+    elif action == "blink":  # an object that only a reader has seen, at the server
+        assert isinstance(what, int)
+        source.set("d", labels={"app": more})
+        version, objects = source.version, readers[what].chosen(source)
+        source.delete("d")
+        source.expire()
+        await readers[what].adopt(version, objects)
     elif action == "resume":
         assert isinstance(what, int)
         assert isinstance(more, int)
@@ -131,15 +151,13 @@ async def _follow(steps: list[tuple[object, ...]], max_events: int) -> None:
         cache = await stack.enter_async_context(WatchCache(SharedInformer(source), max_events=max_events))
         readers = []
         for selector in ("", "app=x"):
-            readers.append(Reader(cache.source(label_selector=selector)))
+            readers.append(Reader(cache.source(label_selector=selector), selector))
             stack.push_async_callback(readers[-1].close)
         for step in steps:
             await _step(source, readers, step)
         await asyncio.sleep(120)
-        for selector, reader in zip(("", "app=x"), readers, strict=True):
-            chosen = LabelSelector.parse(selector)
-            expected = {key: obj for key, obj in source.objects.items() if chosen.matches(obj.labels)}
-            assert reader.objects == expected
+        for reader in readers:
+            assert reader.objects == reader.chosen(source)
 
 
 @pytest.mark.slow
@@ -147,6 +165,49 @@ async def _follow(steps: list[tuple[object, ...]], max_events: int) -> None:
 def test_each_reader_ends_equal_to_the_server(steps: list[tuple[object, ...]], max_events: int) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_follow(steps, max_events))
+
+
+@pytest.mark.virtual_time
+async def test_versions_before_a_list_that_found_no_difference_are_expired() -> None:
+    source = WholeSource()
+    source.set("a")
+    informer = SharedInformer(source)
+    async with WatchCache(informer) as cache:
+        await informer.wait_synced()
+        reader = Reader(cache.source())
+        await asyncio.sleep(1)
+        source.set("b")
+        seen_at_the_server = source.version
+        source.delete("b")
+        source.expire()
+        await asyncio.sleep(60)
+        assert reader.lists == 2
+        assert list(reader.objects) == ["default/a"]
+        await reader.close()
+        with pytest.raises(ExpiredError):
+            async with cache.source().watch(ListOptions(resource_version=str(seen_at_the_server))) as stream:
+                await anext(stream)
+
+
+@pytest.mark.virtual_time
+async def test_a_list_at_the_version_that_was_reached_ends_no_watch() -> None:
+    source = WholeSource()
+    source.set("a")
+    informer = SharedInformer(source)
+    async with WatchCache(informer) as cache:
+        await informer.wait_synced()
+        reader = Reader(cache.source())
+        await asyncio.sleep(1)
+        source.floor = source.version + 1
+        source.cut()
+        await asyncio.sleep(1)
+        source.floor = 0
+        await asyncio.sleep(60)
+        assert informer.statistics().relists
+        source.set("b")
+        await asyncio.sleep(1)
+        assert (reader.lists, list(reader.objects)) == (1, ["default/a", "default/b"])
+        await reader.close()
 
 
 @pytest.mark.virtual_time

@@ -5,22 +5,27 @@ A follower reads what the holder may read. So the user is compared, as the serve
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe
-from kinformer.exceptions import APIError
+from kinformer.exceptions import APIError, KinformerError
 from kinformer.watchcache.share.socket_path import UnreachableError
 
-__all__ = ["Identity"]
+__all__ = ["Identity", "IdentityCheck"]
 
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _NOT_SERVED = (404, 405, 501)
+_LOOK = 5.0  # seconds between two looks at the credentials
+_ASK = 600.0  # seconds after which the server is asked again, although nothing is known to have changed
+_AGAIN = 10.0  # ... after the last question, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +52,10 @@ class Identity:
             UnreachableError: The server does not tell who the user is.
             APIError, ConnectError, DecodeError: A request failed.
         """
+        cluster = await KubeSystemProbe(client).uid() or ""
         try:
-            review = await client.request("POST", _REVIEW, body=_BODY)
+            # The last one on this connection, so that a follower has none at the server.
+            review = await client.request("POST", _REVIEW, body=_BODY, headers={"Connection": "close"})
         except APIError as error:
             if error.status not in _NOT_SERVED:
                 raise
@@ -59,7 +66,7 @@ class Identity:
         told = [name, str(user.get("uid") or ""), sorted(user.get("groups") or ())]
         return cls(
             server=client.server,
-            cluster=await KubeSystemProbe(client).uid() or "",
+            cluster=cluster,
             user=name,
             rights=hashlib.sha256(json.dumps(told).encode()).hexdigest(),
         )
@@ -85,3 +92,60 @@ class Identity:
                 "give each user its own path"
             )
         return ""
+
+
+class IdentityCheck:
+    """Asks who a client is, and again whenever that may have changed: its credentials may name another user by now.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._credentials = ""
+        self._asked = 0.0
+        self._doubted = asyncio.Event()
+
+    def doubt(self) -> None:
+        """Ask soon, because the server has refused a request."""
+        self._doubted.set()
+
+    async def ask(self) -> Identity:
+        """Return the identity. Raises as `Identity.of` does, and ConfigError if a credential cannot be loaded."""
+        self._asked = asyncio.get_running_loop().time()
+        self._doubted.clear()
+        credentials = await self._present()
+        found = await Identity.of(self._client)
+        self._credentials = credentials
+        return found
+
+    async def changed(self, known: Identity) -> Identity:
+        """Wait until the identity is another one than `known`, and return it. While the server cannot tell, it stays.
+
+        A user with other groups counts as another one.
+        """
+        now = asyncio.get_running_loop().time
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._doubted.wait()
+            try:
+                if not (self._doubted.is_set() or now() - self._asked >= _ASK or await self._have_changed()):
+                    continue
+                await asyncio.sleep(max(0.0, self._asked + _AGAIN - now()))
+                found = await self.ask()
+            except (KinformerError, OSError, UnreachableError):
+                self._doubted.set()
+                continue
+            if found.refusal(known):
+                return found
+
+    async def _have_changed(self) -> bool:
+        return await self._present() != self._credentials
+
+    async def _present(self) -> str:
+        """Return a digest of the credentials that the next request has."""
+        credential = self._client._known().credential
+        told = repr((await credential.authorization(), credential.identity))
+        return hashlib.sha256(told.encode()).hexdigest()

@@ -5,19 +5,31 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import Tasks, wait_for_end
-from kinformer.capabilities import Capabilities
+from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, describe
+from kinformer.exceptions import (
+    APIError,
+    ForbiddenError,
+    ResourceVersionTooLargeError,
+    UnauthorizedError,
+    WatchError,
+    describe,
+)
 from kinformer.informer.informer import SharedInformer
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.meta import version_number
+from kinformer.reflector.continuity import ContinuityCheck
+from kinformer.reflector.errors import ClusterReplacedError, RewindError
+from kinformer.reflector.options import HEAD_TIMEOUT, ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.watch_cache import WatchCache
 
@@ -40,29 +52,53 @@ class _WholeSource(ListerWatcherWrapper):
         inner: The source.
         state: The state that another cache had, which takes the place of the first list, so that a watch goes on from
             there. None lists.
+        cluster: The identity of the cluster of that state, or "" if unknown.
     """
 
-    def __init__(self, inner: ListerWatcher, state: CacheState | None) -> None:
+    def __init__(self, inner: ListerWatcher, state: CacheState | None, cluster: str) -> None:
         super().__init__(inner)
         self._state = state
+        self._taken = ""  # the version of the state, until the server has proved that it has reached it
+        self._cluster = cluster
         # An initial stream would be everything once more.
-        self._changes: dict[str, bool] = {} if state is None else {"watch_list": False}
+        self._changes: dict[str, object] = {} if state is None else {"watch_list": False}
 
     @property
     def capabilities(self) -> Capabilities:
-        """The abilities of the inner source."""
-        return replace(super().capabilities, selects_all=True, **self._changes)  # type: ignore[arg-type]
+        """The abilities of the inner source. The cluster is that of the identity, which needs no request."""
+        changes = {**self._changes, "cluster": self} if self._cluster else self._changes
+        return replace(super().capabilities, selects_all=True, **changes)  # type: ignore[arg-type]
+
+    async def cluster(self) -> str | None:
+        """Return the identity of the cluster that the processes agree on."""
+        return self._cluster
 
     async def list(self, options: ListOptions) -> ListPage:
         """List the state of the other cache, or one page from the inner source."""
         state, self._state = self._state, None
         if state is not None:
+            self._taken = state[1]
             return ListPage(*state)
-        return await self._inner.list(options)
+        page = await self._inner.list(options)
+        self._taken = ""
+        return page
 
-    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
-        """Open the inner source's stream."""
-        return self._inner.watch(options)
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        """Open the inner source's stream. The first one after a state needs a server that has reached it.
+
+        The server may have gone back since the last holder had a stream, and would accept a version of the future.
+        """
+        if self._taken:
+            check = ContinuityCheck(self._inner, name=capabilities_of(self).name, timeout=HEAD_TIMEOUT)
+            check.cluster = self._cluster or None
+            try:
+                await check.verify(self._taken)
+            except (RewindError, ClusterReplacedError) as error:
+                raise _too_large(self._taken, str(error)) from error
+            self._taken = ""
+        async with self._inner.watch(options) as stream:
+            yield stream
 
 
 class Kept:
@@ -72,6 +108,9 @@ class Kept:
         key: The key.
         client: The client for the server.
         seed: The state to go on from, or None to list.
+        cluster: The identity of the cluster, or "" if unknown.
+        options: How the informer follows the server.
+        on_refused: Called when the server has refused a request with 401 or 403.
 
     Attributes:
         cache: The cache.
@@ -79,9 +118,23 @@ class Kept:
         readers: The number of requests that are being answered.
     """
 
-    def __init__(self, key: SourceKey, client: Client, seed: CacheState | None) -> None:
-        source = _WholeSource(key.source(client), seed)
-        self.informer: SharedInformer = SharedInformer(source, name=f"shared {key}", on_error=self._failed)
+    def __init__(
+        self,
+        key: SourceKey,
+        client: Client,
+        seed: CacheState | None,
+        *,
+        cluster: str,
+        options: ReflectorOptions,
+        on_refused: Callable[[], None],
+    ) -> None:
+        source = _WholeSource(key.source(client), seed, cluster)
+        if seed is not None:
+            options = replace(options, watch_list=False)
+        self.informer: SharedInformer = SharedInformer(
+            source, name=f"shared {key}", on_error=self._failed, **keywords_of(options, ReflectorKeywords)
+        )
+        self._on_refused = on_refused
         self.cache = WatchCache(self.informer, client=client)
         self.readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
@@ -118,13 +171,22 @@ class Kept:
             await wait_for_end([synced])
 
     async def catch_up(self, version: str) -> None:
-        """Wait until the cache has the version that a watch begins at. Its reader may be ahead after a takeover."""
+        """Wait until the cache has the version that a watch begins at. Its reader may be ahead after a takeover.
+
+        Raises:
+            ResourceVersionTooLargeError: The server does not have it, or no longer. The reader lists then.
+        """
         now = self.informer.health().resource_version
         if not version.isdecimal() or not now.isdecimal() or version_number(now) >= version_number(version):
             return
-        await self.informer.wait_for_resource_version(version, namespace=None, timeout=_CATCH_UP)
+        try:
+            await self.informer.wait_for_resource_version(version, namespace=None, timeout=_CATCH_UP)
+        except (TimeoutError, WatchError) as error:
+            raise _too_large(version, str(error)) from error
 
     def _failed(self, _: object, error: BaseException) -> None:
+        if isinstance(error, (ForbiddenError, UnauthorizedError)):
+            self._on_refused()
         if isinstance(error, APIError):
             for waiting in self._waiting:
                 if not waiting.done():
@@ -136,12 +198,23 @@ class KeptCaches:
 
     Args:
         client: The client for the server.
+        cluster: The identity of its cluster, or "" if unknown.
         seeds: See `Seeds`.
+        options: How the caches follow the server.
+        on_refused: Called when the server has refused a request of a cache with 401 or 403.
     """
 
-    def __init__(self, client: Client, seeds: Seeds) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cluster: str,
+        seeds: Seeds,
+        options: ReflectorOptions,
+        on_refused: Callable[[], None],
+    ) -> None:
         self._client = client
         self._seeds = seeds
+        self._kept_as = partial(Kept, cluster=cluster, options=options, on_refused=on_refused)
         self._tasks = Tasks(self._crashed)
         self._kept: dict[SourceKey, asyncio.Task[Kept]] = {}
         self._timers: dict[SourceKey, asyncio.TimerHandle] = {}
@@ -196,7 +269,7 @@ class KeptCaches:
                 await task.result().close()
 
     async def _make(self, key: SourceKey) -> Kept:
-        kept = Kept(key, self._client, await self._seeds(key))
+        kept = self._kept_as(key, self._client, await self._seeds(key))
         try:
             await kept.start()
         except BaseException:
@@ -212,6 +285,11 @@ class KeptCaches:
 
     def _crashed(self, task: str, error: BaseException) -> None:
         log.error("%s ended with %s", task, describe(error), exc_info=error, reason=error)
+
+
+def _too_large(version: str, why: str) -> ResourceVersionTooLargeError:
+    """Return the error for a version that the server does not have."""
+    return ResourceVersionTooLargeError(504, "Timeout", f"Too large resource version: {version}: {why}")
 
 
 def _has_ended(making: asyncio.Task[Kept]) -> bool:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, KinformerError, describe
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
-from kinformer.watchcache.share.identity import Identity
+from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.watchcache.share.identity import Identity, IdentityCheck
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import HolderLock
 from kinformer.watchcache.share.session import Session, client_at, opened
@@ -40,6 +41,7 @@ _SPREAD = 2.0  # seconds within which the followers go to the server, so that th
 _RETURN = 10.0  # seconds of heartbeats after which a follower returns to a holder that had been silent
 _REFUSED = 10.0  # seconds between two attempts after a refusal
 _SEED = 5.0  # seconds for which a new holder waits until its own cache has applied what it has received
+_YIELD = 1.0  # seconds for which a process that has become another user leaves the lock to its followers
 _SOCKET = 1.0  # seconds between two looks whether the socket of a holder is still there
 
 
@@ -75,6 +77,7 @@ class Share:
         self._holder: int | None = None
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
         self._is_silent = False
+        self._may_seed = True
         self._down: Callable[[], Collection[str]] = tuple
         self._began = 0.0
         self._alone_from = 0.0  # the time from which a holder that cannot be reached is no longer waited for
@@ -117,18 +120,19 @@ class Share:
 
     # --- for the factory ----------------------------------------------------------------------------------
 
-    def begin(self, client: Client) -> None:
-        """Start to share. Raises ConfigError if the socket cannot be used.
+    def begin(self, client: Client, options: Mapping[str, object]) -> None:
+        """Start to share. A holder follows the server with `options`. Raises ConfigError if the socket cannot be used.
 
         :meta private:
         """
         if self._client is not None:
             raise ConfigError("share: this Share belongs to another factory; create one for each")
         self._path.check()
+        how = ReflectorOptions(**cast("ReflectorKeywords", options))
         self._client = client
         self._began = asyncio.get_running_loop().time()
         with unfenced():  # it may be started in a leader's body, and outlive it
-            self._tasks.start(self._run(client), f"kinformer share {self._path}")
+            self._tasks.start(self._run(client, how), f"kinformer share {self._path}")
 
     @shielded_from_scopes
     async def end(self) -> None:
@@ -203,36 +207,67 @@ class Share:
 
     # --- the parts that a process may have ----------------------------------------------------------------
 
-    async def _run(self, client: Client) -> None:
+    async def _run(self, client: Client, options: ReflectorOptions) -> None:
+        check = IdentityCheck(client)
         try:
-            self._identity = await self._identified(client)
-            self._expect_holder()
+            identity = self._identity = await self._identified(check)
             while True:
-                try:
-                    if self._lock.acquire():
-                        await self._hold(client, self._identity)
-                        self._expect_holder()
-                    await self._follow(self._identity)
-                except UnreachableError as error:
-                    if error.may_appear and asyncio.get_running_loop().time() < self._alone_from:
-                        await asyncio.sleep(_AGAIN * (0.5 + random.random()))
-                        continue
-                    self._go_alone(str(error))
-                    await asyncio.sleep(_ABSENT / 5 if error.may_appear else _REFUSED)
+                self._expect_holder()
+                identity = self._identity = await self._until_another_user(
+                    check, identity, self._take_part(client, check, identity, options)
+                )
+                log.warning(
+                    "%s: this process is another user now: %r", self._path, identity.user, reason="another_user"
+                )
+                self._may_seed = False  # its objects were read by the rights of the user before
+                await asyncio.sleep(_YIELD)
         finally:
             self._lock.release()
             self._take(Direct())
+
+    async def _until_another_user(
+        self, check: IdentityCheck, identity: Identity, part: Coroutine[None, None, None]
+    ) -> Identity:
+        """Take part until the server sees this process as another user, and return that."""
+        taking = asyncio.ensure_future(part)
+        changing = asyncio.ensure_future(check.changed(identity))
+        try:
+            await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
+            if taking.done():
+                taking.result()
+            return changing.result()
+        finally:
+            taking.cancel()
+            changing.cancel()
+            await wait_for_end([taking, changing])
+
+    async def _take_part(
+        self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions
+    ) -> None:
+        """Hold the cache or follow a holder, as each of them ends, until this is cancelled."""
+        while True:
+            try:
+                if self._lock.acquire():
+                    await self._hold(client, check, identity, options)
+                    self._expect_holder()
+                await self._follow(identity)
+            except UnreachableError as error:
+                if error.may_appear and asyncio.get_running_loop().time() < self._alone_from:
+                    await asyncio.sleep(_AGAIN * (0.5 + random.random()))
+                    continue
+                self._go_alone(str(error))
+                await asyncio.sleep(_ABSENT / 5 if error.may_appear else _REFUSED)
 
     def _expect_holder(self) -> None:
         """Wait for a holder from now on, before this process reads by itself."""
         self._alone_from = asyncio.get_running_loop().time() + _ABSENT
 
-    async def _identified(self, client: Client) -> Identity:
+    async def _identified(self, check: IdentityCheck) -> Identity:
         """Return the identity of this process, as soon as the server tells."""
         delay = _AGAIN
         while True:
             try:
-                return await Identity.of(client)
+                return await check.ask()
             except (KinformerError, OSError, UnreachableError) as error:
                 self._go_alone(describe(error) if not isinstance(error, UnreachableError) else str(error))
                 delay = min(delay * 4, _REFUSED)
@@ -245,12 +280,12 @@ class Share:
         if not isinstance(self._route, Direct):
             self._take(Direct())
 
-    async def _hold(self, client: Client, identity: Identity) -> None:
+    async def _hold(self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions) -> None:
         """Hold the cache until this is cancelled, or until another process may take the lock too."""
         from kinformer.watchcache.share.kept import KeptCaches
         from kinformer.watchcache.share.listener import Listener
 
-        caches = KeptCaches(client, self._seed)
+        caches = KeptCaches(client, identity.cluster, self._seed, options, check.doubt)
         listener = Listener(self._path, client, identity, caches)
         try:
             try:
@@ -351,6 +386,8 @@ class Share:
 
     async def _seed(self, key: SourceKey) -> CacheState | None:
         """Return the state of this process's own cache of the same objects, once it has applied what it received."""
+        if not self._may_seed:
+            return None
         own = [source for source in self._sources if source.key == key and source.has_listed]
         for within in (0.0, _SEED):
             for source in own:

@@ -1,6 +1,7 @@
 """The moments of a takeover: a state that is being applied, and a holder that is lost after a long time.
 
-Internals: the state that a takeover goes on from, and a session that breaks in a way that no true holder causes.
+Internals: the state that a takeover goes on from, a session that breaks in a way that no true holder causes, and a
+stream that is not read, because all processes have one event loop here.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import pytest
 from kinformer import SharedInformer
 from kinformer.exceptions import ConnectError
 from kinformer.informer.collection import core_of
-from kinformer.list_watcher import ListOptions, ListPage
+from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
 from kinformer.testing import APIServer
 from kinformer.watchcache.share.session import Session
+from kinformer.watchcache.share.source import _Stream
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
-from tests.watchcache.share.workers import workers
+from tests.watchcache.share.workers import MAPS, workers
 
 
 class SlowSource(MemorySource):
@@ -95,3 +97,38 @@ async def test_a_holder_that_is_lost_after_a_long_time_is_waited_for(
         server.create(config_map("a"))
         await until(lambda: list(follower.versions) == ["default/a"])
     assert not [one for one in caplog.records if "reads from the server by itself" in one.getMessage()]
+
+
+@pytest.mark.virtual_time
+async def test_a_follower_that_is_behind_a_new_holder_gets_only_the_difference(
+    server: APIServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        server.create(config_map(name))
+    reading, go_on = _Stream._next, asyncio.Event()
+
+    async def read(self: _Stream) -> list[WatchEvent]:
+        if self._routes is third.share:
+            await go_on.wait()
+        return await reading(self)
+
+    async with workers(server, path, 3) as (first, second, third):
+        monkeypatch.setattr(_Stream, "_next", read)
+        monkeypatch.setattr(third.share._lock, "acquire", lambda: False)  # the other one takes over
+        server.create(config_map("wake"))  # the stream that is being read
+        await until(lambda: "default/wake" in third.versions)
+        told = len(third.mirror.calls)
+        server.update(config_map("b", data={"n": "1"}))
+        server.create(config_map("d"))
+        server.delete(MAPS, "default", "c")
+        await until(lambda: set(second.versions) == {f"default/{name}" for name in ("a", "b", "d", "wake")})
+        await first.kill()
+        await until(lambda: second.share.role == "holder" and third.share.role == "follower")
+        assert len(third.mirror.calls) == told
+        go_on.set()
+        await until(lambda: third.versions == second.versions)
+        await until(lambda: len(third.mirror.calls) == told + 3)
+        calls = sorted((what, name) for what, name, _ in third.mirror.calls[told:])
+        assert calls == [("add", "d"), ("delete", "c"), ("update", "b")]
+        assert not third.mirror.wrong
+        assert third.maps.health().relists == 1

@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kinformer import KubeObject, SharedInformer, SharedInformerFactory
+from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
 from tests.support.mirror import Mirror
 
 MAPS = "v1/configmaps"
+FOLLOWING = ("idle_timeout", "backoff", "watch_timeout", "watch_list")  # options of the factory
 
 
 class History(Mirror):
@@ -36,19 +37,21 @@ class History(Mirror):
 class Worker:
     """One process: a client and a factory that shares its cache."""
 
-    def __init__(self, server: APIServer, path: Path, *, user: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, server: APIServer, path: Path, *, user: str | None = None, client: Client | None = None, **options: Any
+    ) -> None:
         self._stack = AsyncExitStack()
-        self._server = server
-        self._user = user
+        self._client = client or server.client(user)
         self.share = Share(path)
         self.mirror = History()
+        self._defaults = {name: options.pop(name) for name in FOLLOWING if name in options}
         self._options = options
         self.factory: SharedInformerFactory
         self.maps: SharedInformer
 
     async def start(self) -> None:
-        client = await self._stack.enter_async_context(self._server.client(self._user))
-        self.factory = SharedInformerFactory(client, share=self.share)
+        client = await self._stack.enter_async_context(self._client)
+        self.factory = SharedInformerFactory(client, share=self.share, **self._defaults)
         self.maps = self.factory.for_resource(MAPS, **self._options)
         self.maps.add_event_handler(self.mirror)
         await self._stack.enter_async_context(self.factory)

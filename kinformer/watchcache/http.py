@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
+from kinformer.objects.meta import builtin_kind
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options, bad_version, read_options
 from kinformer.serving.pages import chunks, read_page, wait_for_revision
@@ -40,7 +41,8 @@ async def respond(
             return None
         if "metadata.namespace" in fields and not (namespace or cache.is_namespaced):
             return None  # the server refuses it for some resources of the cluster
-        view = JSONView(cache.resource.api_version, cache.kind, partial=partial)
+        typed = bool(builtin_kind(cache.resource))
+        view = JSONView(cache.resource.api_version, cache.kind, partial=partial, typed=typed)
         if name:
             return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)
         options = read_options(params)
@@ -75,7 +77,7 @@ async def _get(cache: CachedResource, view: JSONView, version: str, namespace: s
     stored = cache.storage.collection("objects").get(f"{namespace}/{name}" if namespace else name)
     if stored is None:
         raise not_found(cache.resource.group, cache.resource.resource, name)
-    return web.Response(body=view.item(stored) + b"\n", content_type="application/json")
+    return web.Response(body=view.object(stored) + b"\n", content_type="application/json")
 
 
 async def _list(

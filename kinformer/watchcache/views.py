@@ -58,7 +58,7 @@ class JSONView:
 
     def item(self, stored: Stored) -> bytes:
         """Return an object as a list item."""
-        data = self.object(stored)
+        data = self.whole(stored)
         if not self._head:
             return data
         if data.startswith(self._head):  # as an API server writes it, and as items of its lists are completed
@@ -66,7 +66,7 @@ class JSONView:
         members = _raw_members_of.decode(data)
         return _encode({name: value for name, value in members.items() if name not in ("kind", "apiVersion")})
 
-    def object(self, stored: Stored) -> bytes:
+    def whole(self, stored: Stored) -> bytes:
         """Return an object with its type."""
         raw = held(stored).raw
         if not self.form:
@@ -81,7 +81,7 @@ class JSONView:
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
         """Encode a watch line."""
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.object(stored))
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.whole(stored))
 
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import zlib
+from collections.abc import AsyncIterator, Callable
 
+import anyio.to_thread
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
+from kinformer.objects.meta import builtin_kind
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options, bad_version, read_options
 from kinformer.serving.pages import chunks, read_page, wait_for_revision
@@ -18,6 +21,9 @@ from kinformer.watchcache.views import JSONView
 
 __all__ = ["respond"]
 
+_GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
+_GZIP_LEVEL = 1
+_GZIP = 16 + zlib.MAX_WBITS  # writes gzip's header and sum
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
 
 
@@ -40,9 +46,10 @@ async def respond(
             return None
         if "metadata.namespace" in fields and not (namespace or cache.is_namespaced):
             return None  # the server refuses it for some resources of the cluster
-        view = JSONView(cache.resource.api_version, cache.kind, partial=partial)
+        typed = bool(builtin_kind(cache.resource))
+        view = JSONView(cache.resource.api_version, cache.kind, partial=partial, typed=typed)
         if name:
-            return await _get(cache, view, params.get("resourceVersion", ""), namespace, name)
+            return await _get(request, cache, view, namespace, name)
         options = read_options(params)
         selected = select(cache.resource, namespace, options)
         if _needs_proof(options) and not await cache.proved():
@@ -65,7 +72,10 @@ def _needs_proof(options: Options) -> bool:
     return unset and not proves_later(options)
 
 
-async def _get(cache: CachedResource, view: JSONView, version: str, namespace: str, name: str) -> web.Response | None:
+async def _get(
+    request: web.Request, cache: CachedResource, view: JSONView, namespace: str, name: str
+) -> web.StreamResponse | None:
+    version = request.query.get("resourceVersion", "")
     if version:
         if not version.isdigit():
             raise bad_version(version, watch=True)
@@ -75,18 +85,45 @@ async def _get(cache: CachedResource, view: JSONView, version: str, namespace: s
     stored = cache.storage.collection("objects").get(f"{namespace}/{name}" if namespace else name)
     if stored is None:
         raise not_found(cache.resource.group, cache.resource.resource, name)
-    return web.Response(body=view.item(stored) + b"\n", content_type="application/json")
+    return await _send(request, _one(view.whole(stored) + b"\n"))
+
+
+async def _one(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 async def _list(
     request: web.Request, cache: CachedResource, view: JSONView, selected: Filter, options: Options
 ) -> web.StreamResponse:
     page = await read_page(cache.storage, cache.storage.collection("objects"), selected, options)
+    return await _send(request, chunks(view, page))
+
+
+async def _send(request: web.Request, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
+    """Send a body. A large one is compressed, in a thread, if the client accepts gzip."""
+    held: list[bytes] = []
+    size = 0
+    async for piece in pieces:  # until the body is known to be large
+        held.append(piece)
+        size += len(piece)
+        if size > _GZIP_FROM:
+            break
+    else:
+        return web.Response(body=b"".join(held), content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    accepted = request.headers.get("Accept-Encoding", "").split(",")
+    packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP) if "gzip" in map(str.strip, accepted) else None
+    if packer is not None:
+        response.headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
     await response.prepare(request)
-    async for piece in chunks(view, page):
-        await response.write(piece)
-    await response.write_eof()
+
+    async def write(piece: bytes) -> None:
+        await response.write(piece if packer is None else await anyio.to_thread.run_sync(packer.compress, piece))
+
+    await write(b"".join(held))
+    async for piece in pieces:
+        await write(piece)
+    await response.write_eof(b"" if packer is None else packer.flush())
     return response
 
 

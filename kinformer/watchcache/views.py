@@ -22,6 +22,7 @@ class _Metadata(msgspec.Struct):
 
 
 _metadata_of = msgspec.json.Decoder(_Metadata)
+_raw_members_of = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _members_of = msgspec.json.Decoder(Document)
 _encode = msgspec.json.Encoder().encode
 
@@ -44,16 +45,29 @@ class JSONView:
     Args:
         api_version, kind: The type of the objects.
         partial: True for PartialObjectMetadata.
+        typed: True if items of lists have no kind and apiVersion, as those of built-in resources.
     """
 
-    def __init__(self, api_version: str, kind: str, *, partial: bool = False) -> None:
+    def __init__(self, api_version: str, kind: str, *, partial: bool = False, typed: bool = False) -> None:
         self.form = "partial" if partial else ""
         self.key = self.form
+        head = b'{"kind":%s,"apiVersion":%s,' % (dumps(kind), dumps(api_version))
+        self._head = head if typed and not partial else b""
         self._api_version = "meta.k8s.io/v1" if partial else api_version
         self._kind = "PartialObjectMetadata" if partial else kind
 
     def item(self, stored: Stored) -> bytes:
-        """Return an object as a list item, with its type."""
+        """Return an object as a list item."""
+        data = self.whole(stored)
+        if not self._head:
+            return data
+        if data.startswith(self._head):  # as an API server writes it, and as items of its lists are completed
+            return b"{" + data[len(self._head) :]
+        members = _raw_members_of.decode(data)
+        return _encode({name: value for name, value in members.items() if name not in ("kind", "apiVersion")})
+
+    def whole(self, stored: Stored) -> bytes:
+        """Return an object with its type."""
         raw = held(stored).raw
         if not self.form:
             return raw
@@ -67,7 +81,7 @@ class JSONView:
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
         """Encode a watch line."""
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.item(stored))
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.whole(stored))
 
     def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         """Return a watch line, encoded once for all watchers with an equal view."""

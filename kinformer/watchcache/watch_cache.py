@@ -25,8 +25,7 @@ class WatchCache:
 
     ``async with`` starts and stops it, and its informer if that has not been entered. resourceVersions are the
     server's own, so a reader may go on from any of them at the server, and come back. Objects are sent as the informer
-    keeps them: without managedFields, unless it was created with `keep_managed_fields`, and with kind and apiVersion
-    also in lists.
+    keeps them: without managedFields, unless it was created with `keep_managed_fields`.
 
     A list that the informer makes after an interruption has no events. Its differences have no versions at which a
     reader could resume at the server without missing a delete. So open watches end then, and older versions get a 410,

@@ -626,13 +626,17 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
         "optional": "an option that the program gave",
         "shutdown_timeout": "an option that the program gave",
         "snapshot_file": "an option that the program gave",
+        "history": "for event streams of web services",
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
     }
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)
     factory = {name for name in dir(SharedInformerFactory) if not name.startswith("_")}
-    assert factory - set(dir(blocking.Informers)) == {"informers", "add", "derived", "fleets"}  # they belong to a loop
+    assert factory - set(dir(blocking.Informers)) == {
+        *("informers", "add", "derived", "fleets"),  # they belong to a loop
+        "shared_cache",  # of a factory with `share=`, which has no blocking twin
+    }
 
 
 async def test_coroutine_functions_are_refused_as_handlers(server: APIServer) -> None:

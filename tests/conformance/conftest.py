@@ -100,15 +100,21 @@ def _leave_to_newer_servers(items: list[pytest.Item]) -> None:
 
 
 def _needs_binaries(item: pytest.Item) -> bool:
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    kind = parameters.get("server_kind")
+    kind = _kind(item)
     return kind == REAL or (kind is None and "assets" in getattr(item, "fixturenames", ()))
 
 
+def _kind(item: pytest.Item) -> str | None:
+    """Return the kind of server that a test runs on, or None if it has no choice."""
+    kind: str | None = getattr(getattr(item, "callspec", None), "params", {}).get("server_kind")
+    return kind
+
+
 def _title(item: pytest.Item) -> str:
-    """Module and function of a test, with its parameters but not the server."""
+    """Module and function of a test, with its parameters but not the server. A borrowed test keeps its module."""
+    module = getattr(item, "function").__module__.rpartition(".")[2]  # noqa: B009 - an Item has none
     function = re.sub(r"\W+", "_", item.name.replace(EMBEDDED, "").replace(REAL, "")).strip("_")
-    return f"{item.path.stem.removeprefix('test_')}::{function.removeprefix('test_')}"
+    return f"{module.removeprefix('test_')}::{function.removeprefix('test_')}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,7 +124,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     site = getattr(item, "funcargs", {}).get("site")
     if site is None or not site.transcript.exchanges:
         return
-    title, embedded = _title(item), isinstance(site.server, APIServer)
+    title, embedded = _title(item), _kind(item) == EMBEDDED
     minor = RECORDED if embedded else minor_of(site.server.assets.folder)
     if item.config.getoption("--record-transcripts", default=False):
         _record(title, minor, site.transcript)

@@ -137,8 +137,6 @@ async def test_the_objects_are_those_of_the_server(server: ClusterServer, proxie
 def _comparable(document: dict[str, Any]) -> Any:
     """Leave out what a cache does not keep, and the version and token of a list, which other tests move."""
     for item in document.get("items", [document]):
-        for name in ("kind", "apiVersion"):
-            item.pop(name, None) if "items" in document else None
         item["metadata"].pop("managedFields", None)
     if "items" in document:
         document["metadata"] = sorted(document["metadata"])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import runpy
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -14,10 +15,19 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from kinformer import Controller, Fleet, InformerHealth, LeaderElector, Request, SharedInformer
+from kinformer import (
+    Controller,
+    Fleet,
+    InformerHealth,
+    LeaderElector,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+)
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.derived import mapped
 from kinformer.testing import APIServer
+from kinformer.watchcache import Share
 from kinformer.workqueue import RateLimitingQueue
 from tests.support.resumable_source import ResumableSource
 from tests.support.waiting import until
@@ -39,16 +49,19 @@ Exported = dict[str, set[str]]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        return runner.run(_exported(tmp_path_factory.mktemp("exported") / "snapshot"))
+def exported() -> Exported:
+    with (
+        tempfile.TemporaryDirectory(prefix="kf") as folder,  # a short path, as that of a socket must be
+        asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner,
+    ):
+        return runner.run(_exported(Path(folder)))
 
 
-async def _exported(snapshot: Path) -> Exported:
+async def _exported(folder: Path) -> Exported:
     """What a working program exports: sample names and their labels.
 
-    An informer with a handler, a snapshot, a relist and a failure; what is derived of it; a queue; a controller; a
-    leader; a fleet.
+    An informer with a handler, a snapshot, a relist and a failure; one of a shared cache; what is derived of it; a
+    queue; a controller; a leader; a fleet.
     """
     registry = CollectorRegistry()
     metrics = PrometheusMetrics(registry)
@@ -57,7 +70,7 @@ async def _exported(snapshot: Path) -> Exported:
     queue.done(await queue.get())
     source = ResumableSource()
     source.set("a")
-    informer = SharedInformer(source, metrics=metrics, snapshot=snapshot)
+    informer = SharedInformer(source, metrics=metrics, snapshot=folder / "snapshot")
     informer.add_event_handler(on_add=lambda obj: None, name="h")
 
     async def reconcile(request: Request) -> None:
@@ -69,10 +82,13 @@ async def _exported(snapshot: Path) -> Exported:
         server.client() as client,
         LeaderElector(client, namespace="default", name="lease", metrics=metrics).leading(),
         Fleet({"east": server.client()}, metrics=metrics),
+        SharedInformerFactory(client, share=Share(folder / "cache.sock"), metrics=metrics) as sharing,
         informer,
         mapped(informer, lambda obj: obj.name) as names,
         asyncio.TaskGroup() as group,
     ):
+        sharing.for_resource("v1/configmaps")
+        await sharing.wait_for_cache_sync(10)
         reconciling = group.create_task(controller.run())
         await until(lambda: controller.statistics().reconciles)
         await until(lambda: source.watches)

@@ -20,6 +20,7 @@ from tests.support.interpreter import FREE_THREADED
 PACKAGE = Path(inspect.getfile(kinformer)).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 MOST = 11
+OF_THE_SERVER = ("testing", "serving")  # the embedded server runs in the same process
 WITHOUT_GIL = {"cache/exclusion.py"} if FREE_THREADED else set()  # the lock that the page names below its table
 
 
@@ -51,8 +52,11 @@ class Walk:
 
     def _note(self, frame: FrameType) -> None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and not path.is_relative_to(PACKAGE / "testing"):
-            self.modules.add(path.relative_to(PACKAGE).as_posix())
+        if not path.is_relative_to(PACKAGE):
+            return
+        module = path.relative_to(PACKAGE)
+        if module.parts[0] not in OF_THE_SERVER:
+            self.modules.add(module.as_posix())
 
 
 @contextmanager

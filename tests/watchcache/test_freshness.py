@@ -97,14 +97,32 @@ async def test_an_idle_resource_beside_busy_ones_is_listed_soon_and_never_stale(
     assert front.answered + front.passed == 100
 
 
-async def test_lists_at_once_share_a_proof(server: APIServer, front: Front, session: aiohttp.ClientSession) -> None:
+def proofs(server: APIServer) -> int:
+    """Return the number of requests for the version of the server's pods."""
+    return sum(one.path == "/api/v1/pods" and one.params.get("limit") == "1" for one in server.requests)
+
+
+async def test_lists_at_once_share_a_proof(server: APIServer, front: Front) -> None:
+    source, before = front.caches["pods"].source(), proofs(server)
+    await asyncio.gather(*(source.list(ListOptions()) for _ in range(50)))
+    assert proofs(server) - before <= 2  # one for the first, which is requested at once, and one for all others
+
+
+@pytest.mark.virtual_time
+async def test_many_lists_are_answered_by_the_cache_with_few_proofs(
+    server: APIServer, front: Front, session: aiohttp.ClientSession
+) -> None:
+    """A list that arrives after a proof was requested needs the next one, as do all others that arrive meanwhile."""
+
     async def ask() -> int:
         async with session.get(f"{front.url}/api/v1/pods") as response:
             await response.read()
             return response.status
 
+    before = proofs(server)
     assert await asyncio.gather(*(ask() for _ in range(50))) == [200] * 50
-    assert front.answered == 50
+    assert (front.answered, front.passed) == (50, 0)
+    assert proofs(server) - before < 10
 
 
 async def test_a_cache_that_lost_its_server_leaves_lists_without_a_version_to_it(

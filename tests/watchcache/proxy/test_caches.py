@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from pathlib import Path
 
@@ -11,14 +12,16 @@ import pytest
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import watch as kubernetes_watch
 
-from kinformer import Client, ConfigError, NotFoundError, SharedInformerFactory
+from kinformer import Client, ConfigError, GroupVersionResource, NotFoundError, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer, faults
-from kinformer.watchcache import Proxy
+from kinformer.watchcache import Proxy, WatchCache
 from tests.support.apiserver_http import ask, watch
 from tests.support.bare_http import connected
 from tests.support.kube import config_map, pod
+from tests.support.memory_source import MemorySource
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.waiting import until
+from tests.watchcache.front import answering
 from tests.watchcache.proxy.conftest import proxying
 
 
@@ -80,6 +83,47 @@ async def test_responses_have_the_header_fields_of_a_server(server: APIServer, p
         fields = (reply.headers["cache-control"], reply.headers["content-type"])
         assert (reply.status, fields) == (status, ("no-cache, private", "application/json"))
         assert "server" not in reply.headers
+
+
+async def test_large_responses_are_compressed_for_clients_that_accept_it(server: APIServer, proxy: Proxy) -> None:
+    for number in range(300):
+        server.create(pod(f"new-{number}", annotations={"text": "x" * 500}))
+    version = server.create(pod("large", annotations={"text": "x" * 200_000}))["metadata"]["resourceVersion"]
+    for path, is_large in {"": True, "?labelSelector=no": False, "/large": True, "/web-1": False}.items():
+        query = f"{'&' if '?' in path else '?'}resourceVersion={version}"
+        plain, packed = [
+            await ask(proxy.url, "GET", f"/api/v1/namespaces/default/pods{path}{query}", headers=headers)
+            for headers in ({"Accept-Encoding": "gzip;q=0, identity"}, {"Accept-Encoding": "deflate, gzip"})
+        ]
+        assert plain.clean
+        assert packed.clean
+        assert "content-encoding" not in plain.headers
+        if is_large:
+            assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+            assert (gzip.decompress(packed.body), len(packed.body) < len(plain.body) / 5) == (plain.body, True)
+        else:
+            assert (packed.headers.get("content-encoding"), packed.body) == (None, plain.body)
+
+
+class WholeMemory(MemorySource):
+    """A source of all objects, whose JSON has `apiVersion` before `kind`."""
+
+    resource = GroupVersionResource("", "v1", "configmaps")
+    selects_all = True
+
+
+@pytest.mark.virtual_time
+async def test_items_of_built_in_lists_have_no_type_in_whatever_order_it_was_written() -> None:
+    source = WholeMemory()
+    source.set("a")
+    informer: SharedInformer = SharedInformer(source)
+    async with WatchCache(informer) as cache, answering(cache) as url:
+        await informer.wait_synced()
+        (item,) = (await ask(url, "GET", "/?resourceVersion=0")).json["items"]
+        assert "metadata" in item
+        assert not {"kind", "apiVersion"} & item.keys()
+        found = (await ask(url, "GET", "/?resourceVersion=0&watch=1&timeoutSeconds=1")).lines[0]
+        assert (found["object"]["kind"], found["object"]["apiVersion"]) == ("ConfigMap", "v1")
 
 
 @pytest.mark.slow

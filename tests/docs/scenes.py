@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from kinformer.testing import APIServer
+from tests.support.waiting import until
 
 Document = dict[str, Any]
 
@@ -97,19 +98,22 @@ async def clusters_of_a_hub(hub: APIServer, kubeconfig: Path) -> AsyncIterator[d
         yield servers
 
 
-def change_later(server: APIServer, seconds: float, name: str, phase: str) -> None:
-    """Give a Pod in `default` a phase and the condition Ready after some time; without a phase, delete it."""
+def make_ready_later(server: APIServer, name: str) -> None:
+    """Let a Pod in `default` run and be ready, after a moment."""
 
     def change() -> None:
-        if not phase:
-            server.delete("v1/pods", "default", name)
-            return
         pod = server.get("v1/pods", "default", name)
         assert pod is not None
-        pod["status"] = {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]}
+        pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         server.update(pod)
 
-    asyncio.get_running_loop().call_later(seconds, change)
+    asyncio.get_running_loop().call_later(0.05, change)
+
+
+async def delete_once(server: APIServer, name: str, seen: Callable[[], object]) -> None:
+    """Delete a Pod in `default` as soon as something has been seen."""
+    await until(seen)
+    server.delete("v1/pods", "default", name)
 
 
 def create_namespace(server: APIServer, name: str, **labels: str) -> None:

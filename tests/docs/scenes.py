@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from kinformer.testing import APIServer
+from tests.support.waiting import until
 
 Document = dict[str, Any]
 
@@ -76,3 +81,45 @@ def secret_of(name: str, server: APIServer) -> Document:
     data = base64.b64encode(json.dumps(kubeconfig_of({name: server})).encode()).decode()
     metadata = {"name": name, "namespace": "fleet", "labels": {"kind": "cluster"}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": data}}
+
+
+@asynccontextmanager
+async def clusters_of_a_hub(hub: APIServer, kubeconfig: Path) -> AsyncIterator[dict[str, APIServer]]:
+    """Three clusters with a Pod each. The hub has the Secrets of the first two, and a kubeconfig their contexts."""
+    async with APIServer() as east, APIServer() as west, APIServer() as north:
+        servers = {"east": east, "west": west, "north": north}
+        for name, server in servers.items():
+            server.create(web_pod_of(name))
+        hub.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}})
+        first_two = {name: servers[name] for name in ("east", "west")}
+        for name, server in first_two.items():
+            hub.create(secret_of(name, server))
+        kubeconfig.write_text(json.dumps(kubeconfig_of(first_two)), encoding="utf-8")  # noqa: ASYNC240 - a small file
+        yield servers
+
+
+def make_ready_later(server: APIServer, name: str) -> None:
+    """Let a Pod in `default` run and be ready, after a moment."""
+
+    def change() -> None:
+        pod = server.get("v1/pods", "default", name)
+        assert pod is not None
+        pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        server.update(pod)
+
+    asyncio.get_running_loop().call_later(0.05, change)
+
+
+async def delete_once(server: APIServer, name: str, seen: Callable[[], object]) -> None:
+    """Delete a Pod in `default` as soon as something has been seen."""
+    await until(seen)
+    server.delete("v1/pods", "default", name)
+
+
+def create_namespace(server: APIServer, name: str, **labels: str) -> None:
+    """Create a Namespace with these labels, or give an existing one these labels alone."""
+    found = server.get("v1/namespaces", None, name)
+    if found is None:
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    else:
+        server.update({**found, "metadata": {**found["metadata"], "labels": labels}})

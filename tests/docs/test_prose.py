@@ -1,7 +1,8 @@
 """The prose of the project is plain English: docstrings, comments, messages, and the pages of the documentation.
 
 Each mark of bad prose is counted per 10,000 words, by kind of text. A few uses are fine; a habit is not.
-The limits are about twice what the documentation of anyio, trio, httpx and kopf has.
+The limits are about twice what the documentation of anyio, trio, httpx and kopf has. The README and the pages of the
+documentation have a limit of words, so that a reader finds what is there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ MARKS = {
     ),
     "has to be": mark(r"\b(has|have) to be\b", 2, "must be"),
 }
+
+
+WORDS = 42_000  # of the README and of all pages, code and hidden checks included, as `wc -w` counts them
 
 
 class Text(NamedTuple):
@@ -155,6 +159,13 @@ def test_prose_is_plain_english(kind: str, name: str) -> None:
     texts = prose(kind)
     assert sum(len(text.words.split()) for text in texts) > 1_000, "prose is not where it is looked for"
     assert (found := complaint(name, texts)) == "", found
+
+
+def test_the_readme_and_the_pages_are_short() -> None:
+    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    counts = {page.relative_to(ROOT): len(page.read_text(encoding="utf-8").split()) for page in pages}
+    longest = ", ".join(f"{page} {counts[page]:,}" for page in sorted(counts, key=lambda page: -counts[page])[:10])
+    assert sum(counts.values()) <= WORDS, f"{sum(counts.values()):,} words, at most {WORDS:,}. The longest: {longest}"
 
 
 # --- the test can fail ----------------------------------------------------------------------------------------------

@@ -57,17 +57,16 @@ class RealCluster:
         """Write so many objects."""
         writing = _Progress(f"writing {kind}", objects)
         places = self._places.setdefault(kind, [])
-        documents = [_document(kind, index) for index in range(objects)]
-        for namespace in sorted({document["metadata"]["namespace"] for document in documents}):
+        found = [
+            (meta["namespace"], meta["name"]) for meta in (_document(kind, one)["metadata"] for one in range(objects))
+        ]
+        for namespace in sorted({namespace for namespace, _ in found}):
             body = {"metadata": {"name": namespace}}
             path = "/api/v1/namespaces"
             if not any(place.collection.startswith(f"{path}/{namespace}/") for place in self._all()):
                 await self._client.request("POST", path, body=body)
-        places += [
-            Place(f"/api/v1/namespaces/{document['metadata']['namespace']}/{kind}", document["metadata"]["name"])
-            for document in documents
-        ]
-        rows = iter(list(zip(places, documents, strict=True)))
+        places += [Place(f"/api/v1/namespaces/{namespace}/{kind}", name) for namespace, name in found]
+        rows = ((place, _document(kind, index)) for index, place in enumerate(places))  # one by one, for their size
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._write(rows, writing))

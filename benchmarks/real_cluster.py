@@ -61,18 +61,18 @@ class RealCluster:
         """Write so many objects, besides those that were written before."""
         writing = _Progress(f"writing {kind}", objects)
         places = self._places.setdefault(kind, [])
-        documents = [_document(kind, len(places) + index) for index in range(objects)]
-        for namespace in sorted({document["metadata"]["namespace"] for document in documents}):
+        known = len(places)
+        metas = [_document(kind, known + index)["metadata"] for index in range(objects)]
+        for namespace in sorted({meta["namespace"] for meta in metas}):
             body = {"metadata": {"name": namespace}}
             path = "/api/v1/namespaces"
             if not any(place.collection.startswith(f"{path}/{namespace}/") for place in self._all()):
                 await self._client.request("POST", path, body=body)
-        fresh = [
-            Place(f"/api/v1/namespaces/{document['metadata']['namespace']}/{kind}", document["metadata"]["name"])
-            for document in documents
-        ]
+        fresh = [Place(f"/api/v1/namespaces/{meta['namespace']}/{kind}", meta["name"]) for meta in metas]
         places += fresh
-        rows = iter(list(zip(fresh, documents, strict=True)))
+        rows = (
+            (place, _document(kind, known + index)) for index, place in enumerate(fresh)
+        )  # one by one: they are large
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._write(rows, writing))

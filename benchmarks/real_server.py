@@ -234,7 +234,8 @@ def main() -> int:
     if missing := lacks():
         print(f"real_server: not measured, for there is no real server here. {missing}")
         return 0
-    return run("real_server" if options.loop == "asyncio" else f"real_server_{options.loop}", measuring(options))
+    parts = ["real_server", options.only, "" if options.loop == "asyncio" else options.loop]
+    return run("_".join(filter(None, parts)), measuring(options))
 
 
 if __name__ == "__main__":

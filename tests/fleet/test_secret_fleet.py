@@ -92,7 +92,7 @@ async def test_a_broken_secret_is_named_counted_and_hides_no_other(
             assert said(caplog, "config") == [Said("ERROR", "kinformer.fleet", "broken")]
             assert str(health.last_error) in message_of(caplog, "config")
             server.update(secret("broken", kubeconfig({"it": servers["east"]})))
-            await until(lambda: "broken" in fleet)
+            await until(lambda: "broken" in fleet and fleet.health()["broken"].live)
             assert fleet.health()["broken"].last_error is None
             server.update(broken)
             await until(lambda: fleet.health()["broken"].last_error)

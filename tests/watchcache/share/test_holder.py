@@ -1,4 +1,4 @@
-"""How a holder follows the server: with which connections, options and credentials, and what a new one begins with."""
+"""A holder: its connections, options and credentials, and what a new one begins with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes that share one cache see, and when a process reads by itself."""
+"""Processes that share one cache, and those that read by themselves."""
 
 # ruff: noqa: ASYNC240 - the socket is on a local file system
 

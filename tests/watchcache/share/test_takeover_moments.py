@@ -1,7 +1,8 @@
 """The moments of a takeover: a state that is being applied, and a holder that is lost after a long time.
 
-Internals: the state that a takeover goes on from, a session that breaks in a way that no true holder causes, and a
-stream that is not read, because all processes have one event loop here.
+All processes have one event loop here.
+
+Internals: the state that a takeover goes on from, a broken session, and a stream that is not read.
 """
 
 from __future__ import annotations

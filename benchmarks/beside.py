@@ -2,6 +2,7 @@
 
     python -m benchmarks.beside                        # 40 minutes, a quarter of them writing 100,000 pods
     python -m benchmarks.beside --pods 5000 --events 500
+    python -m benchmarks.beside --pods 20000 --only memory
 
 A real kube-apiserver over TLS on the same machine, and one client after the other: kinformer, client-go with protobuf
 (if Go is installed) and kube-rs (if Rust is). Each is a process of its own.
@@ -363,6 +364,8 @@ def measuring(options: argparse.Namespace) -> Any:
                 {client: program for client, program in built.items() if program is not None}, options.pods
             )
             async with real_cluster(options.pods, CONFIGMAPS) as cluster:
+                if options.only == "memory":
+                    return await memory(programs, cluster.kubeconfig)
                 figures = await delays(programs, cluster, options.events)
                 relay = Relay(cluster.server)
                 async with relay.serving():
@@ -378,11 +381,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--only", choices=("memory",))
     options = parser.parse_args()
     if missing := lacks():
         print(f"beside: not measured, for there is no real server here. {missing}")
         return 0
-    return run("beside", measuring(options))
+    return run("_".join(filter(None, ("beside", options.only))), measuring(options))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from benchmarks.result_sections import SECTIONS, chosen
 from benchmarks.results import Cell, MissingError, Row, Section, Table, number, put, rows, spread
 
 PAGE = results.PAGE.read_text(encoding="utf-8")
-MODULES = {"large_": "large", "real_server_": "real_server", "compression": "studies.compression"}
+MODULES = {"large_": "large", "real_server_": "real_server", "beside_": "beside", "compression": "studies.compression"}
 
 
 def sections_of(page: str) -> dict[str, str]:

@@ -165,7 +165,7 @@ def test_any_history_with_takeovers_ends_in_the_truth(steps: list[tuple[str, Any
     run(steps)
 
 
-@settings(max_examples=10, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(REWOUND)
 def test_any_history_with_takeovers_and_rewinds_ends_in_the_truth(steps: list[tuple[str, Any]]) -> None:
     run(steps)

@@ -103,6 +103,7 @@ def proofs(server: APIServer) -> int:
     return sum(one.path == "/api/v1/pods" and one.params.get("limit") == "1" for one in server.requests)
 
 
+@pytest.mark.virtual_time
 async def test_lists_at_once_share_a_proof(server: APIServer, front: Front) -> None:
     source, before = front.caches["pods"].source(), proofs(server)
     await asyncio.gather(*(source.list(ListOptions()) for _ in range(50)))

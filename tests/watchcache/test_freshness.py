@@ -20,7 +20,7 @@ from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 from tests.watchcache.front import Front, answering, front_of
 
-LIMIT = 0.3
+LIMIT = 0.3  # seconds
 WATCH_LIST = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
 
@@ -67,6 +67,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.mark.slow
+@pytest.mark.virtual_time
 async def test_an_idle_resource_beside_busy_ones_is_listed_soon_and_never_stale(
     server: APIServer, front: Front, session: aiohttp.ClientSession
 ) -> None:
@@ -102,6 +103,7 @@ def proofs(server: APIServer) -> int:
     return sum(one.path == "/api/v1/pods" and one.params.get("limit") == "1" for one in server.requests)
 
 
+@pytest.mark.virtual_time
 async def test_lists_at_once_share_a_proof(server: APIServer, front: Front) -> None:
     source, before = front.caches["pods"].source(), proofs(server)
     await asyncio.gather(*(source.list(ListOptions()) for _ in range(50)))

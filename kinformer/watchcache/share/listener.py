@@ -19,7 +19,15 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.client.config import installed_version
-from kinformer.exceptions import APIError, ConfigError, ConnectError, KinformerError, describe
+from kinformer.exceptions import (
+    APIError,
+    ConfigError,
+    ConnectError,
+    ForbiddenError,
+    KinformerError,
+    UnauthorizedError,
+    describe,
+)
 from kinformer.listening.aiohttp_server import server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
@@ -53,13 +61,22 @@ class Listener:
         client: The client for the server.
         identity: The identity of the holder.
         caches: The caches that answer.
+        on_refused: Called when the server has refused a request that was passed on with 401 or 403.
     """
 
-    def __init__(self, path: SocketPath, client: Client, identity: Identity, caches: KeptCaches) -> None:
+    def __init__(
+        self,
+        path: SocketPath,
+        client: Client,
+        identity: Identity,
+        caches: KeptCaches,
+        on_refused: Callable[[], None],
+    ) -> None:
         self._path = path
         self._client = client
         self._identity = identity
         self._caches = caches
+        self._on_refused = on_refused
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
         self._handling: set[asyncio.Task[object]] = set()
@@ -193,6 +210,9 @@ class Listener:
                 async for chunk in body:
                     await response.write(chunk)
                 return response
+        except (ForbiddenError, UnauthorizedError):
+            self._on_refused()
+            raise
         except ConnectError as error:
             return _refused(_UNAVAILABLE, "ServiceUnavailable", str(error))
 

@@ -286,7 +286,7 @@ class Share:
         from kinformer.watchcache.share.listener import Listener
 
         caches = KeptCaches(client, identity.cluster, self._seed, options, check.doubt)
-        listener = Listener(self._path, client, identity, caches)
+        listener = Listener(self._path, client, identity, caches, check.doubt)
         try:
             try:
                 await listener.start()

@@ -83,7 +83,7 @@ async def test_a_tunnel_ends_at_both_sides_when_either_ends() -> None:
         async with connected(proxy.port) as (bare,):
             bare.send(ASK)
             await bare.reader.readuntil(b"\r\n\r\n")
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 30)
     async with before(at_once) as (proxy, _), connected(proxy.port) as (bare,):
         bare.send(ASK)
         await bare.reader.readuntil(b"\r\n\r\n")

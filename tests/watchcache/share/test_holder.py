@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kinformer import Client
+from kinformer.exceptions import APIError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.sockets import connections_to
@@ -111,6 +112,20 @@ async def test_a_renewed_token_of_the_same_user_changes_nothing(secured: APIServ
         await asyncio.sleep(700)
         assert reviews(secured) == asked + 2, "each asks again after ten minutes"
         assert [holder.share.role, follower.share.role] == ["holder", "follower"]
+
+
+@pytest.mark.parametrize("code", [401, 403])
+async def test_a_refused_request_of_a_follower_has_the_holder_ask_who_it_is(
+    server: APIServer, path: Path, code: int
+) -> None:
+    async with workers(server, path, 2) as (_, follower):
+        assert follower.share.role == "follower"
+        await asyncio.sleep(30)
+        asked = reviews(server)
+        server.faults.add(faults.status(code), verb="list", resource=MAPS)
+        with pytest.raises(APIError):
+            await follower.maps.confirm()
+        await until(lambda: reviews(server) == asked + 1, 20)
 
 
 def reviews(server: APIServer) -> int:

@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kinformer.testing import APIServer, faults
+from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.waiting import until
-from tests.watchcache.share.workers import MAPS, Worker, workers
+from tests.watchcache.share.workers import MAPS, Worker, go_back, workers
 
 pytestmark = pytest.mark.virtual_time
-
-
-async def go_back(server: APIServer, revisions: int) -> None:
-    """Restore a backup that is so many revisions old."""
-    server.faults.add(faults.rewind(revisions), verb="get", resource="v1/namespaces")
-    async with server.client() as client:
-        await client.request("GET", "/api/v1/namespaces/default")
 
 
 def true(server: APIServer) -> dict[str, str]:

@@ -86,7 +86,7 @@ async def test_health_tells_who_the_holder_is(server: APIServer, path: Path) -> 
         assert (health.live, health.holder) == (True, os.getpid())
 
 
-@pytest.mark.slow
+@pytest.mark.virtual_time
 async def test_a_follower_is_not_live_while_its_holder_has_no_server(server: APIServer, path: Path) -> None:
     async with workers(server, path, 2) as (_, follower):
         restarting = asyncio.ensure_future(server.restart(downtime=2.5))

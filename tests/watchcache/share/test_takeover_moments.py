@@ -101,6 +101,18 @@ async def test_a_holder_that_is_lost_after_a_long_time_is_waited_for(
 
 
 @pytest.mark.virtual_time
+async def test_a_holder_that_dies_is_followed_within_a_second(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 4) as left:
+        now = asyncio.get_running_loop().time
+        for number in range(3):
+            began = now()
+            await left.pop(0).kill()
+            server.create(config_map(f"m{number}"))
+            await until(lambda: all(len(one.versions) == number + 1 for one in left))  # noqa: B023 - used at once
+            assert now() - began < 1
+
+
+@pytest.mark.virtual_time
 async def test_a_follower_that_is_behind_a_new_holder_gets_only_the_difference(
     server: APIServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

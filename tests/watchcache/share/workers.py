@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 from kinformer.watchcache import Share
 from tests.support.mirror import Mirror
 
@@ -95,3 +95,10 @@ def lists_and_watches(server: APIServer) -> tuple[int, int]:
         ),
         sum("watch" in one.params for one in asked),
     )
+
+
+async def go_back(server: APIServer, revisions: int) -> None:
+    """Restore a backup that is so many revisions old."""
+    server.faults.add(faults.rewind(revisions), verb="get", resource="v1/namespaces")
+    async with server.client() as client:
+        await client.request("GET", "/api/v1/namespaces/default")

@@ -54,7 +54,7 @@ MARKS = {
 }
 
 
-WORDS = 42_000  # of the README and of all pages, code and hidden checks included, as `wc -w` counts them
+WORDS = 41_000  # of the README and of all pages, as readers see them: without hidden checks
 
 
 class Text(NamedTuple):
@@ -163,7 +163,8 @@ def test_prose_is_plain_english(kind: str, name: str) -> None:
 
 def test_the_readme_and_the_pages_are_short() -> None:
     pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-    counts = {page.relative_to(ROOT): len(page.read_text(encoding="utf-8").split()) for page in pages}
+    seen = {page: re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in pages}
+    counts = {page.relative_to(ROOT): len(text.split()) for page, text in seen.items()}
     longest = ", ".join(f"{page} {counts[page]:,}" for page in sorted(counts, key=lambda page: -counts[page])[:10])
     assert sum(counts.values()) <= WORDS, f"{sum(counts.values()):,} words, at most {WORDS:,}. The longest: {longest}"
 

@@ -30,6 +30,7 @@ def reads(server: APIServer, path: str = "/api/v1/pods") -> int:
     return sum(one.path.startswith(path) and one.params.get("limit") != "1" for one in server.requests)
 
 
+@pytest.mark.virtual_time
 async def test_lists_and_watches_of_many_clients_are_one_at_the_server(server: APIServer, proxy: Proxy) -> None:
     before = reads(server)
     async with Client.from_url(proxy.url) as client:

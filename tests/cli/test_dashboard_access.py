@@ -203,8 +203,7 @@ async def violations(page: Any, axe: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 async def test_axe_finds_nothing_serious(server: APIServer, opened: Open, axe: str, scheme: str, width: int) -> None:
     for number, phase in enumerate(("Failed", "Pending", "Succeeded")):
         server.create(pod(f"other-{number}", phase=phase))

@@ -22,7 +22,7 @@ from tests.support.kube import pod
 from tests.support.waiting import until
 from tests.support.web_server import EventReader, reading
 
-_LARGE = 20_000
+_LARGE = 2_000
 _FIRST = 64 * 1024  # bytes of a table's first event
 
 
@@ -65,7 +65,7 @@ def restarted(name: str, restarts: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_of_twenty_thousand_objects_a_table_gets_the_first_rows_in_order_and_the_number_of_all(
+async def test_of_thousands_of_objects_a_table_gets_the_first_rows_in_order_and_the_number_of_all(
     server: APIServer,
 ) -> None:
     for _ in server.generate("v1/pods", _LARGE):
@@ -87,9 +87,9 @@ async def test_of_twenty_thousand_objects_a_table_gets_the_first_rows_in_order_a
         assert found["keys"] == by_name[:200]
         assert [row["k"] for row in found["rows"]] == by_name[:200]
         assert (await table(url, sort="-NAME"))["keys"] == by_name[::-1][:200]
-        assert (await table(url, first="19900"))["keys"] == by_name[19_900:]
-        found = await table(url, text=by_name[12_345])
-        assert (found["shown"], found["total"], found["keys"]) == (1, _LARGE, [by_name[12_345]])
+        assert (await table(url, first="1900"))["keys"] == by_name[1_900:]
+        found = await table(url, text=by_name[1_234])
+        assert (found["shown"], found["total"], found["keys"]) == (1, _LARGE, [by_name[1_234]])
 
 
 async def test_a_page_takes_five_hundred_rows_at_most(server: APIServer) -> None:

@@ -17,8 +17,10 @@ from kinformer.serving.status import (
 )
 from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
 
-__all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
+__all__ = ["GZIP_LEVEL", "Page", "chunks", "opening", "read_page", "wait_for_revision"]
 
+_GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
+GZIP_LEVEL = 1
 WAIT = 3.0  # seconds that a request waits for a future resourceVersion (cacher, blockTimeout)
 _SLICE = 200  # items joined into one piece of a body
 
@@ -150,3 +152,18 @@ async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
     pending.append(tail)
     yield b"".join(pending)
+
+
+async def opening(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+    """Return the beginning of a body, and True if the body is large enough to be compressed.
+
+    A body that is not is returned whole. The rest of a large one is left in `pieces`.
+    """
+    held: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size > _GZIP_FROM:
+            break
+    return b"".join(held), size > _GZIP_FROM

@@ -12,7 +12,7 @@ from aiohttp import ClientConnectionError, HttpVersion11, web
 from kinformer.objects.meta import builtin_kind
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options, bad_version, read_options
-from kinformer.serving.pages import chunks, read_page, wait_for_revision
+from kinformer.serving.pages import GZIP_LEVEL, chunks, opening, read_page, wait_for_revision
 from kinformer.serving.status import StatusError, dumps, not_found
 from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.cached_resource import CachedResource, proves_later
@@ -21,8 +21,6 @@ from kinformer.watchcache.views import JSONView
 
 __all__ = ["respond"]
 
-_GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
-_GZIP_LEVEL = 1
 _GZIP = 16 + zlib.MAX_WBITS  # writes gzip's header and sum
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
 
@@ -101,18 +99,12 @@ async def _list(
 
 async def _send(request: web.Request, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
     """Send a body. A large one is compressed, in a thread, if the client accepts gzip."""
-    held: list[bytes] = []
-    size = 0
-    async for piece in pieces:  # until the body is known to be large
-        held.append(piece)
-        size += len(piece)
-        if size > _GZIP_FROM:
-            break
-    else:
-        return web.Response(body=b"".join(held), content_type="application/json")
+    first, is_large = await opening(pieces)
+    if not is_large:
+        return web.Response(body=first, content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     accepted = request.headers.get("Accept-Encoding", "").split(",")
-    packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP) if "gzip" in map(str.strip, accepted) else None
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP) if "gzip" in map(str.strip, accepted) else None
     if packer is not None:
         response.headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
     await response.prepare(request)
@@ -120,7 +112,7 @@ async def _send(request: web.Request, pieces: AsyncIterator[bytes]) -> web.Strea
     async def write(piece: bytes) -> None:
         await response.write(piece if packer is None else await anyio.to_thread.run_sync(packer.compress, piece))
 
-    await write(b"".join(held))
+    await write(first)
     async for piece in pieces:
         await write(piece)
     await response.write_eof(b"" if packer is None else packer.flush())

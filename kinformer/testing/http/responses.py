@@ -15,14 +15,13 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from kinformer.serving.pages import GZIP_LEVEL, opening
 from kinformer.serving.status import StatusError
 from kinformer.testing.faults import Fault
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["JSON", "ConnectionCut", "ResponseWriter"]
 
-GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
-GZIP_LEVEL = 1
 # Go's net/http sets a Content-Length if the body fits its buffer when the handler returns, and otherwise chunks it.
 UNCHUNKED = 2048
 JSON = "application/json"
@@ -127,19 +126,12 @@ class ResponseWriter:
         content_type: str,
         headers: dict[str, str],
     ) -> web.StreamResponse:
-        held: list[bytes] = []
-        size = 0
-        async for piece in pieces:  # until the body is known to be large
-            held.append(piece)
-            size += len(piece)
-            if size > GZIP_FROM:
-                break
-        first = b"".join(held)
+        first, is_large = await opening(pieces)
         if self.garble:
             first = b'{"kind":"' + bytes(byte ^ 0x15 for byte in first[:64]) + first[64:]
-        zipped = size > GZIP_FROM and "gzip" in self._request.headers.get("Accept-Encoding", "")
+        zipped = is_large and "gzip" in self._request.headers.get("Accept-Encoding", "")
         response = web.StreamResponse(status=status, headers=self._headers(content_type, headers))
-        ended = length is not None or size <= GZIP_FROM
+        ended = length is not None or not is_large
         if status in (204, 304):
             return await self._empty(response)
         if ended and len(first) <= UNCHUNKED:

@@ -53,16 +53,16 @@ class Arrivals:
                 return False
             events: Events = []
             lines = framer.last(data)
-            if lines is not None:
-                read(lines, 1, events)
-            elif b"\n" in data:
-                return False
-            if (lines is not None and not events) or not take(events):
-                return False
-            if lines is None:
+            if lines is None:  # a part of a line
+                if b"\n" in data or not take(events):
+                    return False
                 framer.feed(data)
-            elif pending:
-                framer.taken()
+            else:
+                read(lines, 1, events)
+                if not events or not take(events):
+                    return False
+                if pending:
+                    framer.taken()
             stats.bytes += len(data)
             return True
 

@@ -70,9 +70,8 @@ class RealCluster:
                 await self._client.request("POST", path, body=body)
         fresh = [Place(f"/api/v1/namespaces/{meta['namespace']}/{kind}", meta["name"]) for meta in metas]
         places += fresh
-        rows = (
-            (place, _document(kind, known + index)) for index, place in enumerate(fresh)
-        )  # one by one: they are large
+        # Each document is made when it is written: all of them would take more memory than the server has left.
+        rows = ((place, _document(kind, known + index)) for index, place in enumerate(fresh))
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._write(rows, writing))

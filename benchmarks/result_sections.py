@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+from benchmarks.beside import CLIENTS, SYNCS
 from benchmarks.results import Cell, Figure, Row, Runs, Section, Table, both, detail, number, rows, scaled, value, write
 
 __all__ = ["SECTIONS", "chosen"]
@@ -92,24 +93,12 @@ def _shard(label: str, figure: str) -> Row:
     return Row(label, [Cell("sharding", f"{figure.format(f'1 of {count}')}", value) for count in (1, 2, 4, 8)])
 
 
-_BESIDE = ("kinformer", "client-go, protobuf", "kube-rs")
-
-
-_LIMITS = (
-    "kinformer",
-    "kinformer, three `fields`",
-    "kinformer, `compact`",
-    "client-go, protobuf",
-    "client-go, JSON",
-    "kube-rs",
-    "kubernetes, its informer",
-)
 _TOO_LARGE = ("kube-rs", "kubernetes, its informer")  # for the machine, with 100,000 pods and their server
 
 
 def _limit(client: str) -> Row:
     cells = [Cell(run, f"memory limit, {client}", scaled(1, " MB")) for run in ("beside", "beside_memory")]
-    return Row(client, [None, cells[1]] if client in _TOO_LARGE else cells, optional=client not in _LIMITS[:3])
+    return Row(client, [None, cells[1]] if client in _TOO_LARGE else cells, optional=not client.startswith("kinformer"))
 
 
 _RATES = ("100 a second", "1000 a second", "100 a second, pods listed meanwhile")
@@ -343,15 +332,15 @@ SECTIONS = (
         "A real kube-apiserver with 100,000 pods of 9 KB, over TLS on the same machine. The memory limit is the least "
         "under which a first list survives. A delay is from before the write to the handler, with the server's time.",
         [
-            Table(("least memory limit of a first list", "100,000 pods", "20,000"), [*map(_limit, _LIMITS)]),
+            Table(("least memory limit of a first list", "100,000 pods", "20,000"), [*map(_limit, SYNCS)]),
             Table(
                 ("delay, ms: p50/p99/p99.9", "100 events/s", "1,000/s", "100/s while it lists the pods"),
-                [*map(_delays, _BESIDE)],
+                [*map(_delays, CLIENTS)],
             ),
             Table(
                 ("the server's costs", "CPU of the list", "bytes", "CPU of an event, us", "bytes"),
                 [
-                    *(_served(client, f"first list, {client}", client) for client in _BESIDE),
+                    *(_served(client, f"first list, {client}", client) for client in CLIENTS),
                     _served("kinformer, with a snapshot", "start with a snapshot, kinformer", None),
                 ],
             ),
@@ -363,7 +352,7 @@ SECTIONS = (
                         [Cell("beside", f"cut connection to next event, {client}")],
                         optional=client != "kinformer",
                     )
-                    for client in _BESIDE
+                    for client in CLIENTS
                 ],
             ),
         ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.sockets import connections_to
 from tests.support.waiting import until
-from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, workers
+from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, started, workers
 
 pytestmark = pytest.mark.virtual_time
 
@@ -74,12 +73,9 @@ def give(server: APIServer, path: Path, user: str) -> None:
 
 
 async def test_a_holder_whose_token_names_another_user_is_no_longer_read(secured: APIServer, path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        changing = Worker(secured, path, client=client_by_file(secured, path, "alice"))
-        same = Worker(secured, path, user="alice")
-        for one in (changing, same):
-            await one.start()
-            stack.push_async_callback(one.stop)
+    changing = Worker(secured, path, client=client_by_file(secured, path, "alice"))
+    same = Worker(secured, path, user="alice")
+    async with started(changing, same):
         assert [changing.share.role, same.share.role] == ["holder", "follower"]
         give(secured, path, "bob")
         await until(lambda: [changing.share.role, same.share.role] == ["alone", "holder"], 120)
@@ -89,12 +85,9 @@ async def test_a_holder_whose_token_names_another_user_is_no_longer_read(secured
 
 
 async def test_a_follower_whose_token_names_another_user_reads_by_itself(secured: APIServer, path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        same = Worker(secured, path, user="alice")
-        changing = Worker(secured, path, client=client_by_file(secured, path, "alice"))
-        for one in (same, changing):
-            await one.start()
-            stack.push_async_callback(one.stop)
+    same = Worker(secured, path, user="alice")
+    changing = Worker(secured, path, client=client_by_file(secured, path, "alice"))
+    async with started(same, changing):
         assert [same.share.role, changing.share.role] == ["holder", "follower"]
         give(secured, path, "bob")
         await until(lambda: changing.share.role == "alone", 120)
@@ -102,12 +95,9 @@ async def test_a_follower_whose_token_names_another_user_reads_by_itself(secured
 
 
 async def test_a_renewed_token_of_the_same_user_changes_nothing(secured: APIServer, path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        holder = Worker(secured, path, client=client_by_file(secured, path, "alice"))
-        follower = Worker(secured, path, user="alice")
-        for one in (holder, follower):
-            await one.start()
-            stack.push_async_callback(one.stop)
+    holder = Worker(secured, path, client=client_by_file(secured, path, "alice"))
+    follower = Worker(secured, path, user="alice")
+    async with started(holder, follower):
         asked = reviews(secured)
         await asyncio.sleep(700)
         assert reviews(secured) == asked + 2, "each asks again after ten minutes"

@@ -72,17 +72,22 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(server: APIServer, path: Path, count: int, **options: Any) -> AsyncIterator[list[Worker]]:
-    started: list[Worker] = []
+async def started(*chosen: Worker) -> AsyncIterator[None]:
+    """Start workers one after the other, and stop them in the same order, so that the first holder ends first."""
     try:
-        for _ in range(count):
-            worker = Worker(server, path, **options)
-            started.append(worker)
+        for worker in chosen:
             await worker.start()
-        yield started
+        yield
     finally:
-        for worker in started:
+        for worker in chosen:
             await worker.stop()
+
+
+@asynccontextmanager
+async def workers(server: APIServer, path: Path, count: int, **options: Any) -> AsyncIterator[list[Worker]]:
+    chosen = [Worker(server, path, **options) for _ in range(count)]
+    async with started(*chosen):
+        yield chosen
 
 
 def lists_and_watches(server: APIServer) -> tuple[int, int]:

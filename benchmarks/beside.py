@@ -37,6 +37,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from benchmarks import go_client, rust_client
+from benchmarks.clients import CLIENTS, SYNCS
 from benchmarks.harness import RESULTS, Figure, run
 from benchmarks.real_cluster import RealCluster, lacks, real_cluster
 
@@ -46,16 +47,6 @@ EVENTS = 3_000  # of a measurement of delays
 WATCHERS = 5
 CUTS = 10
 GROUP = Path("/sys/fs/cgroup/memory/kinformer-benchmark")
-SYNCS = {
-    "kinformer": "list",
-    "kinformer, three `fields`": "list, three fields",
-    "kinformer, `compact`": "list, compact",
-    "client-go, protobuf": "client-go protobuf list",
-    "client-go, JSON": "client-go json list",
-    "kube-rs": "kube-rs list",
-    "kubernetes, its informer": "official",
-}
-CLIENTS = ("kinformer", "client-go, protobuf", "kube-rs")
 
 
 @dataclass(frozen=True)

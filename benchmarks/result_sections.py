@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks.beside import CLIENTS, SYNCS
+from benchmarks.clients import CLIENTS, SYNCS
 from benchmarks.results import Cell, Figure, Row, Runs, Section, Table, both, detail, number, rows, scaled, value, write
 
 __all__ = ["SECTIONS", "chosen"]

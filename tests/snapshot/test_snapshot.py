@@ -593,8 +593,8 @@ async def test_a_slow_disk_holds_up_nobodys_leaving_and_the_old_file_stays(
         done.set()
 
     monkeypatch.setattr(os, "fsync", slow)
-    async with asyncio.timeout(5):
-        await one_life(source.restarted(), path, shutdown_timeout=0.3)
+    async with asyncio.timeout(8):  # the disk holds for ten seconds
+        await one_life(source.restarted(), path, shutdown_timeout=1.5)
     assert at_it.is_set()
     go_on.set()
     await asyncio.to_thread(done.wait, 10)
@@ -609,7 +609,7 @@ async def test_a_slow_handler_leaves_the_time_for_it(path: Path) -> None:
     async def slow(obj: Any) -> None:
         await asyncio.sleep(30)
 
-    async with SharedInformer(source, snapshot=path, shutdown_timeout=0.3) as informer:
+    async with SharedInformer(source, snapshot=path, shutdown_timeout=1.5) as informer:
         informer.add_event_handler(on_add=slow)
         await informer.wait_synced(10)
     assert outcomes(informer) == {"missing": 1, "saved": 1}

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextvars import copy_context
-from functools import partial
-from typing import cast
+from contextvars import Context, copy_context
 
 import aiohttp
 
@@ -86,8 +84,8 @@ class Body:
         "_is_whole",
         "_no_json",
         "_pace",
+        "_push",
         "_response",
-        "_take",
         "_what",
     )
 
@@ -99,7 +97,7 @@ class Body:
         self._budget: YieldBudget | None = None
         self._no_json: type[Exception] | None = None
         self._is_whole = read_whole(response.content)
-        self._take: Callable[[bytes], bool] | None = None  # see `push_to`
+        self._push: tuple[Callable[[bytes], bool], Context] | None = None  # see `push_to`
 
     @property
     def status(self) -> int:
@@ -139,8 +137,7 @@ class Body:
         """
         if not self._is_whole:
             return False
-        run = cast("Callable[..., bool]", copy_context().run)
-        self._take = partial(run, take)
+        self._push = take, copy_context()
         return True
 
     async def read(self) -> bytes:
@@ -158,10 +155,10 @@ class Body:
         before = SYSTEM.perf()
         try:
             content = self._response.content
-            if self._take is None or self._pace.is_hurried or self._no_json is not None:
+            if self._push is None or self._pace.is_hurried or self._no_json is not None:
                 chunk = await content.readany()
             else:
-                chunk = await read_untaken(content, self._take)
+                chunk = await read_untaken(content, *self._push)
         except (aiohttp.ClientError, OSError) as error:
             if self._cut_is_end:
                 log.debug("%s was cut off: %s", self._what, error, reason=error)

@@ -43,7 +43,7 @@ class Arrivals:
         Data that is large or arrives in quick succession is left to the reader, which handles it in fewer and fairer
         steps, and so is an event that is not taken, or that only `EntryDecoder.event` can decode.
         """
-        framer, read, stats, perf, last = self._framer, self._fast.read, self._stats, SYSTEM.perf, 0.0
+        framer, line, stats, perf, last = self._framer, self._fast.line, self._stats, SYSTEM.perf, 0.0
 
         def take_data(data: bytes) -> bool:
             nonlocal last
@@ -51,15 +51,14 @@ class Arrivals:
             pending = framer.pending
             if pending + len(data) > SMALL or (last - before < QUICK and not pending):
                 return False
-            events: Events = []
-            lines = framer.last(data)
-            if lines is None:  # a part of a line
-                if b"\n" in data or not take(events):
+            text = framer.last(data)
+            if text is None:  # a part of a line
+                if b"\n" in data or not take([]):
                     return False
                 framer.feed(data)
             else:
-                read(lines, 1, events)
-                if not events or not take(events):
+                event = line(text)
+                if event is None or not take([event]):
                     return False
                 if pending:
                     framer.taken()

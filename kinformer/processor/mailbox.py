@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
@@ -89,7 +89,8 @@ class Mailbox:
             self.plain.extend(batch)
         else:
             self._fold(batch)
-        self._wake()
+        if self._waiter is not None and not self._waiter.done():  # `_wake`, inlined for a call that comes alone
+            self._waiter.set_result(None)
 
     def replay(self, objects: Sequence[KubeObject] | ChunkedList[KubeObject]) -> None:
         """Hand out `objects` as initial adds, before all calls that are or will be queued.
@@ -150,18 +151,15 @@ class Mailbox:
             if not self._initial_left:
                 self._announce_synced()
 
-    async def wait(self) -> None:
-        """Wait for a call or the end of the mailbox. Only one task may read at a time. Cancelling it loses nothing."""
-        if self.plain or self._folded.active or self._replays:
-            await asyncio.sleep(0)
-            return
-        if self.closed or self.draining:
-            return
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    def wait(self) -> Awaitable[None]:
+        """Return an awaitable that waits for a call or the end of the mailbox, or one turn of the loop after either.
+
+        It must be awaited at once, and by one task at a time. Cancelling it loses nothing.
+        """
+        if self.plain or self._folded.active or self._replays or self.closed or self.draining:
+            return asyncio.sleep(0)
+        self._waiter = asyncio.get_running_loop().create_future()  # without a coroutine, for a call that comes alone
+        return self._waiter
 
     def __len__(self) -> int:
         return len(self.plain) + len(self._folded) + self._replay_left + self.held

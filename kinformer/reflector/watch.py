@@ -209,7 +209,7 @@ class Follower:
             StoreFailedError: The store raised.
         """
         self.moved = True
-        if not _TYPES.issuperset(map(_type_of, events)):
+        if (len(events) > 1 or events[0][0] not in _TYPES) and not _TYPES.issuperset(map(_type_of, events)):
             self._write_known(events)
         version = self.version
         if self.recorded or self._are_ordered(events):

@@ -61,20 +61,19 @@ class LineFramer:
     Args:
         max_event_bytes: The maximum length of a line in bytes. 16 MiB by default, as in client-go. etcd accepts 1.5
             MiB by default.
+
+    Attributes:
+        pending: The number of bytes of the incomplete last line. At the end of a stream, it is a fragment to be
+            dropped.
     """
 
-    __slots__ = ("_error", "_max", "_parts", "_size")
+    __slots__ = ("_error", "_max", "_parts", "pending")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._parts: list[bytes] = []  # parts of an incomplete line, without a newline
-        self._size = 0
+        self.pending = 0
         self._error: DecodeError | None = None
-
-    @property
-    def pending(self) -> int:
-        """The number of bytes of the incomplete last line. At the end of a stream, it is a fragment to be dropped."""
-        return self._size
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[Lines]:
         """Return the lines that this chunk completes, in order, including one that began in earlier chunks.
@@ -106,27 +105,25 @@ class LineFramer:
             found.append(lines)
         if start < len(data) and self._error is None:
             self._parts.append(data[start:] if start else data)
-            self._size += len(data) - start
-            self._check(self._size)
+            self.pending += len(data) - start
+            self._check(self.pending)
         self._raise_unless(found)
         return found
 
-    def last(self, chunk: bytes) -> Lines | None:
-        """Return the line that ends with this chunk, or None unless the chunk is the rest of exactly one line.
+    def last(self, chunk: bytes) -> bytes | None:
+        r"""Return the line that ends with this chunk, with its `\n`, or None unless the chunk is the rest of one line.
 
         Nothing is recorded. Either call `taken`, or pass the chunk to `feed`.
         """
         end = len(chunk) - 1
-        if self._error is not None or not 0 < end <= self._max - self._size or chunk.find(b"\n") != end:
+        if self._error is not None or not 0 < end <= self._max - self.pending or chunk.find(b"\n") != end:
             return None
-        lines = Lines(b"".join((*self._parts, chunk)) if self._size else chunk)
-        lines.ends.append(self._size + end)
-        return lines
+        return b"".join((*self._parts, chunk)) if self.pending else chunk
 
     def taken(self) -> None:
         """Record that the line that `last` has returned was read."""
         self._parts.clear()
-        self._size = 0
+        self.pending = 0
 
     def _raise_unless(self, found: list[Lines]) -> None:
         if self._error is not None and not any(found):
@@ -137,7 +134,7 @@ class LineFramer:
         self._parts.append(end)
         lines = Lines(b"".join(self._parts))
         self._parts.clear()
-        self._size = 0
+        self.pending = 0
         if not self._check(len(lines.data.removesuffix(b"\r"))):
             return []
         lines.ends.append(len(lines.data))
@@ -147,6 +144,6 @@ class LineFramer:
         if size <= self._max:
             return True
         self._parts.clear()
-        self._size = 0
+        self.pending = 0
         self._error = DecodeError(f"a watch event is longer than max_event_bytes={self._max}")
         return False

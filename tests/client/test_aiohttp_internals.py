@@ -10,6 +10,7 @@ import pkgutil
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -133,7 +134,7 @@ async def test_data_is_read_or_taken_as_it_arrives_but_never_both() -> None:
     async with answered(40, alone=True) as response:
         content = response.content
         assert read_whole(content)
-        while data := await read_untaken(content, take):
+        while data := await read_untaken(content, take, copy_context()):
             everything += data
         assert content.total_bytes == len(everything)
         assert content.at_eof()
@@ -152,14 +153,14 @@ async def test_a_compressed_body_is_taken_decompressed() -> None:
     async with answered(30, compressed=True, alone=True) as response:
         content = response.content
         assert read_whole(content)
-        while data := await read_untaken(content, take):
+        while data := await read_untaken(content, take, copy_context()):
             everything += data
     assert everything == wanted(30)
 
 
 async def test_a_body_that_breaks_off_while_data_is_taken_is_an_error() -> None:
     async def drain(content: aiohttp.StreamReader) -> None:
-        while await read_untaken(content, lambda _: True):
+        while await read_untaken(content, lambda _: True, copy_context()):
             pass
 
     async with answered(5, cut=True, alone=True) as response:
@@ -177,7 +178,7 @@ async def test_a_read_that_is_cancelled_takes_nothing_more_and_loses_nothing() -
         return True
 
     async def drain(content: aiohttp.StreamReader) -> None:
-        while data := await read_untaken(content, take):
+        while data := await read_untaken(content, take, copy_context()):
             found.append(data)
 
     async with answered(60, alone=True) as response:

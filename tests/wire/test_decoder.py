@@ -332,7 +332,9 @@ def by_the_hot_path(decoder: EntryDecoder, texts: list[bytes], most: int) -> tup
     for lines in LineFramer().feed(b"".join(text + b"\n" for text in texts)):
         while lines:
             events: list[WatchEvent] = []
+            alone = decoder.fast.line(lines.data[lines.start : lines.ends[lines.read] + 1])
             decoder.fast.read(lines, most, events)
+            assert (alone and told(alone)) == (told(events[0]) if events else None)
             assert len(events) <= most
             found += map(told, events)
             hot += len(events)
@@ -351,6 +353,7 @@ OTHERS = [
     line("ADDED", {**POD, "metadata": {**META, "labels": {"n": 1}}}),
     line("ADDED", {**POD, "metadata": {**META, "labels": None, "ownerReferences": None, "namespace": None}}),
     line("ADDED", {**POD, "metadata": {"managedFields": MANAGED, "name": "first"}}),
+    line("ADDED", {**POD, "metadata": {"x": 1, "managedFields": MANAGED, "name": "a"}}),
     line("ADDED", {**POD, "metadata": {"name": "a", "managedFields": []}}),
     line("ADDED", {**POD, "metadata": {"name": "a", "managedFields": None}}),
     line("ADDED", {**POD, "metadata": {**META, "annotations": ODD_ANNOTATIONS}}),

@@ -130,6 +130,12 @@ def _served(label: str, list_: str, event: str | None) -> Row:
     )
 
 
+def _workers(label: str, figure: str) -> Row:
+    """A figure of eight workers, without a shared cache and with one."""
+    ways = ("without sharing", "that share")
+    return Row(label, [Cell("workers", figure.format(f"8 workers {way}")) for way in ways])
+
+
 SECTIONS = (
     Section(
         "events",
@@ -357,6 +363,54 @@ SECTIONS = (
             ),
         ],
         [["beside"], ["beside", "--pods", "20000", "--only", "memory"]],
+    ),
+    Section(
+        "workers",
+        "Workers that share a cache",
+        "8 processes with an informer of all pods each, with a real kube-apiserver over TLS on the same machine: 5,000 "
+        "pods and 200 changes a second, unless named.",
+        [
+            Table(
+                ("8 workers", "without `share=`", "with it"),
+                [
+                    _workers("connections at the server", "connections at the server of {}"),
+                    _workers("watches at the server", "watches at the server of {}"),
+                    Row(
+                        "the server's CPU, writes too, over that with one worker",
+                        [
+                            Cell("workers", "the server's CPU for 8 workers without sharing, over one"),
+                            Cell("workers", "the server's CPU for 8 workers that share, over one without sharing"),
+                        ],
+                    ),
+                ],
+            ),
+            Table(
+                ("with `share=`", "figure"),
+                [
+                    *rows(
+                        "workers",
+                        (
+                            "a follower's CPU for an event, over an informer on the server",
+                            "a follower's CPU for an event, over an informer on the server",
+                        ),
+                        (
+                            "from the holder's handler to a follower's, p99, ms",
+                            "from the holder's handler to a follower's, p99",
+                        ),
+                        (
+                            "from a killed holder to the first event at all followers, s",
+                            "from a killed holder to the first event at all followers",
+                        ),
+                        (
+                            "a follower's first list of 100,000 pods, over one from the server",
+                            "a follower's first list of 100,000 pods, over one from the server",
+                        ),
+                    ),
+                    *rows("followers", ("the holder's CPU for a follower's event, us", "a lone event for a follower")),
+                ],
+            ),
+        ],
+        [["workers"], ["followers"]],
     ),
     Section(
         "large",

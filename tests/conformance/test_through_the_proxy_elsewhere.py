@@ -66,4 +66,4 @@ async def test_an_informer_has_every_event(
                     await process.wait()
     assert process.returncode == 0
     assert json.loads(output)["us"] > 0  # it prints this after its last event
-    assert metrics.values(source=answered_by)["kinformer_proxy_requests_total"] >= 1
+    assert metrics.values(source=answered_by, method="GET")["kinformer_proxy_requests_total"] >= 1

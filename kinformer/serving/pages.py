@@ -17,7 +17,7 @@ from kinformer.serving.status import (
 )
 from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
 
-__all__ = ["GZIP_LEVEL", "Page", "chunks", "opening", "read_page", "wait_for_revision"]
+__all__ = ["GZIP_LEVEL", "Page", "accepts_gzip", "chunks", "opening", "read_page", "wait_for_revision"]
 
 _GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
@@ -152,6 +152,11 @@ async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
     pending.append(tail)
     yield b"".join(pending)
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Return True if this Accept-Encoding has `gzip` without a weight (writers.go, negotiateContentEncoding)."""
+    return "gzip" in map(str.strip, accept_encoding.split(","))
 
 
 async def opening(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:

@@ -12,7 +12,7 @@ from aiohttp import ClientConnectionError, HttpVersion11, web
 from kinformer.objects.meta import builtin_kind
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options, bad_version, read_options
-from kinformer.serving.pages import GZIP_LEVEL, chunks, opening, read_page, wait_for_revision
+from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, chunks, opening, read_page, wait_for_revision
 from kinformer.serving.status import StatusError, dumps, not_found
 from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.cached_resource import CachedResource, proves_later
@@ -103,8 +103,8 @@ async def _send(request: web.Request, pieces: AsyncIterator[bytes]) -> web.Strea
     if not is_large:
         return web.Response(body=first, content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    accepted = request.headers.get("Accept-Encoding", "").split(",")
-    packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP) if "gzip" in map(str.strip, accepted) else None
+    zipped = accepts_gzip(request.headers.get("Accept-Encoding", ""))
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP) if zipped else None
     if packer is not None:
         response.headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
     await response.prepare(request)

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from kinformer.serving.pages import GZIP_LEVEL, opening
+from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, opening
 from kinformer.serving.status import StatusError
 from kinformer.testing.faults import Fault
 from kinformer.testing.store.forms import dumps
@@ -129,7 +129,7 @@ class ResponseWriter:
         first, is_large = await opening(pieces)
         if self.garble:
             first = b'{"kind":"' + bytes(byte ^ 0x15 for byte in first[:64]) + first[64:]
-        zipped = is_large and "gzip" in self._request.headers.get("Accept-Encoding", "")
+        zipped = is_large and accepts_gzip(self._request.headers.get("Accept-Encoding", ""))
         response = web.StreamResponse(status=status, headers=self._headers(content_type, headers))
         ended = length is not None or not is_large
         if status in (204, 304):
@@ -188,7 +188,7 @@ class ResponseWriter:
 
         With `compress`, each write is a gzip member if the client accepts gzip.
         """
-        self._members = compress and "gzip" in self._request.headers.get("Accept-Encoding", "")
+        self._members = compress and accepts_gzip(self._request.headers.get("Accept-Encoding", ""))
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if self._members else {}
         response = web.StreamResponse(status=200, headers=self._headers(content_type, headers))
         await self._open(response)

@@ -109,7 +109,7 @@ class EventStream(Generic[M]):
             if self._taken % _EVENTS_A_TURN == 0:
                 await asyncio.sleep(0)
             while (call := mailbox.take()) is None:
-                if (mailbox.draining or mailbox.closed) and not len(mailbox):
+                if mailbox.draining and not len(mailbox):
                     if self._error is not None:
                         raise self._error
                     raise StopAsyncIteration

@@ -41,10 +41,10 @@ class Mailbox:
     Attributes:
         queue_size: The argument, or `sys.maxsize` for None.
         closed: True if it accepts no more calls and hands out none.
-        draining: True if it accepts no more calls. It hands out the waiting ones unless it is `closed`.
+        draining: True if it accepts no more calls, also once it is `closed`. Until then it hands out the waiting ones.
         plain: The waiting calls that are not folded. While `folds` is False, the reader may take calls from here
             directly: the result is the same as from `take`, without a function call.
-        folds: True while it folds or replays.
+        folds: True while it folds or replays, until `take` has returned None.
         held: The number of calls that the reader has taken and not begun yet. They count as waiting.
     """
 
@@ -77,7 +77,7 @@ class Mailbox:
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
         """Queue calls in order. `initial` is the number of initial adds among them."""
-        if self.closed or self.draining:
+        if self.draining:
             return
         if self._filter is not None:
             batch = [seen for call in batch if (seen := self._through_filter(call)) is not None]
@@ -98,7 +98,7 @@ class Mailbox:
         They replace a past that the reader has not seen, so no queued call may be for one of their keys. The list is
         read lazily, and is never changed.
         """
-        if self.closed or self.draining or not len(objects):
+        if self.draining or not len(objects):
             return
         self.folds = True
         self._replays.append(iter(objects))
@@ -156,7 +156,7 @@ class Mailbox:
 
         It must be awaited at once, and by one task at a time. Cancelling it loses nothing.
         """
-        if self.plain or self._folded.active or self._replays or self.closed or self.draining:
+        if self.plain or self.folds or self.draining:
             return asyncio.sleep(0)
         self._waiter = asyncio.get_running_loop().create_future()  # without a coroutine, for a call that comes alone
         return self._waiter

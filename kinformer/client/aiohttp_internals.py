@@ -338,7 +338,6 @@ class _WholeReader(StreamReader):
         arrival = self._waiter
         if type(arrival) is _Arrival and not arrival.done() and arrival.within.run(arrival.take, data):
             self.total_bytes += len(data)
-            self._cursor += len(data)
             return False
         return super().feed_data(data, size)
 

@@ -48,8 +48,8 @@ class Arrivals:
         def take_data(data: bytes) -> bool:
             nonlocal last
             before, last = last, perf()
-            pending = framer.pending
-            if pending + len(data) > SMALL or (last - before < QUICK and not pending):
+            pending, size = framer.pending, len(data)
+            if pending + size > SMALL or (last - before < QUICK and not pending):
                 return False
             text = framer.last(data)
             if text is None:  # a part of a line
@@ -62,7 +62,7 @@ class Arrivals:
                     return False
                 if pending:
                     framer.taken()
-            stats.bytes += len(data)
+            stats.bytes += size
             return True
 
         return self._body.push_to(take_data)

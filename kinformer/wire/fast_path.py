@@ -221,7 +221,11 @@ class FastPath:
             last = len(text) - 2
             if not text.startswith(start) or text[last] != 0x7D or last - first >= LONG:
                 return None
-            value = managed_fields_at(text, brace, last) if self.cutting else -1
+            value = -1
+            if self.cutting:
+                value = text.find(b"[", brace, last)
+                if text[value - _LENGTH : value] != MANAGED_FIELDS:  # after ownerReferences, as in Pods
+                    value = managed_fields_at(text, brace, last)
             document: Document | MarkedDocument
             if value < 0:
                 raw = text[first:last]

@@ -11,13 +11,12 @@ import pytest
 import yaml
 
 from benchmarks import go_client, rust_client
-from benchmarks.real_client import WARM
 from tests.conformance.conftest import StartControlPlane
 from tests.conformance.test_objects import configmap
 from tests.support.metrics_sink import MemoryMetrics
 from tests.watchcache.proxy.conftest import proxying
 
-EVENTS = 50
+EVENTS, WARM = 50, 20  # the programs count the first ones as warming up
 LANGUAGES = {"client-go": go_client, "kube-rs": rust_client}
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 

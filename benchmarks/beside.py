@@ -36,8 +36,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from benchmarks import go_client, rust_client
-from benchmarks.clients import CLIENTS, SYNCS
+from benchmarks.clients import CLIENTS, PROGRAMS, SYNCS
 from benchmarks.harness import RESULTS, Figure, run
 from benchmarks.real_cluster import RealCluster, lacks, real_cluster
 
@@ -72,7 +71,7 @@ class Programs:
             command = [sys.executable, "-m", "benchmarks.real_client", what, "--how", how, "--kind", kind]
             command += ["--kubeconfig", str(kubeconfig), "--objects", str(self.pods)]
         else:
-            module = {"client-go": go_client, "kube-rs": rust_client}[client.partition(",")[0]]
+            module = PROGRAMS[client.partition(",")[0]]
             how = SYNCS[client] if what == "sync" else SYNCS[client].removesuffix(" list")
             command = [str(program), *module.arguments(what, how, kind, kubeconfig, int(options.pop("events", "0")))]
         dash = "-" if client.startswith("client-go") else "--"
@@ -350,7 +349,7 @@ def measuring(options: argparse.Namespace) -> Any:
     async def measure() -> list[Figure]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            built = {"client-go": go_client.build(folder), "kube-rs": rust_client.build(folder)}
+            built = {name: program.build(folder) for name, program in PROGRAMS.items()}
             programs = Programs(
                 {client: program for client, program in built.items() if program is not None}, options.pods
             )

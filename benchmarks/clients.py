@@ -1,12 +1,15 @@
 """The clients that are measured beside kinformer, by the names that the results have for them.
 
-It imports nothing, so that the page of results can be tested without what the benchmarks need.
+It imports nothing outside the standard library, so that tests need nothing of what the benchmarks need.
 """
 
 from __future__ import annotations
 
-__all__ = ["CLIENTS", "SYNCS"]
+from benchmarks import go_client, rust_client
 
+__all__ = ["CLIENTS", "PROGRAMS", "SYNCS"]
+
+PROGRAMS = {"client-go": go_client, "kube-rs": rust_client}
 SYNCS = {
     "kinformer": "list",
     "kinformer, three `fields`": "list, three fields",

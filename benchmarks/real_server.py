@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import go_client, rust_client
+from benchmarks.clients import PROGRAMS
 from benchmarks.harness import RESULTS, Figure, median, over, run
 from benchmarks.real_client import WARM
 from benchmarks.real_cluster import RealCluster, lacks, real_cluster
@@ -40,7 +40,6 @@ EVENT_LIMITS = {"pods": {"limit": 2.5, "aim": 1.2}, "configmaps": {"limit": 5.0,
 MEMORY_LIMIT = {"limit": 10_000.0, "aim": 8_000.0}
 WAYS = ("list", "watch_list")
 PODS_ONLY = ("list, gzip", "list, decoded", "list, indexed by node")
-OTHERS = {"client-go": go_client, "kube-rs": rust_client}
 
 
 class Rounds:
@@ -58,8 +57,8 @@ class Rounds:
         self._folder = folder
         self._loop = loop
         self._others = others
-        self.syncs = [how for name in others for how in OTHERS[name].SYNCS]
-        self.follows = [how for name in others for how in OTHERS[name].FOLLOWS]
+        self.syncs = [how for name in others for how in PROGRAMS[name].SYNCS]
+        self.follows = [how for name in others for how in PROGRAMS[name].FOLLOWS]
 
     async def sample(self, kind: str) -> None:
         """Write down what the reference is measured with: items of a list, and lines of a watch."""
@@ -72,7 +71,7 @@ class Rounds:
     async def _start(self, what: str, kind: str, how: str, objects: int, events: int) -> asyncio.subprocess.Process:
         name = how.partition(" ")[0]
         if name in self._others:
-            arguments = OTHERS[name].arguments(what, how, kind, self._cluster.kubeconfig, events)
+            arguments = PROGRAMS[name].arguments(what, how, kind, self._cluster.kubeconfig, events)
             command = [str(self._others[name]), *arguments]
         else:
             command = [sys.executable, "-m", "benchmarks.real_client", what, "--how", how, "--kind", kind]
@@ -207,7 +206,7 @@ def measuring(options: argparse.Namespace) -> Any:
         figures = []
         async with real_cluster(options.pods, options.configmaps) as cluster:
             with tempfile.TemporaryDirectory() as folder:
-                built = {name: OTHERS[name].build(Path(folder)) for name in options.others or ()}
+                built = {name: PROGRAMS[name].build(Path(folder)) for name in options.others or ()}
                 others = {name: program for name, program in built.items() if program is not None}
                 rounds = Rounds(cluster, Path(folder), options.loop, others)
                 for kind, objects in (("pods", options.pods), ("configmaps", options.configmaps)):
@@ -227,7 +226,7 @@ def main() -> int:
     parser.add_argument("--configmaps", type=int, default=CONFIGMAPS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
-    for name in OTHERS:
+    for name in PROGRAMS:
         parser.add_argument(f"--{name}", action="append_const", dest="others", const=name)
     parser.add_argument("--only", choices=("lists", "events"))
     options = parser.parse_args()

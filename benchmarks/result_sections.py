@@ -367,16 +367,15 @@ SECTIONS = (
     Section(
         "workers",
         "Workers that share a cache",
-        "8 processes with an informer of all pods each, with a real kube-apiserver over TLS on the same machine: 5,000 "
-        "pods and 200 changes a second, unless named.",
+        "8 processes, each with an informer of 5,000 pods, and 200 changes a second on a real kube-apiserver over TLS.",
         [
             Table(
-                ("8 workers", "without `share=`", "with it"),
+                ("at the server", "without `share=`", "with it"),
                 [
-                    _workers("connections at the server", "connections at the server of {}"),
-                    _workers("watches at the server", "watches at the server of {}"),
+                    _workers("connections", "connections at the server of {}"),
+                    _workers("watches", "watches at the server of {}"),
                     Row(
-                        "the server's CPU, writes too, over that with one worker",
+                        "CPU, writes too, over one worker's",
                         [
                             Cell("workers", "the server's CPU for 8 workers without sharing, over one"),
                             Cell("workers", "the server's CPU for 8 workers that share, over one without sharing"),
@@ -385,28 +384,25 @@ SECTIONS = (
                 ],
             ),
             Table(
-                ("with `share=`", "figure"),
+                ("a follower", "figure"),
                 [
                     *rows(
                         "workers",
                         (
-                            "a follower's CPU for an event, over an informer on the server",
+                            "CPU of an event, over an informer on the server",
                             "a follower's CPU for an event, over an informer on the server",
                         ),
+                        ("after the holder's handler, p99, ms", "from the holder's handler to a follower's, p99"),
                         (
-                            "from the holder's handler to a follower's, p99, ms",
-                            "from the holder's handler to a follower's, p99",
-                        ),
-                        (
-                            "from a killed holder to the first event at all followers, s",
+                            "first event after a killed holder, s",
                             "from a killed holder to the first event at all followers",
                         ),
                         (
-                            "a follower's first list of 100,000 pods, over one from the server",
+                            "first list of 100,000 pods, over the server's",
                             "a follower's first list of 100,000 pods, over one from the server",
                         ),
                     ),
-                    *rows("followers", ("the holder's CPU for a follower's event, us", "a lone event for a follower")),
+                    *rows("followers", ("the holder's CPU for its event, us", "a lone event for a follower")),
                 ],
             ),
         ],

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from functools import cache
-from types import NoneType
 from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
@@ -331,13 +330,17 @@ class _WholeReader(StreamReader):
 
     __slots__ = ()
 
-    # Called for each chunk. The parser, which is written in C, calls a type in less time than a Python function.
-    begin_http_chunk_receiving = end_http_chunk_receiving = NoneType  # pyright: ignore[reportAssignmentType]
+    def begin_http_chunk_receiving(self) -> None:
+        pass
+
+    def end_http_chunk_receiving(self) -> None:
+        pass
 
     def feed_data(self, data: bytes, size: int = 0) -> bool:
         arrival = self._waiter
         if type(arrival) is _Arrival and not arrival.done() and arrival.within.run(arrival.take, data):
             self.total_bytes += len(data)
+            self._cursor += len(data)
             return False
         return super().feed_data(data, size)
 

@@ -89,8 +89,7 @@ class Mailbox:
             self.plain.extend(batch)
         else:
             self._fold(batch)
-        if self._waiter is not None and not self._waiter.done():  # `_wake`, inlined for a call that comes alone
-            self._waiter.set_result(None)
+        self._wake()
 
     def replay(self, objects: Sequence[KubeObject] | ChunkedList[KubeObject]) -> None:
         """Hand out `objects` as initial adds, before all calls that are or will be queued.
@@ -152,9 +151,9 @@ class Mailbox:
                 self._announce_synced()
 
     def wait(self) -> Awaitable[None]:
-        """Return an awaitable that waits for a call or the end of the mailbox, or one turn of the loop after either.
+        """Wait for a call or the end of the mailbox, or for one turn of the loop if there is either already.
 
-        It must be awaited at once, and by one task at a time. Cancelling it loses nothing.
+        The result must be awaited at once, by one task at a time. Cancelling it loses nothing.
         """
         if self.plain or self.folds or self.draining:
             return asyncio.sleep(0)

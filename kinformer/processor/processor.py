@@ -82,17 +82,8 @@ class Processor(Publisher):
         """Apply a small batch in one step."""
         calls: list[Notification] = []
         self._apply_events(changes.events, calls)
-        if len(calls) == 1 and not self._missing:  # `_hand_out`, inlined for a change that comes alone
-            self.events[calls[0][0]] += 1
-            for receiver in self._receivers:
-                receiver.put(calls)
-        else:
-            self._hand_out(calls)
-        applied = self.applied
-        if applied.waiters:
-            applied.advance(changes.scope, changes.resource_version)
-        else:  # inlined, because nearly always no task waits
-            applied.current[changes.scope] = changes.resource_version
+        self._hand_out(calls)
+        self._advance(changes)
 
     async def apply(self, entries: Iterable[Entry]) -> None:
         """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
@@ -110,7 +101,7 @@ class Processor(Publisher):
                         if budget.exhausted():
                             calls = self._hand_out(calls)
                             await budget.pause()
-                self.applied.advance(entry.scope, entry.resource_version)
+                self._advance(entry)
                 continue
             calls = self._hand_out(calls)
             if isinstance(entry, Replacement):
@@ -120,6 +111,13 @@ class Processor(Publisher):
             elif entry is Marker.RESYNC:
                 await self._replay_due(budget)
         self._hand_out(calls)
+
+    def _advance(self, changes: Changes) -> None:
+        applied = self.applied
+        if applied.waiters:
+            applied.advance(changes.scope, changes.resource_version)
+        else:  # inlined, because nearly always no task waits
+            applied.current[changes.scope] = changes.resource_version
 
     def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
         """Apply events to the cache, and append the resulting calls.

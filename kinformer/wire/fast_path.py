@@ -223,8 +223,8 @@ class FastPath:
                 return None
             value = -1
             if self.cutting:
-                value = text.find(b"[", brace, last)
-                if text[value - _LENGTH : value] != MANAGED_FIELDS:  # after ownerReferences, as in Pods
+                value = text.find(b"[", brace, last)  # usually the first one, without the loop of the function
+                if text[value - _LENGTH : value] != MANAGED_FIELDS:
                     value = managed_fields_at(text, brace, last)
             document: Document | MarkedDocument
             if value < 0:

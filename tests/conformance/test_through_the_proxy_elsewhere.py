@@ -10,21 +10,20 @@ from types import ModuleType
 import pytest
 import yaml
 
-from benchmarks import go_client, rust_client
+from benchmarks.clients import PROGRAMS
 from tests.conformance.conftest import StartControlPlane
 from tests.conformance.test_objects import configmap
 from tests.support.metrics_sink import MemoryMetrics
 from tests.watchcache.proxy.conftest import proxying
 
 EVENTS, WARM = 50, 20  # the programs count the first ones as warming up
-LANGUAGES = {"client-go": go_client, "kube-rs": rust_client}
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[ModuleType, Path | None]:
     folder = tmp_path_factory.mktemp("elsewhere")
-    return {module: module.build(folder) for module in LANGUAGES.values()}
+    return {module: module.build(folder) for module in PROGRAMS.values()}
 
 
 @pytest.mark.timeout(1200)  # the first builds take minutes
@@ -38,7 +37,7 @@ async def test_an_informer_has_every_event(
     how: str,
     answered_by: str,
 ) -> None:
-    language = LANGUAGES[how.partition(" ")[0]]
+    language = PROGRAMS[how.partition(" ")[0]]
     program = built[language]
     if program is None:
         pytest.skip("its compiler is not on the PATH")

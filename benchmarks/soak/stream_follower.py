@@ -87,6 +87,7 @@ class StreamFollower:
         assert self._reading is not None
         self._reading.cancel()
         await asyncio.wait({self._reading})
+        self._events = None
         if not self._reading.cancelled() and (error := self._reading.exception()) is not None:
             raise error
 
@@ -116,10 +117,11 @@ class StreamFollower:
                     async with asyncio.timeout(0.5):
                         event = await anext(self._events)
                 except TimeoutError:
+                    self._keep_if_read()
                     continue
                 if event.object is None or event.object.namespace in NAMESPACES:
                     self._replica.tell(event)
-                if self._events.resource_version != self._kept[0]:
+                if event.object is not None and event.object.resource_version == self._events.resource_version:
                     self._keep()
                 found = self._events.health().relists
                 self.relists, relists = self.relists + found - relists, found
@@ -133,11 +135,17 @@ class StreamFollower:
             await until(lambda: self._rewinds() != self._agreed, seconds)
 
     def _keep(self) -> None:
+        """Keep the version together with what was told up to it."""
         assert self._events is not None
         if self._rewinds() == self._agreed:
             self._kept = (self._events.resource_version, dict(self._replica.objects))
         else:
             self._kept = ("", {})
+
+    def _keep_if_read(self) -> None:
+        """Keep them unless a part of a list's difference was told, which is newer than the version until its end."""
+        if self._events is not None and not self._events.pending:
+            self._keep()
 
     async def come_and_go(self) -> None:
         """Until cancelled: the reader stalls, or the stream is left and resumed."""
@@ -183,7 +191,8 @@ class StreamFollower:
         return [f"{self.shape.name}: {fault}" for fault in wrong]
 
     def forget(self) -> None:
-        """All was well up to here."""
+        """All was well up to here. What was kept before lies before the truth that is compared with from now on."""
         self._replica.forget()
         self._agreed = self._rewinds()
-        self._keep()
+        self._kept = ("", {})
+        self._keep_if_read()

@@ -137,7 +137,8 @@ class WatchStream:
     def resource_version(self) -> str:
         """The version up to which all changes have been read, or "" before the last initial object.
 
-        Store it after handling an event. A stream resumed from it yields all later changes.
+        Store it after handling an event. A stream resumed from it yields all later changes. It stays the same while the
+        difference of a list is read, so a stream that is left within it yields those changes again.
         """
         return self._store.position
 

@@ -496,6 +496,22 @@ async def test_streams_that_are_resumed_at_any_event_tell_together_what_one_tell
     assert names(*told) == ["+c", "~a", "-a", "+a", "-b", "+b"]
 
 
+async def test_a_stream_that_is_left_within_a_difference_is_resumed_before_it() -> None:
+    old = page(added("a", 5).object, added("b", 5).object, rv=5)
+    new = page(added("a", 6).object, added("b", 7).object, rv=7)
+    async with watch(ScriptedSource([old, new], [[DecodeError("garbage")], [HANG]]), watch_list=False) as events:
+        assert names(*await read(events, 3)) == ["+a", "+b", "~a"]
+        assert (events.resource_version, events.pending) == ("5", 1)
+        assert names(*await read(events, 1)) == ["~b"]
+        assert (events.resource_version, events.pending) == ("5", 1)
+        kept = events.resource_version
+        await silent(events)
+        assert (events.resource_version, events.pending) == ("7", 0)
+    source = ScriptedSource([new], [[[modified("a", 6), modified("b", 7)], HANG]])
+    async with watch(source, resource_version=kept, watch_list=False) as events:
+        assert names(*await read(events, 2)) == ["~a", "~b"]
+
+
 async def test_an_event_that_is_repeated_before_the_stream_has_caught_up_is_told_once() -> None:
     changes = [modified("a", 6), deleted("b", 7), added("b", 8), modified("a", 9)]
     twice = [each for change in changes for each in (change, change)]

@@ -84,6 +84,10 @@ class ListSink(Protocol):
         """Take an object of the list, or a newer state of one."""
         ...
 
+    def is_newer(self, obj: Any, /) -> bool:
+        """Return False if a newer state of the object has been taken from the same list."""
+        ...
+
     def discard(self, key: str, obj: Any, /) -> None:
         """Record that an object of the list is gone. `obj` is its last state, or None if unknown."""
         ...
@@ -96,6 +100,11 @@ class ListSink(Protocol):
 @runtime_checkable
 class StreamingStore(Protocol):
     """A store that takes the objects of a list as they arrive, and makes the reflector wait while it is full."""
+
+    @property
+    def has_part(self) -> bool:
+        """True if objects of a first list that failed have been passed on. The next list must not be older."""
+        ...
 
     def sink(self) -> ListSink:
         """Return the sink for a new list."""

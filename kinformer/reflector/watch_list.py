@@ -203,7 +203,8 @@ class StreamedInitialEvents(InitialEvents):
                 continue
             self.live = self.live or kind != "ADDED"
             if kind in ("ADDED", "MODIFIED"):
-                sink.put(obj)
+                if not self.live or sink.is_newer(obj):
+                    sink.put(obj)
             elif kind == "DELETED":
                 sink.discard(key_of(obj), obj)
             elif self._is_end(kind, obj):

@@ -79,6 +79,11 @@ class StreamStore:
         while self.is_full():
             await self._writers.wait()
 
+    @property
+    def has_part(self) -> bool:
+        """True if objects of a first list that is not complete have been reported."""
+        return self._tells and not self._listed and len(self.told) > 0
+
     def sink(self) -> _Sink:
         """Return the sink for a new list."""
         if not (self._listed or self._tells):
@@ -187,14 +192,17 @@ class StreamStore:
                 sink.changed.versions.set(key, uid, version)
                 sink.changed.append(obj)
             return
-        before = told.get(key)
-        if before is not None and before.uid == uid and before.version != version and reaches(before.version, version):
-            told.mark(*before)  # the list is repeated by a server that lags behind the previous one
-        elif self._tells:
+        if self._tells:
             self._queue.extend((event, "") for event in event_of(told, obj, initial=True))
             self._readers.wake()
         else:
             told.set(key, uid, version)
+
+    def is_newer(self, sink: _Sink, obj: Any) -> bool:
+        """Return False if a newer state of an object was taken from this list. Only its records are marked."""
+        key, version = key_of(obj), resource_version_of(obj)
+        before = sink.changed.versions.get(key) or self.told.marked_record(key)
+        return before is None or before.version == version or not reaches(before.version, version)
 
     def discarded(self, sink: _Sink, key: str, obj: Any) -> None:
         """Record that an object of a list was deleted before the list is complete."""
@@ -272,6 +280,9 @@ class _Sink:
 
     def put(self, obj: Any) -> None:
         self._store.listed(self, obj)
+
+    def is_newer(self, obj: Any) -> bool:
+        return self._store.is_newer(self, obj)
 
     def discard(self, key: str, obj: Any) -> None:
         self._store.discarded(self, key, obj)

@@ -55,6 +55,15 @@ class VersionIndex:
         start = bucket.find(_prefix(key))
         return None if start < 0 else _record(bucket[start + 1 : _end(bucket, start)])
 
+    def marked_record(self, key: str) -> Record | None:
+        """Return the record of a key if it has a mark, or if there are no marks, and otherwise None."""
+        number = self._number(key)
+        bucket = self._buckets[number]
+        start = bucket.find(_prefix(key))
+        if start < 0 or (self._marks is not None and not self._marks[number] & _bit(bucket, start)):
+            return None
+        return _record(bucket[start + 1 : _end(bucket, start)])
+
     def has(self, key: str, uid: str, version: str) -> bool:
         """Return True if this is the record of the key."""
         bucket, record = self._buckets[self._number(key)], _packed(key, uid, version)
@@ -139,13 +148,13 @@ class VersionIndex:
 
     def _mark(self, number: int, start: int) -> None:
         if self._marks is not None:
-            bit = 1 << self._buckets[number].count(_RECORD, 0, start)
+            bit = _bit(self._buckets[number], start)
             self.marked += not self._marks[number] & bit
             self._marks[number] |= bit
 
     def _unmark(self, number: int, start: int) -> None:
         if self._marks is not None:
-            bit = 1 << self._buckets[number].count(_RECORD, 0, start)
+            bit = _bit(self._buckets[number], start)
             self.marked -= bool(self._marks[number] & bit)
             self._marks[number] &= ~bit
 
@@ -184,6 +193,11 @@ def _prefix(key: str) -> bytes:
 
 def _packed(key: str, uid: str, version: str) -> bytes:
     return b"\xff%b\xfe%b\xfe%b" % (key.encode(), uid.encode(), version.encode())
+
+
+def _bit(bucket: bytes, start: int) -> int:
+    """Return the bit of the record that starts there in the marks of its bucket."""
+    return 1 << bucket.count(_RECORD, 0, start)
 
 
 def _end(bucket: bytes, start: int) -> int:

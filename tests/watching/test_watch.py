@@ -273,6 +273,43 @@ async def test_a_list_that_is_made_again_tells_no_initial_object_twice() -> None
         assert events.resource_version == "11"
 
 
+async def test_a_first_list_that_is_made_again_is_the_newest_even_if_it_is_older() -> None:
+    lists = [
+        page(added("a", 9).object, added("b", 8).object, rv=9, token="next"),
+        ConnectError("cut"),
+        page(added("a", 4).object, rv=5),
+    ]
+    source = ScriptedSource(lists, [])
+    async with watch(source, watch_list=False, page_size=2) as events:
+        told = await read(events, 4)
+        assert names(*told) == ["+a", "+b", "~a", "-xb"]
+        assert told[2].object.resource_version == "4"
+        await silent(events)
+        assert events.resource_version == "5"
+    assert source.versions("list") == ["0", None, None]
+
+
+@pytest.mark.parametrize("relist", [False, True])
+async def test_a_late_repetition_in_an_initial_stream_is_no_event(relist: bool) -> None:
+    late = [[added("a", 5), added("b", 4)], [modified("a", 7), modified("a", 5), added("c", 8), end(8)], HANG]
+    before = [[added("a", 5), added("b", 4), end(5)], ExpiredError(410, "Expired", "old")]
+    async with watch(ScriptedSource([], [before, late] if relist else [late])) as events:
+        told = await read(events, 4)
+        assert names(*told) == ["+a", "+b", "~a", "+c"]
+        assert told[2].object.resource_version == "7"
+        await silent(events)
+
+
+async def test_an_initial_stream_that_is_made_again_is_the_newest_even_if_it_is_older() -> None:
+    first = [[added("a", 9)], ConnectError("cut")]
+    again = [[added("b", 2)], [bookmark(2), added("a", 4), end(4)], HANG]
+    async with watch(ScriptedSource([], [first, again])) as events:
+        told = await read(events, 3)
+        assert names(*told) == ["+a", "+b", "~a"]
+        assert told[2].object.resource_version == "4"
+        await silent(events)
+
+
 async def test_an_object_that_goes_while_the_initial_stream_comes_is_told() -> None:
     stream = [[added("a", 3), added("b", 4)], [deleted("a", 7), modified("b", 8), bookmark(8), end(8)], HANG]
     async with watch(ScriptedSource([], [stream])) as events:

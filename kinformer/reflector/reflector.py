@@ -260,16 +260,14 @@ class Reflector:
     async def _list(self, state: List) -> State:
         self._health.listing()
         self._resync.stop()
-        streaming = self._follower.streaming
-        first = "" if streaming is not None and streaming.has_part else "0"
-        asked = self._plan.ask(state, self._follower.version, first=first)
+        asked = self._plan.ask(state, self._follower.version, first=self._follower.first)
         run = ListRun(
             self.lister_watcher,
             known=self._follower.known,
             head_timeout=self._options.head_timeout,
             idle_timeout=self._options.idle_timeout,
             clock=self._follower.clock,
-            streaming=streaming,
+            streaming=self._follower.streaming,
         )
         self._collecting = run
         try:

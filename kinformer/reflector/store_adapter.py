@@ -84,7 +84,7 @@ class ListSink(Protocol):
         """Take an object of the list, or a newer state of one."""
         ...
 
-    def is_newer(self, obj: Any, /) -> bool:
+    def is_newer(self, obj: object, /) -> bool:
         """Return False if a newer state of the object has been taken from the same list."""
         ...
 

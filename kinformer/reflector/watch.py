@@ -85,6 +85,11 @@ class Follower:
         """The store's function that returns the object with a key, if any."""
         return self.store.known
 
+    @property
+    def first(self) -> str:
+        """The version of a first list: "0", or "" for the newest if a part of one that failed was passed on."""
+        return "" if self.streaming is not None and self.streaming.has_part else "0"
+
     @asynccontextmanager
     async def open(self, options: ListOptions, idle: float) -> AsyncIterator[tuple[Stream, IdleTimeout]]:
         """Open a watch. The body gets its events and the timeout, and sets the timeout's `heard` at each sign of life.

@@ -198,7 +198,7 @@ class StreamStore:
         else:
             told.set(key, uid, version)
 
-    def is_newer(self, sink: _Sink, obj: Any) -> bool:
+    def is_newer(self, sink: _Sink, obj: object) -> bool:
         """Return False if a newer state of an object was taken from this list. Only its records are marked."""
         key, version = key_of(obj), resource_version_of(obj)
         before = sink.changed.versions.get(key) or self.told.marked_record(key)
@@ -281,7 +281,7 @@ class _Sink:
     def put(self, obj: Any) -> None:
         self._store.listed(self, obj)
 
-    def is_newer(self, obj: Any) -> bool:
+    def is_newer(self, obj: object) -> bool:
         return self._store.is_newer(self, obj)
 
     def discard(self, key: str, obj: Any) -> None:

@@ -260,7 +260,7 @@ class Reflector:
     async def _list(self, state: List) -> State:
         self._health.listing()
         self._resync.stop()
-        asked = self._plan.ask(state, self._follower.version, first=self._follower.first)
+        asked = self._plan.ask(state, self._follower.version, first=self._follower.first_version)
         run = ListRun(
             self.lister_watcher,
             known=self._follower.known,

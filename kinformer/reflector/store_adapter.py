@@ -85,7 +85,7 @@ class ListSink(Protocol):
         ...
 
     def is_newer(self, obj: object, /) -> bool:
-        """Return False if a newer state of the object has been taken from the same list."""
+        """Return False if this state of the object, or a newer one, has been taken from the same list."""
         ...
 
     def discard(self, key: str, obj: Any, /) -> None:

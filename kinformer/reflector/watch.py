@@ -86,8 +86,8 @@ class Follower:
         return self.store.known
 
     @property
-    def first(self) -> str:
-        """The version of a first list: "0", or "" for the newest if a part of one that failed was passed on."""
+    def first_version(self) -> str:
+        """The version that a first list requests: "0", or "" for the newest if a part of a failed one was passed on."""
         return "" if self.streaming is not None and self.streaming.has_part else "0"
 
     @asynccontextmanager

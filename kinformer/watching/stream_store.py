@@ -199,10 +199,10 @@ class StreamStore:
             told.set(key, uid, version)
 
     def is_newer(self, sink: _Sink, obj: object) -> bool:
-        """Return False if a newer state of an object was taken from this list. Only its records are marked."""
-        key, version = key_of(obj), resource_version_of(obj)
+        """Return False if this state of an object, or a newer one, was taken from this list: only those are marked."""
+        key = key_of(obj)
         before = sink.changed.versions.get(key) or self.told.marked_record(key)
-        return before is None or before.version == version or not reaches(before.version, version)
+        return before is None or not reaches(before.version, resource_version_of(obj))
 
     def discarded(self, sink: _Sink, key: str, obj: Any) -> None:
         """Record that an object of a list was deleted before the list is complete."""

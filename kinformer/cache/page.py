@@ -13,8 +13,8 @@ import msgspec
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import ConfigError
-from kinformer.objects.json_path import parse_path
 from kinformer.objects.object import KubeObject
+from kinformer.objects.paths.json_path import parse_path
 
 __all__ = ["Page", "page_of"]
 

@@ -11,7 +11,6 @@ from kinformer._runtime.signatures import options_of
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
-from kinformer.conditions.anything import is_deleted
 from kinformer.informer.collection import CollectionFace
 from kinformer.informer.freshness.confirm import confirmed
 from kinformer.informer.informer_core import InformerCore, InformerHistory
@@ -20,6 +19,7 @@ from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.object_wait import wait_for
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.written import Written
+from kinformer.kinds.conditions import is_deleted
 from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ApiObject, M

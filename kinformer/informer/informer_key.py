@@ -10,8 +10,8 @@ from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
 from kinformer.listwatch.sharing import SharingForm
-from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.paths.projection import covers
 from kinformer.objects.selectors import LabelSelector
 
 __all__ = ["InformerIdentity", "check_index_paths"]

@@ -18,6 +18,7 @@ from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
+from kinformer.kinds.builtin import builtin_kind
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -39,7 +40,7 @@ from kinformer.listwatch.probes import (
     with_hint,
 )
 from kinformer.listwatch.selecting import selects
-from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
+from kinformer.objects.meta import GroupVersionResource, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError

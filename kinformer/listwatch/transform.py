@@ -15,8 +15,8 @@ from kinformer.capabilities import Capabilities
 from kinformer.exceptions import DecodeError, KinformerError
 from kinformer.list_watcher import ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
-from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.paths.projection import Projection
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 __all__ = ["TransformError", "TransformingListerWatcher"]

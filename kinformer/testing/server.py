@@ -26,10 +26,9 @@ from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User, check_host
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import Call, check_timeout
 from kinformer.testing.http.certificates import Authority, identity_of
 from kinformer.testing.http.documents import Documents
-from kinformer.testing.http.durations import check_timeout
 from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.negotiation import is_pretty

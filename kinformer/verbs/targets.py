@@ -8,12 +8,10 @@ from difflib import get_close_matches
 from kinformer.client.client import Client
 from kinformer.client.discovery import is_namespaced, recent_discovery, recent_version
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
+from kinformer.kinds.builtin import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.objects.accessors import flag_at, string_at, tables_at
 from kinformer.objects.meta import (
     GroupVersionResource,
-    builtin_kind,
-    builtin_resource,
-    is_namespaced_kind,
     split_meta_namespace_key,
     version_path,
 )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import anyio.to_thread
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
-from kinformer.objects.meta import builtin_kind
+from kinformer.kinds.builtin import builtin_kind
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options, bad_version, read_options
 from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, chunks, opening, read_page, wait_for_revision

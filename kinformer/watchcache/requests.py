@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from kinformer.objects.json_path import path_value
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.paths.json_path import path_value
 from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
 from kinformer.serving.filters import Filter
 from kinformer.serving.options import Options

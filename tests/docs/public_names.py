@@ -30,6 +30,7 @@ DOORS = (
     "kinformer.processor",
     "kinformer.objects",
     "kinformer.conditions",
+    "kinformer.kinds",
     "kinformer.exceptions",
     "kinformer.watching",
     "kinformer.derived",

@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["kinformer"]):
     from kinformer import LabelSelector
     from kinformer.client.kubeconfig import load_kubeconfig
     from kinformer.exceptions import ConfigError, DecodeError, KinformerError, SelectorError
-    from kinformer.objects.json_path import parse_path
+    from kinformer.objects.paths.json_path import parse_path
     from kinformer.snapshot.format import OBJECTS, BlockReader, ObjectReader, Seal, SnapshotHeader, SnapshotRefusedError
     from kinformer.wire.decoder import EntryDecoder
     from kinformer.wire.lines import LineFramer

@@ -32,7 +32,8 @@ from kinformer import (
 from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
 from kinformer.exceptions import APIError, DecodeError, WatchError
-from kinformer.objects.json_path import Projection, parse_path
+from kinformer.objects.paths.json_path import parse_path
+from kinformer.objects.paths.projection import Projection
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.json_scan import identity_of, members
 from kinformer.wire.lines import LineFramer

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.objects.units import duration_seconds
 from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
@@ -23,9 +24,10 @@ from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import View, dumps
 from kinformer.testing.store.ledger import WriteResult
 
-__all__ = ["Call"]
+__all__ = ["Call", "check_timeout"]
 
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes). Direct calls may store more
+_LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
 _POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's type name, for the error
@@ -181,3 +183,14 @@ class Call:
             propagation=policy or "",
             dry_run=bool(dry_run),
         )
+
+
+def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
+    """Refuse a `timeout` that is not a duration, except for long-running requests (request_deadline.go)."""
+    timeout = params.get("timeout", "")
+    if not timeout or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
+        return
+    try:
+        duration_seconds(timeout)
+    except ValueError as error:
+        raise bad_request(f"invalid timeout specified in the request URL - {error}") from None

@@ -58,7 +58,7 @@ class ResourceType:
     selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> paths of its value
     selects_namespace: bool = True  # `metadata.namespace` is a field label
     node: Node = ANY  # the shape of its objects
-    columns: tuple[Mapping[str, Any], ...] = ()  # of its tables. For a CRD, its additionalPrinterColumns
+    columns: tuple[Mapping[str, Any], ...] = ()  # the additionalPrinterColumns of a CRD
     scale: Mapping[str, str] | None = None  # paths of a CRD's scale subresource
     schema: Mapping[str, Any] | None = None
     storage_name: str = ""

@@ -1,4 +1,4 @@
-"""Quantities in kube-apiserver's canonical form, with the largest suffix that leaves an integer (api/resource)."""
+"""Quantities and durations as text: `500m`, `1Gi` (apimachinery, pkg/api/resource), `1m30s` (Go's package time)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 
-__all__ = ["amount", "canonical", "quantity_value"]
+__all__ = ["amount", "canonical", "duration_seconds", "quantity_value"]
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]+))?")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -26,7 +26,10 @@ def quantity_value(text: str) -> Decimal | None:
         return None
     number, suffix, exponent = Decimal(match[1]), match[2] or "", match[3]
     if exponent is not None:
-        return number.scaleb(int(exponent))
+        try:
+            return number.scaleb(int(exponent))
+        except ArithmeticError:  # far beyond what a server accepts
+            return None
     if suffix.endswith("i"):
         return number * Decimal(1024 ** _BINARY.index(suffix))
     if suffix in _SMALL:
@@ -55,3 +58,31 @@ def _reduced(whole: int, base: int, suffixes: tuple[str, ...]) -> str:
         whole //= base
         place += 1
     return f"{whole}{suffixes[place]}"
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([^\d.]*)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration_seconds(text: str) -> float:
+    """Return a duration in Go's syntax in seconds: `1m30s`, `-1.5h`, `0`.
+
+    Raises:
+        ValueError: It is none, with the message of Go's time.ParseDuration.
+    """
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return 0.0
+    seconds = 0.0
+    while True:
+        part = _DURATION.match(rest)
+        if part is None:
+            raise ValueError(f'time: invalid duration "{text}"')
+        if not part[2]:
+            raise ValueError(f'time: missing unit in duration "{text}"')
+        if part[2] not in _SECONDS:
+            raise ValueError(f'time: unknown unit "{part[2]}" in duration "{text}"')
+        seconds += float(part[1]) * _SECONDS[part[2]]
+        rest = rest[part.end() :]
+        if not rest:
+            return -seconds if text.startswith("-") else seconds

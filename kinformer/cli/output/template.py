@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from kinformer.cli.paths.json_path import STRING, PathParser, Step, unquoted, walk
+from kinformer.exceptions import ConfigError
+from kinformer.objects.paths.syntax import STRING, PathParser, Step, unquoted, walk
 
 __all__ = ["JSONTemplate", "text_of_value"]
 
@@ -15,7 +16,7 @@ _ACTION = re.compile(r"\{\s*")
 _END = re.compile(r"\s*\}")
 _RANGE = re.compile(r"range\s+")
 
-_Part: TypeAlias = "str | list[Step] | _Range"
+_Part: TypeAlias = "str | Sequence[Step] | _Range"
 
 
 class _Range:
@@ -27,7 +28,7 @@ class _Range:
         position: Where it begins.
     """
 
-    def __init__(self, steps: list[Step], position: int) -> None:
+    def __init__(self, steps: Sequence[Step], position: int) -> None:
         self.steps = steps
         self.body: list[_Part] = []
         self.position = position
@@ -40,7 +41,7 @@ class JSONTemplate:
         text: The template.
 
     Raises:
-        ValueError: The template is invalid. The message names the position.
+        ConfigError: The template is invalid. The message names the position.
     """
 
     def __init__(self, text: str) -> None:
@@ -52,10 +53,10 @@ class JSONTemplate:
             self._add(text[position:start])
             position = self._action(start)
         if "{" not in text:
-            raise ValueError(f"the template {text!r} has no path in braces, as in {{.metadata.name}}")
+            raise ConfigError(f"the template {text!r} has no path in braces, as in {{.metadata.name}}")
         self._add(text[position:])
         if self._open:
-            raise ValueError(
+            raise ConfigError(
                 f"the template {text!r} has no {{end}} for the range at position {self._open[-1].position}"
             )
 
@@ -77,28 +78,20 @@ class JSONTemplate:
             self._open.append(loop)
         elif parser.take("end"):
             if not self._open:
-                raise ValueError(f"the template {self._text!r} has an {{end}} without a range at position {start}")
+                raise ConfigError(f"the template {self._text!r} has an {{end}} without a range at position {start}")
             self._open.pop()
         elif quoted := parser.match(STRING):
             self._add(unquoted(quoted.group()))
         else:
             self._add(self._path(parser))
         if parser.match(_END) is None:
-            raise self._unexpected(parser, "'}'")
+            raise parser.unexpected("'}'", "template")
         return parser.position
 
-    def _path(self, parser: PathParser) -> list[Step]:
-        if parser.take("@") or parser.take("$"):
-            return parser.steps()
-        if not self._text.startswith((".", "["), parser.position):
-            raise self._unexpected(parser, "a path such as .metadata.name, a quoted string, range or end")
-        return parser.steps()
-
-    def _unexpected(self, parser: PathParser, expected: str) -> ValueError:
-        what = (
-            repr(self._text[parser.position : parser.position + 8]) if parser.position < len(self._text) else "the end"
-        )
-        return ValueError(f"the template {self._text!r} has {what} at position {parser.position}, expected {expected}")
+    def _path(self, parser: PathParser) -> Sequence[Step]:
+        if not (parser.take("@") or parser.take("$")) and not self._text.startswith((".", "["), parser.position):
+            raise parser.unexpected("a path such as .metadata.name, a quoted string, range or end", "template")
+        return parser.path().steps
 
 
 def _rendered(parts: Iterable[_Part], document: Any) -> Iterator[str]:

@@ -1,0 +1,153 @@
+"""Columns of tables: those of the built-in kinds, and those that a definition sets for its custom resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kinformer.exceptions import ConfigError
+from kinformer.kinds.ages import age
+from kinformer.kinds.builtin import builtin_kind
+from kinformer.kinds.rows.cells import Object, Row, age_of, name_of
+from kinformer.kinds.rows.rows import ROWS, default_row
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.paths.json_path import parse_braced
+
+__all__ = ["Column", "KindTable", "columns_of", "defined_table", "kind_table"]
+
+
+class Column(NamedTuple):
+    """A column of a table (apimachinery, pkg/apis/meta/v1/types.go, TableColumnDefinition).
+
+    Attributes:
+        name: The name, such as `Ready`.
+        type, format: The OpenAPI type of its cells, such as `string`, and its format, such as `name`.
+        description: The meaning in words.
+        priority: 0 for a column that is always shown, 1 for one of `-o wide`.
+        cell: Returns the cell of an object, given as a `KubeObject` or a dict.
+    """
+
+    name: str
+    type: str
+    format: str
+    description: str
+    priority: int
+    cell: Callable[[Object], Any]
+
+    def definition(self) -> dict[str, Any]:
+        """Return the column as in the columnDefinitions of a Table."""
+        return {name: getattr(self, name) for name in ("name", "type", "format", "description", "priority")}
+
+
+class KindTable(NamedTuple):
+    """The columns of a kind.
+
+    Attributes:
+        columns: The columns, in order. The first has the name of the object, except for Events.
+        row: Returns the cells of all columns of an object.
+    """
+
+    columns: tuple[Column, ...]
+    row: Row
+
+
+def columns_of(resource: str | GroupVersionResource) -> tuple[Column, ...]:
+    """Return the columns of a built-in resource as a kube-apiserver v1.36 prints them, or () for any other resource.
+
+    Raises:
+        ConfigError: The name is not a resource, such as `"v1/pods"`.
+    """
+    gvr = GroupVersionResource.parse(resource)
+    table = kind_table(gvr.group, builtin_kind(gvr))
+    return () if table is None else table.columns
+
+
+@cache
+def _recorded() -> tuple[list[str], dict[str, list[tuple[str, str, str, int, int]]]]:
+    """Return the descriptions and columns of a kube-apiserver v1.36."""
+    document = msgspec.json.decode(files("kinformer.kinds").joinpath("columns.json").read_bytes())
+    return document["texts"], document["columns"]
+
+
+@cache
+def kind_table(group: str, kind: str) -> KindTable | None:
+    """Return the columns of a built-in kind, or None for any other."""
+    texts, kinds = _recorded()
+    definitions = kinds.get(f"{group}/{kind}")
+    if definitions is None:
+        return None
+    row = ROWS.get(kind) or default_row([name for name, *_ in definitions])
+    columns = (
+        Column(name, type_, form, texts[text], priority, _cell(row, place))
+        for place, (name, type_, form, text, priority) in enumerate(definitions)
+    )
+    return KindTable(tuple(columns), row)
+
+
+def _cell(row: Row, place: int) -> Callable[[Object], Any]:
+    return lambda obj: row(obj)[place]
+
+
+# --- custom resources ------------------------------------------------------------------------------------------
+
+
+def defined_table(definitions: Sequence[Mapping[str, Any]]) -> KindTable:
+    """Return the columns of a custom resource: its name, and its `additionalPrinterColumns` or else its age.
+
+    A column with an invalid path is empty (apiextensions-apiserver, pkg/registry/customresource/tableconvertor).
+    """
+    columns = [_like("/Pod", 0, name_of)]
+    if definitions:
+        columns += [_defined(definition) for definition in definitions]
+    else:  # apiserver, pkg/registry/rest/table.go, defaultTableConvertor
+        columns.append(_like("rbac.authorization.k8s.io/Role", 1, age_of)._replace(name="Age"))
+    cells = [column.cell for column in columns]
+    return KindTable(tuple(columns), lambda obj: [cell(obj) for cell in cells])
+
+
+def _like(kind: str, place: int, cell: Callable[[Object], Any]) -> Column:
+    """Return a column with another cell."""
+    texts, kinds = _recorded()
+    name, type_, form, text, priority = kinds[kind][place]
+    return Column(name, type_, form, texts[text], priority, cell)
+
+
+def _defined(definition: Mapping[str, Any]) -> Column:
+    path, kind = str(definition.get("jsonPath", "")), str(definition.get("type", "string"))
+    return Column(
+        str(definition.get("name", "")),
+        kind,
+        str(definition.get("format", "")),
+        str(definition.get("description") or f"Custom resource definition column (in JSONPath format): {path}"),
+        int(definition.get("priority", 0)),
+        _defined_cell(path, _SHOWN.get(kind, _text)),
+    )
+
+
+def _defined_cell(path: str, show: Callable[[Any], Any]) -> Callable[[Object], Any]:
+    try:
+        parsed = parse_braced(path, numbers=True)
+    except ConfigError:
+        return lambda obj: None
+
+    def cell(obj: Object) -> Any:
+        value = parsed.first(obj)  # of several values, the first is shown
+        return None if value is None else show(value)
+
+    return cell
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+_SHOWN: Mapping[str, Callable[[Any], Any]] = {
+    "integer": lambda value: int(value) if isinstance(value, int | float) else None,
+    "number": lambda value: float(value) if isinstance(value, int | float) else None,
+    "boolean": lambda value: value if isinstance(value, bool) else None,
+    "date": lambda value: age(value, "<invalid>"),
+}

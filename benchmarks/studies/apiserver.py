@@ -2,7 +2,7 @@
 
 All figures are of CPU time, so that a busy machine does not change them much; those of writes are held against
 `json.loads` and `json.dumps` of the same object in the same process too. The HTTP figures are of a server process
-of its own, as `python -m kinformer.testing` starts it, by the CPU time that this process has used.
+of its own, as `kinformer serve` starts it, by the CPU time that this process has used.
 """
 
 from __future__ import annotations

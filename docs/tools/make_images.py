@@ -76,7 +76,7 @@ async def photograph_overview() -> None:
     """The pages of problems and changes, light and dark."""
     async with APIServer() as server, browsing() as browser:
         cluster = LivingCluster(server)
-        cluster.populate()
+        await cluster.start()
         break_some(server)
         life = asyncio.create_task(cluster.run())
         async with serving_dashboard(server, SHOWN, problems=True, grace=None) as url:
@@ -175,7 +175,7 @@ async def draw_terminal() -> None:
     """What `kinformer demo` shows, as a picture whose text can be selected."""
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         cluster = LivingCluster(server)
-        cluster.populate()
+        await cluster.start()
         pods = factory.for_resource("v1/pods")
         deployments = factory.for_resource("apps/v1/deployments")
         nodes = factory.for_resource("v1/nodes")

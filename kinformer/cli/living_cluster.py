@@ -1,22 +1,22 @@
-"""A small simulated cluster, which makes the writes of controllers, a scheduler and kubelets.
+"""A small cluster that lives: Deployments that people change, Jobs, and nodes that drop out, while controllers keep up.
 
-It runs no containers. It writes the objects and changes that an informer of a real cluster would see: deployments that
-scale, their replica sets, pods that start, run, fail and are removed, jobs that finish, nodes that drop out, and the
-corresponding Events.
+It runs no containers. The server's controllers, scheduler and kubelets write what an informer of a real cluster would
+see: pods that start, run, fail and are removed, their ReplicaSets, and the corresponding Events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import uuid
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["DEPLOYMENTS", "JOBS", "NAMESPACES", "LivingCluster", "ObjectWriter"]
+from kinformer import Client
+from kinformer.cli.contents import node
+from kinformer.conditions import is_deployment_rolled_out
+from kinformer.testing import APIServer
+
+__all__ = ["DEPLOYMENTS", "JOBS", "NAMESPACES", "LivingCluster"]
 
 NAMESPACES = ("batch", "payments", "search", "shop")
 DEPLOYMENTS: Mapping[tuple[str, str], int] = {
@@ -30,364 +30,151 @@ DEPLOYMENTS: Mapping[tuple[str, str], int] = {
 }
 JOBS = ("report", "backup", "import")
 _NODES = 5
-_TICK = 0.1  # seconds between two steps
-_EVENTS = 200  # Events that are kept. A real cluster deletes them after an hour
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes, without vowels. Names are shorter, to fit on a terminal
-
-_API_VERSIONS = {"Deployment": "apps/v1", "Job": "batch/v1", "Node": "v1", "Pod": "v1", "ReplicaSet": "apps/v1"}
+_MOST = 10  # replicas
+_KEEP = 10  # seconds that a finished Job stays
+_STARTUP, _RUNTIME, _SHUTDOWN = 1.0, 4.0, 1.5  # seconds
+_FAILS = 0.25  # of the pods of Jobs
+_UNTIL_OUTAGE = (8.0, 14.0)  # seconds between two outages of nodes
+_OUTAGE = (3.0, 6.0)  # seconds
 
 Object = dict[str, Any]
 
 
-class ObjectWriter(Protocol):
-    """The write methods of `kinformer.testing.APIServer`."""
-
-    def create(self, obj: Any, /) -> Any: ...
-    def update(self, obj: Any, /) -> Any: ...
-    def delete(self, resource: str, namespace: str, name: str, /) -> Any: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Pod:
-    """A pod, and the time of its next event."""
-
-    namespace: str
-    name: str
-    owner: str
-    body: Object
-    due: float
-    parent: str  # its replica set or job
-    phase: str = "Pending"
-
-    @property
-    def active(self) -> bool:
-        return self.phase in ("Pending", "Running")
-
-
 class LivingCluster:
-    """A simulated cluster, written to a server.
+    """A cluster on a server.
 
     Args:
         server: The server to write to.
-        chance: The random number generator. The same seed gives the same sequence of events.
+        chance: The random number generator.
+        pause: The least and most seconds between two changes by people.
     """
 
-    def __init__(self, server: ObjectWriter, chance: random.Random | None = None) -> None:
+    def __init__(
+        self, server: APIServer, chance: random.Random | None = None, *, pause: tuple[float, float] = (0.5, 2.0)
+    ) -> None:
         self._server = server
         self._chance = chance or random.Random()
-        self._now = 0.0
-        self._replicas = dict(DEPLOYMENTS)
-        self._ready: dict[tuple[str, str], tuple[int, int]] = {}
-        self._pods: list[_Pod] = []
-        self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
-        self._down: dict[str, float] = {}  # node -> time at which it is back
-        self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
-        self._uids: dict[tuple[str, str, str], str] = {}  # by kind, namespace and name
-        self._replica_sets = {key: f"{key[1]}-{self._suffix(1)}" for key in self._replicas}
-        self._events: deque[tuple[str, str]] = deque()  # namespace and name, oldest first
+        self._pause = pause
+        self._turn = 0
 
-    def populate(self) -> None:
-        """Write the initial cluster: namespaces, nodes, deployments, and pods that are already running."""
-        for namespace in NAMESPACES:
-            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        for name in self._nodes:
-            self._server.create(self._node(name, ready=True))
-        for key, replicas in self._replicas.items():
-            self._server.create(self._deployment(key, ready=0, updated=0))
-            self._server.create(self._replica_set(key, ready=0, pods=0))
-            for _ in range(replicas):
-                self._start(*key)
-        for pod in self._pods:
-            self._run(pod)
-        self._report_readiness()
+    def populate(self) -> str:
+        """Create nodes, namespaces, Deployments and their Services, and return a line that says so."""
+        for name in NAMESPACES:
+            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for number in range(1, _NODES + 1):
+            self._server.create(node(f"node-{number}"))
+        for (namespace, name), replicas in DEPLOYMENTS.items():
+            self._server.create(_deployment(namespace, name, replicas))
+            ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+            metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
+            spec = {"selector": {"app": name}, "ports": ports}
+            self._server.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        return f"{len(DEPLOYMENTS)} deployments with services in {len(NAMESPACES)} namespaces, on {_NODES} nodes"
+
+    async def start(self) -> None:
+        """Populate the cluster, and wait until all its pods run."""
+        self.populate()
+        async with self._server.client() as client, self._server.run_controllers(startup=0.0, seed=self._seed()):
+            await asyncio.gather(*(_rolled_out(client, f"{namespace}/{name}") for namespace, name in DEPLOYMENTS))
 
     async def run(self) -> None:
-        """Change the cluster until cancelled."""
+        """Run the controllers, and change the cluster, until cancelled."""
+        controllers = self._server.run_controllers(
+            startup=_STARTUP, runtime=_RUNTIME, shutdown=_SHUTDOWN, outcome=self._outcome, seed=self._seed()
+        )
+        async with controllers, asyncio.TaskGroup() as group:
+            group.create_task(self._change(), name="kinformer living cluster: changes")
+            group.create_task(self._fail_nodes(), name="kinformer living cluster: nodes")
+
+    def _seed(self) -> int:
+        return self._chance.getrandbits(32)
+
+    def _outcome(self, pod: Mapping[str, Any]) -> Any:
+        """Let some pods of Jobs fail."""
+        is_of_job = pod["spec"].get("restartPolicy") == "Never"
+        return "Failed" if is_of_job and self._chance.random() < _FAILS else None
+
+    # --- the changes --------------------------------------------------------------------------------------------
+
+    async def _change(self) -> None:
+        changes: tuple[Callable[[], None], ...] = (
+            *(self._scale, self._scale, self._roll_out),
+            *(self._start_job, self._start_job, self._lose_pod),
+        )
         while True:
-            self.step(_TICK)
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(self._chance.uniform(*self._pause))
+            self._turn += 1
+            self._chance.choice(changes)()
 
-    def step(self, seconds: float) -> None:
-        """Advance the simulation by a number of seconds."""
-        self._now += seconds
-        self._scale()
-        self._start_job()
-        self._fail_a_node()
-        for pod in [pod for pod in self._pods if pod.due <= self._now]:
-            self._advance(pod)
-        self._reconcile()
-        self._report_readiness()
-
-    # --- what happens -----------------------------------------------------------------------------------
+    def _deployment(self) -> Object | None:
+        """Return one of the Deployments, if the user has left it."""
+        namespace, name = self._chance.choice(sorted(DEPLOYMENTS))
+        return self._server.get("apps/v1/deployments", namespace, name)
 
     def _scale(self) -> None:
-        if self._now < self._next_scale:
-            return
-        self._next_scale = self._now + self._chance.uniform(1.0, 3.0)
-        key = self._chance.choice(sorted(self._replicas))
-        before = self._replicas[key]
-        self._replicas[key] = now = max(1, min(10, before + self._chance.choice((-3, -2, -1, 1, 2, 3))))
-        if now != before:
-            way = "up" if now > before else "down"
-            message = f"Scaled {way} replica set {self._replica_sets[key]} from {before} to {now}"
-            self._tell("Deployment", *key, "ScalingReplicaSet", message, by="deployment-controller")
+        if (deployment := self._deployment()) is not None:
+            replicas = deployment["spec"].get("replicas", 1) + self._chance.choice((-3, -2, -1, 1, 2, 3))
+            deployment["spec"]["replicas"] = max(1, min(_MOST, replicas))
+            self._server.update(deployment)
+
+    def _roll_out(self) -> None:
+        if (deployment := self._deployment()) is not None:
+            container = deployment["spec"]["template"]["spec"]["containers"][0]
+            container["image"] = f"{container['image'].rpartition(':')[0]}:1.{self._turn}"
+            self._server.update(deployment)
 
     def _start_job(self) -> None:
-        if self._now < self._next_job:
-            return
-        self._next_job = self._now + self._chance.uniform(0.5, 1.6)
-        self._start("batch", self._chance.choice(JOBS))
+        name = self._chance.choice(JOBS)
+        spec = {"restartPolicy": "Never", "containers": [_container(name)]}
+        template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+        metadata = {"name": f"{name}-{self._turn}", "namespace": "batch", "labels": {"app": name}}
+        job = {"ttlSecondsAfterFinished": _KEEP, "backoffLimit": 1, "template": template}
+        if self._server.get("v1/namespaces", None, "batch") is not None:
+            self._server.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job})
 
-    def _fail_a_node(self) -> None:
-        for name in [name for name, until in self._down.items() if until <= self._now]:
-            del self._down[name]
-            self._server.update(self._node(name, ready=True))
-        if self._now < self._next_outage:
-            return
-        self._next_outage = self._now + self._chance.uniform(8.0, 14.0)
-        name = self._chance.choice(self._nodes)
-        if name in self._down:
-            return
-        self._down[name] = self._now + self._chance.uniform(3.0, 6.0)
-        self._server.update(self._node(name, ready=False))
-        self._tell("Node", "", name, "NodeNotReady", f"Node {name} status is now: NodeNotReady", by="node-controller")
-        for pod in self._pods:
-            if pod.active and pod.owner not in JOBS and pod.body["spec"].get("nodeName") == name:
-                self._finish(pod, "Failed", "Evicted")
+    def _lose_pod(self) -> None:
+        pods = [pod for pod in self._server.list("v1/pods") if pod["metadata"]["namespace"] in NAMESPACES[1:]]
+        if pods:
+            self._delete(self._chance.choice(pods))
 
-    def _advance(self, pod: _Pod) -> None:
-        """Advance a pod's life cycle: start it, end it, or remove it."""
-        if pod.phase == "Pending":
-            if "nodeName" not in pod.body["spec"]:
-                self._schedule(pod)
-            else:
-                self._run(pod)
-        elif pod.phase == "Running":
-            if pod.owner not in JOBS:
-                self._finish(pod, "Failed", "Error")
-            elif self._chance.random() < 0.25:
-                self._finish(pod, "Failed", "OOMKilled")
-            else:
-                self._finish(pod, "Succeeded", "Completed")
-        else:
-            self._remove(pod)
+    def _delete(self, pod: Object) -> None:
+        self._server.delete("v1/pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
 
-    def _reconcile(self) -> None:
-        """Create and remove pods as the deployment controller would."""
-        for (namespace, name), wanted in self._replicas.items():
-            own = [pod for pod in self._pods if pod.namespace == namespace and pod.owner == name and pod.active]
-            for _ in range(wanted - len(own)):
-                self._start(namespace, name)
-            # Pods that are not running are removed first, then the youngest.
-            for pod in sorted(own, key=lambda pod: pod.phase == "Running", reverse=True)[wanted:]:
-                self._remove(pod)
+    # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _report_readiness(self) -> None:
-        for key, wanted in self._replicas.items():
-            running = sum(1 for pod in self._pods if (pod.namespace, pod.owner) == key and pod.phase == "Running")
-            if self._ready.get(key) != (wanted, running):
-                self._ready[key] = (wanted, running)
-                self._server.update(self._deployment(key, ready=running, updated=wanted))
-                self._server.update(self._replica_set(key, ready=running, pods=wanted))
+    async def _fail_nodes(self) -> None:
+        """Let one node after another drop out for a while, and delete its pods, as the taint manager does."""
+        while True:
+            await asyncio.sleep(self._chance.uniform(*_UNTIL_OUTAGE))
+            name = f"node-{self._chance.randint(1, _NODES)}"
+            self._report(name, "Unknown")
+            for pod in self._server.list("v1/pods"):
+                if pod["spec"].get("nodeName") == name and pod["metadata"]["namespace"] in NAMESPACES:
+                    self._delete(pod)
+            await asyncio.sleep(self._chance.uniform(*_OUTAGE))
+            self._report(name, "True")
 
-    # --- pods --------------------------------------------------------------------------------------------
-
-    def _start(self, namespace: str, owner: str) -> None:
-        is_job = owner in JOBS
-        kind, parent = (
-            ("Job", f"{owner}-{self._suffix(1)}") if is_job else ("ReplicaSet", self._replica_sets[namespace, owner])
-        )
-        name = f"{parent}-{self._suffix(3)}"
-        if any(pod.namespace == namespace and name.startswith(pod.name) for pod in self._pods):
-            return  # the next step tries another name
-        if is_job:
-            if ("Job", namespace, parent) in self._uids:
-                return
-            self._server.create(self._job(namespace, parent, owner))
-        body: Object = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {"app": owner},
-                "uid": self._uid("Pod", namespace, name),
-                "ownerReferences": [self._owner(kind, namespace, parent)],
-            },
-            "spec": {
-                "containers": [{"name": "main", "image": f"registry.example/{owner}:1.{self._chance.randrange(9)}"}],
-                "restartPolicy": "Never" if owner in JOBS else "Always",
-            },
-            "status": {"phase": "Pending"},
-        }
-        pod = _Pod(namespace, name, owner, body, self._now + self._chance.uniform(0.2, 0.6), parent)
-        self._server.create(body)
-        self._pods.append(pod)
-
-    def _schedule(self, pod: _Pod) -> None:
-        nodes = [name for name in self._nodes if name not in self._down]
-        pod.body["spec"]["nodeName"] = self._chance.choice(nodes or self._nodes)
-        self._report(pod, "Pending", ready=False, state={"waiting": {"reason": "ContainerCreating"}})
-        message = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.body['spec']['nodeName']}"
-        self._tell("Pod", pod.namespace, pod.name, "Scheduled", message, by="default-scheduler")
-        pod.due = self._now + self._chance.uniform(0.5, 2.0)
-
-    def _run(self, pod: _Pod) -> None:
-        if "nodeName" not in pod.body["spec"]:
-            pod.body["spec"]["nodeName"] = self._chance.choice(self._nodes)
-        self._report(pod, "Running", ready=True, state={"running": {"startedAt": _now()}})
-        self._tell("Pod", pod.namespace, pod.name, "Started", "Started container main", by="kubelet")
-        life = self._chance.uniform(2.0, 7.0) if pod.owner in JOBS else self._chance.expovariate(1 / 90)
-        pod.due = self._now + max(1.0, life)
-
-    def _finish(self, pod: _Pod, phase: str, reason: str) -> None:
-        code = 0 if phase == "Succeeded" else 137 if reason == "OOMKilled" else 1
-        self._report(pod, phase, ready=False, state={"terminated": {"exitCode": code, "reason": reason}})
-        pod.due = self._now + self._chance.uniform(3.0, 7.0)
-        if phase == "Failed":
-            message = f"Container main failed with exit code {code}: {reason}"
-            self._tell("Pod", pod.namespace, pod.name, reason, message, by="kubelet", kind_of_event="Warning")
-        if pod.owner in JOBS:
-            self._server.update(self._job(pod.namespace, pod.parent, pod.owner, succeeded=code == 0))
-
-    def _report(self, pod: _Pod, phase: str, *, ready: bool, state: Object) -> None:
-        pod.phase = phase
-        container = {"name": "main", "ready": ready, "restartCount": 0, "state": state}
-        pod.body["status"] = {"phase": phase, "containerStatuses": [container]}
-        self._server.update(pod.body)
-
-    def _remove(self, pod: _Pod) -> None:
-        self._pods.remove(pod)
-        self._server.delete("v1/pods", pod.namespace, pod.name)
-        self._uids.pop(("Pod", pod.namespace, pod.name), None)
-        if pod.owner in JOBS:
-            self._server.delete("batch/v1/jobs", pod.namespace, pod.parent)
-            self._uids.pop(("Job", pod.namespace, pod.parent), None)
-
-    # --- the other objects -----------------------------------------------------------------------------
-
-    def _deployment(self, key: tuple[str, str], *, ready: int, updated: int) -> Object:
-        namespace, name = key
-        labels = {"app": name}
-        container = {"name": "main", "image": f"registry.example/{name}:1.0"}
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": labels,
-                "uid": self._uid("Deployment", namespace, name),
-            },
-            "spec": {
-                "replicas": self._replicas[key],
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-            },
-            "status": {
-                "replicas": updated,
-                "updatedReplicas": updated,
-                "readyReplicas": ready,
-                "availableReplicas": ready,
-            },
-        }
-
-    def _replica_set(self, key: tuple[str, str], *, ready: int, pods: int) -> Object:
-        namespace, app = key
-        deployment, name = self._deployment(key, ready=ready, updated=pods), self._replica_sets[key]
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {"app": app},
-                "uid": self._uid("ReplicaSet", namespace, name),
-                "ownerReferences": [self._owner("Deployment", namespace, app)],
-            },
-            "spec": deployment["spec"],
-            "status": {"replicas": pods, "readyReplicas": ready, "availableReplicas": ready},
-        }
-
-    def _job(self, namespace: str, name: str, app: str, *, succeeded: bool | None = None) -> Object:
-        status: Object = {"active": 1}
-        if succeeded is not None:
-            kind = "Complete" if succeeded else "Failed"
-            status = {"succeeded" if succeeded else "failed": 1, "conditions": [{"type": kind, "status": "True"}]}
-        template = {"containers": [{"name": "main", "image": f"registry.example/{app}:1.0"}], "restartPolicy": "Never"}
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {"app": app},
-                "uid": self._uid("Job", namespace, name),
-            },
-            "spec": {"template": {"metadata": {"labels": {"app": app}}, "spec": template}},
-            "status": status,
-        }
-
-    def _owner(self, kind: str, namespace: str, name: str) -> Object:
-        return {
-            "apiVersion": _API_VERSIONS[kind],
-            "kind": kind,
-            "name": name,
-            "uid": self._uid(kind, namespace, name),
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-
-    def _uid(self, kind: str, namespace: str, name: str) -> str:
-        key = (kind, namespace, name)
-        if key not in self._uids:
-            self._uids[key] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
-        return self._uids[key]
-
-    def _suffix(self, length: int) -> str:
-        return "".join(self._chance.choices(_SUFFIX, k=length))
-
-    def _tell(
-        self, kind: str, namespace: str, name: str, reason: str, text: str, *, by: str, kind_of_event: str = "Normal"
-    ) -> None:
-        """Write an Event about an object, and delete the oldest one if there are too many."""
-        where = namespace or "default"
-        event = f"{name}.{self._chance.getrandbits(64):016x}"
-        now = _now()
-        about = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": name, "uid": self._uid(kind, namespace, name)}
-        self._server.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": event, "namespace": where},
-                "involvedObject": {**about, "namespace": namespace} if namespace else about,
-                "type": kind_of_event,
-                "reason": reason,
-                "message": text,
-                "count": 1,
-                "firstTimestamp": now,
-                "lastTimestamp": now,
-                "source": {"component": by},
-            }
-        )
-        self._events.append((where, event))
-        if len(self._events) > _EVENTS:
-            self._server.delete("v1/events", *self._events.popleft())
-
-    def _node(self, name: str, *, ready: bool) -> Object:
-        condition = {"type": "Ready", "status": "True" if ready else "False"}
-        return {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": {"node-role.kubernetes.io/worker": ""},
-                "uid": self._uid("Node", "", name),
-            },
-            "spec": {},
-            "status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}},
-        }
+    def _report(self, name: str, status: str) -> None:
+        if (host := self._server.get("v1/nodes", None, name)) is not None:
+            fresh = node(name, ready=status)
+            self._server.update({**host, "status": {**host["status"], "conditions": fresh["status"]["conditions"]}})
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+async def _rolled_out(client: Client, key: str) -> None:
+    await client.wait_for("apps/v1/deployments", key, is_deployment_rolled_out)
+
+
+def _deployment(namespace: str, name: str, replicas: int) -> Object:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [_container(name)]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def _container(name: str) -> Object:
+    ports = [{"name": "http", "containerPort": 8080}]
+    return {"name": "main", "image": f"registry.example/{name}:1.0", "ports": ports}

@@ -144,7 +144,7 @@ def _stop(server: uvicorn.Server) -> None:
 async def _demo(stack: AsyncExitStack) -> Client:
     server = await stack.enter_async_context(APIServer())
     cluster = LivingCluster(server)
-    cluster.populate()
+    await cluster.start()
     living = asyncio.create_task(cluster.run(), name="kinformer dashboard: cluster")
 
     async def end() -> None:

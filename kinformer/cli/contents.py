@@ -10,14 +10,25 @@ __all__ = ["content", "node"]
 Object = dict[str, Any]
 
 
-def node(name: str) -> Object:
-    """Return a node that is ready."""
-    now = _now()
-    ready = {
+_READY = {
+    "True": ("KubeletReady", "kubelet is posting ready status"),
+    "Unknown": ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+}
+
+
+def node(name: str, *, ready: str = "True") -> Object:
+    """Return a node as its kubelet registers it.
+
+    Args:
+        name: Its name, with a number at the end.
+        ready: The status of its condition Ready: "True" or "Unknown".
+    """
+    now, (reason, message) = _now(), _READY[ready]
+    condition = {
         "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
+        "status": ready,
+        "reason": reason,
+        "message": message,
         "lastHeartbeatTime": now,
         "lastTransitionTime": now,
     }
@@ -35,17 +46,30 @@ def node(name: str) -> Object:
         "osImage": "Debian GNU/Linux 13",
         "systemUUID": "",
     }
-    addresses = [{"type": "InternalIP", "address": f"10.0.{number >> 8}.{number & 255}"}]
+    addresses = [
+        {"type": "InternalIP", "address": f"10.0.{number >> 8}.{number & 255}"},
+        {"type": "Hostname", "address": name},
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "node-role.kubernetes.io/worker": ""}},
+        "metadata": {
+            "name": name,
+            "labels": {
+                "beta.kubernetes.io/arch": "amd64",
+                "beta.kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node-role.kubernetes.io/worker": "",
+            },
+        },
         "spec": {},
         "status": {
             "addresses": addresses,
             "capacity": room,
             "allocatable": room,
-            "conditions": [ready],
+            "conditions": [condition],
             "nodeInfo": info,
         },
     }

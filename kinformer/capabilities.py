@@ -8,14 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from anyio import CapacityLimiter
 
-from kinformer.list_watcher import ClusterProbe, Events, MetadataLister, PresenceProbe, Resumable, TipProbe, WatchEvent
+from kinformer.list_watcher import ClusterProbe, Events, MetadataLister, PresenceProbe, Resumable, TipProbe
 
 __all__ = [
     "Capabilities",
     "Connected",
     "IngestCounts",
     "PathReadingSource",
-    "SharedHistory",
     "SnapshotSource",
     "capabilities_of",
     "find_capabilities",
@@ -149,19 +148,6 @@ class WatchListSource(Protocol):
     supports_watch_list: bool
 
 
-class SharedHistory(Protocol):
-    """The past changes of a source, in the cache that several processes share."""
-
-    @property
-    def lineage(self) -> str:
-        """An identifier that is equal where the same versions mean the same objects, or "" while it is unknown."""
-        ...
-
-    async def changes(self, since: str, until: str, label_selector: str) -> list[WatchEvent] | None:
-        """Return the changes of selected objects between two versions, or None if they are not known."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """The optional abilities of a source besides `list` and `watch`. None means that an ability is missing.
@@ -174,7 +160,6 @@ class Capabilities:
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
         shared: Returns whether the process from whose cache it reads is live, and its process id.
-        history: The past changes in that cache.
     """
 
     name: str
@@ -197,7 +182,6 @@ class Capabilities:
     threads: ThreadedSource | None = None
     client: Connected | None = None
     shared: Callable[[], tuple[bool, int | None]] | None = None
-    history: SharedHistory | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads, or None for the event loop's limiter."""

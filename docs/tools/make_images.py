@@ -21,7 +21,7 @@ from rich.terminal_theme import TerminalTheme
 from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.testing import APIServer
 from tests.cli.dashboard_page import serving_dashboard
 from tests.support import kube

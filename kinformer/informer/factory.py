@@ -51,7 +51,7 @@ class _Held:
         self.options = options
         self.holders = 1
         self.namespaces: SharedInformer | None = None  # of its namespaces, if this factory follows them
-        self._by_model: dict[Any, SharedInformer] = {}
+        self._by_model: dict[object, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
         """Return the informer with a model. The same model gives the same object."""

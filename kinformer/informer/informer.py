@@ -13,7 +13,7 @@ from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.collection import CollectionFace
 from kinformer.informer.freshness.confirm import confirmed
-from kinformer.informer.informer_core import InformerCore, InformerHistory
+from kinformer.informer.informer_core import InformerCore
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.object_wait import wait_for
@@ -173,14 +173,6 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         """
         self._core.life.require_running("confirm")
         return await confirmed(self, self._core.freshness, label_selector, namespace, name, timeout)
-
-    @property
-    def history(self) -> InformerHistory | None:
-        """The past changes in a shared cache.
-
-        :meta private:
-        """
-        return InformerHistory.of(self._core)
 
     # --- handlers ---------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Coro
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
-from kinformer.capabilities import SharedHistory
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, WatchError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
@@ -24,15 +23,14 @@ from kinformer.informer.metrics import InformerMetrics, InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
-from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import OpenStream
 from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
-__all__ = ["InformerCore", "InformerHistory"]
+__all__ = ["InformerCore"]
 
 log = get_logger("kinformer.informer")
 
@@ -321,37 +319,3 @@ class InformerCore(CollectionCore):
         check_indexers(indexers, f"informer {self.name}")
         await self.parts.indexer.build_indexers(indexers)
         self.parts.read_paths()
-
-
-class InformerHistory:
-    """The versions of an informer, and the changes that led to them, which another process may have received.
-
-    Args:
-        core: The core of the informer.
-        shared: The past changes in the shared cache.
-    """
-
-    def __init__(self, core: InformerCore, shared: SharedHistory) -> None:
-        self._core = core
-        self._shared = shared
-
-    @classmethod
-    def of(cls, core: InformerCore) -> InformerHistory | None:
-        """Return the history, or None if the cache is not shared, or does not have the objects as they are shared."""
-        is_whole = core.options.transform is None and set(core.parts.proofs) == {None}
-        return cls(core, core.source.history) if core.source.history is not None and is_whole else None
-
-    @property
-    def lineage(self) -> str:
-        """See `SharedHistory.lineage`."""
-        return self._shared.lineage
-
-    def version_of(self, stream: OpenStream) -> int:
-        """Return the version up to which a stream's reader has taken all changes, or 0 while some are waiting."""
-        processor = self._core.parts.processor
-        version = "" if len(stream._mailbox) or processor.is_settling else processor.applied.lowest()
-        return int(version) if version.isdecimal() else 0
-
-    async def changes(self, since: int, until: int, label_selector: str) -> list[WatchEvent] | None:
-        """See `SharedHistory.changes`."""
-        return await self._shared.changes(str(since), str(until), label_selector)

@@ -94,7 +94,7 @@ def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterab
 
 
 def check_index_paths(
-    resource: GroupVersionResource, indexers: Mapping[str, Any], *, fields: Iterable[str] | None, metadata_only: bool
+    resource: GroupVersionResource, indexers: Mapping[str, object], *, fields: Iterable[str] | None, metadata_only: bool
 ) -> None:
     """Reject an index over a JSON path that the cache will not keep.
 

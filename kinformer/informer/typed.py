@@ -18,7 +18,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, OnAdd, OnDelete, OnUpdate
-from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream
+from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream, Position
 from kinformer.processor.handler import Handler
 from kinformer.processor.mailbox import Mailbox, Notification
 
@@ -124,8 +124,9 @@ class _ModelStream(EventStream[M]):
         *,
         attach: Callable[[OpenStream], None],
         detach: Callable[[OpenStream], None],
+        position: Callable[[], Position | None],
     ) -> None:
-        super().__init__(mailbox, attach=attach, detach=detach)
+        super().__init__(mailbox, attach=attach, detach=detach, position=position)
         self._read = model.read
 
     def _event(self, call: Notification) -> InformerEvent[M]:

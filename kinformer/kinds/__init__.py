@@ -13,7 +13,7 @@ Each rule about a kind is written here once. Its readers are the command line, t
 `kinformer.contrib.problems` and the Tables of API servers. No function fails because of a field of an unexpected type.
 
 May import: `objects` and below.
-Reading order: builtin, ages, rows, columns, conditions, health.
+Reading order: builtin, rows, columns, conditions, health.
 """
 
 from kinformer._lazy import attach_stub

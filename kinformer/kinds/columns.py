@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kinformer.exceptions import ConfigError
-from kinformer.kinds.ages import age
 from kinformer.kinds.builtin import builtin_kind
-from kinformer.kinds.rows.cells import Object, Row, age_of, name_of
+from kinformer.kinds.rows.cells import Row, age_of, name_of
 from kinformer.kinds.rows.rows import ROWS, default_row
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.paths.json_path import parse_braced
+from kinformer.objects.types import Object
+from kinformer.objects.units import age
 
 __all__ = ["Column", "KindTable", "columns_of", "defined_table", "kind_table"]
 
@@ -36,9 +37,9 @@ class Column(NamedTuple):
     format: str
     description: str
     priority: int
-    cell: Callable[[Object], Any]
+    cell: Callable[[Object], object]
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, object]:
         """Return the column as in the columnDefinitions of a Table."""
         return {name: getattr(self, name) for name in ("name", "type", "format", "description", "priority")}
 
@@ -88,14 +89,14 @@ def kind_table(group: str, kind: str) -> KindTable | None:
     return KindTable(tuple(columns), row)
 
 
-def _cell(row: Row, place: int) -> Callable[[Object], Any]:
+def _cell(row: Row, place: int) -> Callable[[Object], object]:
     return lambda obj: row(obj)[place]
 
 
 # --- custom resources ------------------------------------------------------------------------------------------
 
 
-def defined_table(definitions: Sequence[Mapping[str, Any]]) -> KindTable:
+def defined_table(definitions: Sequence[Object]) -> KindTable:
     """Return the columns of a custom resource: its name, and its `additionalPrinterColumns` or else its age.
 
     A column with an invalid path is empty (apiextensions-apiserver, pkg/registry/customresource/tableconvertor).
@@ -109,14 +110,14 @@ def defined_table(definitions: Sequence[Mapping[str, Any]]) -> KindTable:
     return KindTable(tuple(columns), lambda obj: [cell(obj) for cell in cells])
 
 
-def _like(kind: str, place: int, cell: Callable[[Object], Any]) -> Column:
+def _like(kind: str, place: int, cell: Callable[[Object], object]) -> Column:
     """Return a column with another cell."""
     texts, kinds = _recorded()
     name, type_, form, text, priority = kinds[kind][place]
     return Column(name, type_, form, texts[text], priority, cell)
 
 
-def _defined(definition: Mapping[str, Any]) -> Column:
+def _defined(definition: Object) -> Column:
     path, kind = str(definition.get("jsonPath", "")), str(definition.get("type", "string"))
     return Column(
         str(definition.get("name", "")),
@@ -128,24 +129,24 @@ def _defined(definition: Mapping[str, Any]) -> Column:
     )
 
 
-def _defined_cell(path: str, show: Callable[[Any], Any]) -> Callable[[Object], Any]:
+def _defined_cell(path: str, show: Callable[[object], object]) -> Callable[[Object], object]:
     try:
         parsed = parse_braced(path, numbers=True)
     except ConfigError:
         return lambda obj: None
 
-    def cell(obj: Object) -> Any:
+    def cell(obj: Object) -> object:
         value = parsed.first(obj)  # of several values, the first is shown
         return None if value is None else show(value)
 
     return cell
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-_SHOWN: Mapping[str, Callable[[Any], Any]] = {
+_SHOWN: Mapping[str, Callable[[object], object]] = {
     "integer": lambda value: int(value) if isinstance(value, int | float) else None,
     "number": lambda value: float(value) if isinstance(value, int | float) else None,
     "boolean": lambda value: value if isinstance(value, bool) else None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from collections.abc import Callable
+from typing import Literal, Protocol, cast
 
 from kinformer.objects.accessors import number_at, string_at, tables_at, uid_of, value_at
 from kinformer.objects.conditions import is_current
 from kinformer.objects.paths.json_path import parse_path
+from kinformer.objects.types import Object
 
 __all__ = [
     "Check",
@@ -26,8 +27,6 @@ __all__ = [
     "is_pod_serving",
     "matches",
 ]
-
-Object: TypeAlias = Mapping[str, Any]
 
 
 class Check(Protocol):
@@ -48,7 +47,7 @@ def false_of_none(check: Callable[[Object | None], bool]) -> Check:
 
 
 _TEXTS = {True: "True", False: "False", None: "Unknown"}
-_ANY: Any = object()
+_ANY: object = object()
 
 
 def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa: A002 - the field's word

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
 
 from kinformer.objects.accessors import flag_at, string_at, tables_at, value_at
 from kinformer.objects.pod_status import PodState
+from kinformer.objects.types import Object
 
 __all__ = ["condition_of_status", "job_state", "node_state", "phase", "state_of"]
 
-Object: TypeAlias = Mapping[str, Any]
 
 _ENDED = ("Complete", "Failed")
 _HALTED = ("Suspended", "FailureTarget", "SuccessCriteriaMet")

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Generic, NamedTuple, Protocol, Self
 
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
-__all__ = ["EventStream", "InformerEvent", "OpenStream"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream", "Position"]
 
 # Events after which a reader that never suspends lets other tasks run.
 _EVENTS_A_TURN = 64
@@ -41,6 +41,18 @@ class InformerEvent(Generic[M_co]):
     key: str = ""
 
 
+class Position(NamedTuple):
+    """The place of a reader in the history of the server.
+
+    Attributes:
+        lists: The number of full lists that the cache has taken.
+        version: The version up to which it has all changes since the last of them.
+    """
+
+    lists: int
+    version: int
+
+
 class OpenStream(Protocol):
     """An event stream, as used by the informer that feeds it."""
 
@@ -59,9 +71,15 @@ class EventStream(Generic[M]):
     """
 
     def __init__(
-        self, mailbox: Mailbox, *, attach: Callable[[OpenStream], None], detach: Callable[[OpenStream], None]
+        self,
+        mailbox: Mailbox,
+        *,
+        attach: Callable[[OpenStream], None],
+        detach: Callable[[OpenStream], None],
+        position: Callable[[], Position | None],
     ) -> None:
         self._mailbox = mailbox
+        self._position = position
         self._attach = attach
         self._detach = detach
         self._error: BaseException | None = None
@@ -72,6 +90,14 @@ class EventStream(Generic[M]):
     def has_synced(self) -> bool:
         """True if every initial add has been read."""
         return self._mailbox.has_synced
+
+    @property
+    def position(self) -> Position | None:
+        """The place of the reader, or None while events are waiting or the source has no versions.
+
+        :meta private:
+        """
+        return None if len(self._mailbox) else self._position()
 
     async def wait_synced(self) -> None:
         """Wait until `has_synced`, while another task reads.

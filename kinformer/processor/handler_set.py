@@ -130,7 +130,8 @@ class HandlerSet:
             if stream in self._streams:
                 self._streams.remove(stream)
 
-        return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
+        mailbox, position = self._mailbox(name, queue_size, only), self._publisher.position
+        return make(mailbox, attach=attach, detach=detach, position=position)
 
     def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
         if only is not None:

@@ -197,12 +197,6 @@ class Watcher(Generic[T]):
         self._ended = True
         self._notify()
 
-    def finish(self) -> None:
-        """End the stream after the changes until now, with a bookmark at the version that they lead to."""
-        if not self._ended:
-            self._lines.append(Line(self._view.bookmark(self._storage.revision), event=False))
-        self.end()
-
     def wake(self) -> None:
         """Make `next_batch` return immediately, even without lines."""
         self._woken = True

@@ -25,10 +25,8 @@ _GZIP = 16 + zlib.MAX_WBITS  # writes gzip's header and sum
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
 
 
-async def respond(
-    cache: CachedResource, request: web.Request, namespace: str, name: str, *, until_now: bool = False
-) -> web.StreamResponse | None:
-    """Implement `WatchCache.respond`. With `until_now`, a watch ends after the changes until now, with a bookmark."""
+async def respond(cache: CachedResource, request: web.Request, namespace: str, name: str) -> web.StreamResponse | None:
+    """Implement `WatchCache.respond`."""
     params = request.query
     if cache.namespace and namespace != cache.namespace:
         return None
@@ -55,8 +53,6 @@ async def respond(
         if watch:
             watcher = cache.watcher(view, selected, options)
             async with cache.opened(watcher, options):
-                if until_now:
-                    watcher.finish()
                 return await _watch(request, watcher)
         return await _list(request, cache, view, selected, options)
     except StatusError as error:

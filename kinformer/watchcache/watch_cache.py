@@ -89,15 +89,6 @@ class WatchCache:
 
         return await respond(self._cached, request, namespace, name)
 
-    async def respond_until_now(self, request: web.Request, *, namespace: str = "") -> web.StreamResponse | None:
-        """Answer a watch with the changes until now, and a bookmark at the version that they lead to.
-
-        :meta private:
-        """
-        from kinformer.watchcache.http import respond
-
-        return await respond(self._cached, request, namespace, "", until_now=True)
-
     def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
         """Return a source for informers in this process, which get the same objects, not copies.
 

@@ -23,7 +23,7 @@ from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.command import demo
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.living_cluster import NAMESPACES, LivingCluster
+from kinformer.cli.living.cluster import NAMESPACES, LivingCluster
 from kinformer.testing import APIServer
 from tests.cli.terminal import on_terminal
 

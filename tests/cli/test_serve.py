@@ -17,7 +17,7 @@ import pytest
 
 from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEvent, SharedInformerFactory
 from kinformer.cli.commands.serving.population import Population
-from kinformer.cli.living_cluster import DEPLOYMENTS, LivingCluster
+from kinformer.cli.living.cluster import DEPLOYMENTS, LivingCluster
 from kinformer.client import discover
 from kinformer.conditions import is_deployment_rolled_out, matches
 from kinformer.contrib.changes.differences import object_differences

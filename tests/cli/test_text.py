@@ -23,7 +23,7 @@ from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.output.text import escaped
 from kinformer.client import APIResource
 from kinformer.kinds import state_of
-from kinformer.kinds.ages import age, human_duration
+from kinformer.objects.units import age, human_duration
 from tests.support import kube
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")

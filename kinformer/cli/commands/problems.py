@@ -17,8 +17,8 @@ from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
 from kinformer.client import APIResource, Discovery, discover
 from kinformer.contrib.problems import Problem, Problems, by_severity
-from kinformer.kinds.ages import age
 from kinformer.kinds.builtin import is_custom
+from kinformer.objects.units import age
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 

@@ -20,7 +20,7 @@ from kinformer.cli.output.live_frame import flowing
 from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
-from kinformer.kinds.ages import human_duration
+from kinformer.objects.units import human_duration
 
 __all__ = ["is_program", "program_stats"]
 

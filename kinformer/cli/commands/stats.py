@@ -24,7 +24,7 @@ from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
 from kinformer.cli.process import processor_seconds, resident_memory
 from kinformer.cli.target import Selection, Server
-from kinformer.kinds.ages import human_duration
+from kinformer.objects.units import human_duration
 
 __all__ = ["stats"]
 

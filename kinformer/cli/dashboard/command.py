@@ -15,7 +15,7 @@ from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.client import APIResource, discover
 from kinformer.contrib.fastapi import kinformer_lifespan

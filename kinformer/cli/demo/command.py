@@ -15,7 +15,7 @@ from rich.live import Live
 from kinformer import Backoff, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.demo.activity import Activity, Happening
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.output.errors import FAILED, INTERRUPTED, one_line
 from kinformer.cli.output.keys import on_interrupt, stop_on_key
 from kinformer.cli.output.logs import log_kept_back

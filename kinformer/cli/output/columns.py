@@ -15,12 +15,11 @@ from kinformer import ConfigError, KubeObject
 from kinformer.cli.output.template import text_of_value
 from kinformer.exceptions import DecodeError
 from kinformer.kinds import state_of
-from kinformer.kinds.ages import age
 from kinformer.kinds.columns import Column, KindTable, defined_table, kind_table
 from kinformer.kinds.rows.cells import NONE, age_of
 from kinformer.objects.accessors import string_at
 from kinformer.objects.paths.json_path import parse_braced
-from kinformer.objects.units import quantity_value
+from kinformer.objects.units import age, quantity_value
 
 __all__ = ["ColumnSet", "Order", "columns_of", "columns_of_definition", "custom_columns"]
 

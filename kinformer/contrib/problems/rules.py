@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kinformer.contrib.problems.board import INFORMER
-from kinformer.kinds.health.diagnosis import Diagnosis, Object
+from kinformer.kinds.health.diagnosis import Diagnosis
 from kinformer.kinds.health.rules import RULES as RULES_OF_OBJECTS
 from kinformer.kinds.health.rules import Rule
 from kinformer.objects.accessors import number_at, string_at
+from kinformer.objects.types import Object
 
 __all__ = ["INFORMER_RULE", "RULES", "Rule"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kinformer.kinds.health.diagnosis import Diagnosis, Object
+from kinformer.kinds.health.diagnosis import Diagnosis
 from kinformer.objects.accessors import moment_at, string_at, strings_at, table_at, tables_at
 from kinformer.objects.conditions import condition_of
+from kinformer.objects.types import Object
 
 __all__ = ["hangs", "is_lost", "is_node_down", "is_under_pressure", "waits_for_volume"]
 

@@ -5,8 +5,9 @@ A condition is good if true, such as `Ready`, or bad if true, such as `Stalled` 
 
 from __future__ import annotations
 
-from kinformer.kinds.health.diagnosis import Diagnosis, Object, current_conditions
+from kinformer.kinds.health.diagnosis import Diagnosis, current_conditions
 from kinformer.objects.accessors import moment_at, string_at
+from kinformer.objects.types import Object
 
 __all__ = ["is_stalled", "is_unready"]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
 
 import msgspec
 
 from kinformer.objects.accessors import flag_at, moment_at, string_at, tables_at
 from kinformer.objects.conditions import is_current
+from kinformer.objects.types import Object
 
 __all__ = ["Diagnosis", "Object", "controller_kind", "current_conditions", "one_line", "status_written"]
-
-Object: TypeAlias = Mapping[str, Any]
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):

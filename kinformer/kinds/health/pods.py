@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kinformer.kinds.health.diagnosis import Diagnosis, Object, controller_kind
+from kinformer.kinds.health.diagnosis import Diagnosis, controller_kind
 from kinformer.objects.accessors import flag_at, moment_at, number_at, string_at, tables_at, value_at
 from kinformer.objects.conditions import condition_of
+from kinformer.objects.types import Object
 
 __all__ = [
     "crashes",

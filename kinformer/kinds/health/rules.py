@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kinformer.kinds.builtin import is_custom
 from kinformer.kinds.health import cluster, custom_resources, pods, workloads
-from kinformer.kinds.health.diagnosis import Diagnosis, Object, status_written
+from kinformer.kinds.health.diagnosis import Diagnosis, status_written
 from kinformer.objects.accessors import string_at
+from kinformer.objects.types import Object
 
 __all__ = ["GRACES", "RULES", "Ailment", "ProblemSeverity", "Rule", "ailment_of"]
 

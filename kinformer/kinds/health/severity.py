@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kinformer.kinds.health.diagnosis import Object, current_conditions, one_line
+from kinformer.kinds.health.diagnosis import current_conditions, one_line
 from kinformer.kinds.health.rules import ailment_of
 from kinformer.kinds.state import condition_of_status
 from kinformer.objects.accessors import number_at, string_at, tables_at, value_at
 from kinformer.objects.pod_status import PodState
+from kinformer.objects.types import Object
 
 __all__ = ["Severity", "severity_of"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kinformer.kinds.health.diagnosis import Diagnosis, Object, controller_kind
+from kinformer.kinds.health.diagnosis import Diagnosis, controller_kind
 from kinformer.objects.accessors import moment_at, number_at, string_at
 from kinformer.objects.conditions import condition_of
+from kinformer.objects.types import Object
 
 __all__ = ["cannot_create", "has_failed", "is_short", "is_stuck"]
 

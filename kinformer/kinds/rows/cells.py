@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kinformer.kinds.ages import age
 from kinformer.objects.accessors import string_at, table_at, tables_at, value_at
 from kinformer.objects.selectors import LabelSelector
+from kinformer.objects.types import Object
+from kinformer.objects.units import age
 
 __all__ = [
     "NONE",
@@ -28,9 +29,8 @@ __all__ = [
     "shortened",
 ]
 
-Object: TypeAlias = Mapping[str, Any]
 
-Row: TypeAlias = Callable[[Object], list[Any]]
+Row: TypeAlias = Callable[[Object], list[object]]
 """Returns the cells of an object, in the order of the columns."""
 
 NONE, UNSET = "<none>", "<unset>"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kinformer.kinds.ages import age
 from kinformer.kinds.rows.cells import (
     NONE,
     UNSET,
@@ -20,6 +17,7 @@ from kinformer.kinds.rows.cells import (
 )
 from kinformer.kinds.state import node_state
 from kinformer.objects.accessors import string_at, strings_at, table_at, tables_at, value_at
+from kinformer.objects.units import age
 
 __all__ = ["endpoint_slice", "endpoints", "event", "ingress", "ingress_class", "node", "service"]
 
@@ -27,7 +25,7 @@ _NODE_ROLE = "node-role.kubernetes.io/"
 _UNKNOWN = "<unknown>"
 
 
-def node(obj: Object) -> list[Any]:
+def node(obj: Object) -> list[object]:
     addresses = {string_at(one, "type"): string_at(one, "address") for one in reversed(_addresses(obj))}
     info = table_at(obj, "status", "nodeInfo")
     kernel = string_at(info, "kernelVersion") or _UNKNOWN
@@ -50,7 +48,7 @@ def _roles(obj: Object) -> list[str]:
     return sorted({*roles, string_at(labels, "kubernetes.io/role")} - {""})
 
 
-def service(obj: Object) -> list[Any]:
+def service(obj: Object) -> list[object]:
     kind = string_at(obj, "spec", "type") or "ClusterIP"
     ports = []
     for port in tables_at(obj, "spec", "ports"):
@@ -76,7 +74,7 @@ def _balancers(obj: Object) -> str:
     return ",".join(first_of(entry, "ip", "hostname") for entry in tables_at(obj, "status", "loadBalancer", "ingress"))
 
 
-def endpoints(obj: Object) -> list[Any]:
+def endpoints(obj: Object) -> list[object]:
     shown = []
     for subset in tables_at(obj, "subsets"):
         for port in tables_at(subset, "ports") or [{}]:
@@ -85,21 +83,21 @@ def endpoints(obj: Object) -> list[Any]:
     return [name_of(obj), shortened(shown), age_of(obj)]
 
 
-def endpoint_slice(obj: Object) -> list[Any]:
+def endpoint_slice(obj: Object) -> list[object]:
     ports = [str(scalar_at(port, "port") or string_at(port, "name") or "*") for port in tables_at(obj, "ports")]
     addresses = [address for endpoint in tables_at(obj, "endpoints") for address in strings_at(endpoint, "addresses")]
     shown = [shortened(values, empty=UNSET) for values in (ports, addresses)]
     return [name_of(obj), string_at(obj, "addressType"), *shown, age_of(obj)]
 
 
-def ingress(obj: Object) -> list[Any]:
+def ingress(obj: Object) -> list[object]:
     hosts = [host for rule in tables_at(obj, "spec", "rules") if (host := string_at(rule, "host"))]
     ports = "80, 443" if value_at(obj, "spec", "tls") else "80"
     name = or_none(string_at(obj, "spec", "ingressClassName"))
     return [name_of(obj), name, shortened(hosts, empty="*"), _balancers(obj), ports, age_of(obj)]
 
 
-def ingress_class(obj: Object) -> list[Any]:
+def ingress_class(obj: Object) -> list[object]:
     name, given = name_of(obj), table_at(obj, "spec", "parameters")
     if string_at(obj, "metadata", "annotations", "ingressclass.kubernetes.io/is-default-class") == "true":
         name += " (default)"
@@ -108,7 +106,7 @@ def ingress_class(obj: Object) -> list[Any]:
     return [name, string_at(obj, "spec", "controller"), kind, age_of(obj)]
 
 
-def event(obj: Object) -> list[Any]:
+def event(obj: Object) -> list[object]:
     about = table_at(obj, "involvedObject") or table_at(obj, "regarding")
     source = table_at(obj, "source") or table_at(obj, "deprecatedSource")
     series = table_at(obj, "series")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kinformer.kinds.rows.cells import UNSET, Object, age_of, name_of, scalar_at, shortened
+from kinformer.kinds.rows.cells import UNSET, age_of, name_of, scalar_at, shortened
 from kinformer.objects.accessors import number_at, string_at, table_at, tables_at, value_at
+from kinformer.objects.types import Object
 
 __all__ = ["budget", "priority_class", "quota", "role_binding", "scaler"]
 
 _UNKNOWN, _AUTO = "<unknown>", "<auto>"
 
 
-def role_binding(obj: Object) -> list[Any]:
+def role_binding(obj: Object) -> list[object]:
     subjects: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
     for subject in tables_at(obj, "subjects"):
         kind, name = string_at(subject, "kind"), string_at(subject, "name")
@@ -23,24 +22,24 @@ def role_binding(obj: Object) -> list[Any]:
     return [name_of(obj), f"{string_at(role, 'kind')}/{string_at(role, 'name')}", age_of(obj), *shown]
 
 
-def quota(obj: Object) -> list[Any]:
+def quota(obj: Object) -> list[object]:
     used, shown = table_at(obj, "status", "used"), {True: list[str](), False: list[str]()}
     for name, hard in sorted(table_at(obj, "status", "hard").items()):
         shown[name.startswith("limits.")].append(f"{name}: {scalar_at(used, name)}/{hard}")
     return [name_of(obj), ", ".join(shown[False]), ", ".join(shown[True]), age_of(obj)]
 
 
-def budget(obj: Object) -> list[Any]:
+def budget(obj: Object) -> list[object]:
     limits = [str(scalar_at(obj, "spec", name, default="N/A")) for name in ("minAvailable", "maxUnavailable")]
     return [name_of(obj), *limits, number_at(obj, "status", "disruptionsAllowed"), age_of(obj)]
 
 
-def priority_class(obj: Object) -> list[Any]:
+def priority_class(obj: Object) -> list[object]:
     policy = string_at(obj, "preemptionPolicy")
     return [name_of(obj), number_at(obj, "value"), bool(obj.get("globalDefault")), age_of(obj), policy]
 
 
-def scaler(obj: Object) -> list[Any]:
+def scaler(obj: Object) -> list[object]:
     target = table_at(obj, "spec", "scaleTargetRef")
     least = value_at(obj, "spec", "minReplicas")
     return [

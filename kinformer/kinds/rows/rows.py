@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kinformer.kinds.rows import network, policy, storage, workloads
-from kinformer.kinds.rows.cells import Object, Row, age_of, count_at, name_of, plain_row, selector_of
+from kinformer.kinds.rows.cells import Row, age_of, count_at, name_of, plain_row, selector_of
 from kinformer.objects.accessors import string_at, value_at
+from kinformer.objects.types import Object
 
 __all__ = ["ROWS", "default_row"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kinformer.kinds.rows.cells import UNSET, Object, age_of, name_of, scalar_at
+from kinformer.kinds.rows.cells import UNSET, age_of, name_of, scalar_at
 from kinformer.kinds.state import phase
 from kinformer.objects.accessors import flag_at, string_at, strings_at, table_at
+from kinformer.objects.types import Object
 
 __all__ = ["claim", "storage_class", "volume"]
 
@@ -30,7 +29,7 @@ def _mode(obj: Object) -> str:
     return string_at(obj, "spec", "volumeMode") or UNSET
 
 
-def volume(obj: Object) -> list[Any]:
+def volume(obj: Object) -> list[object]:
     claim = table_at(obj, "spec", "claimRef")
     return [
         *(
@@ -44,7 +43,7 @@ def volume(obj: Object) -> list[Any]:
     ]
 
 
-def claim(obj: Object) -> list[Any]:
+def claim(obj: Object) -> list[object]:
     bound = bool(string_at(obj, "spec", "volumeName"))
     capacity = str(scalar_at(obj, "status", "capacity", "storage")) if bound else ""
     modes = _modes(strings_at(obj, "status", "accessModes")) if bound else ""
@@ -54,7 +53,7 @@ def claim(obj: Object) -> list[Any]:
     ]
 
 
-def storage_class(obj: Object) -> list[Any]:
+def storage_class(obj: Object) -> list[object]:
     name = name_of(obj)
     if string_at(obj, "metadata", "annotations", "storageclass.kubernetes.io/is-default-class") == "true":
         name += " (default)"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from kinformer.kinds.ages import age, human_duration
 from kinformer.kinds.rows.cells import (
     NONE,
     UNSET,
@@ -21,6 +19,7 @@ from kinformer.kinds.rows.cells import (
 from kinformer.kinds.state import job_state
 from kinformer.objects.accessors import flag_at, number_at, string_at, table_at, tables_at, value_at
 from kinformer.objects.pod_status import PodState
+from kinformer.objects.units import age, human_duration
 
 __all__ = [
     "cron_job",
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 
-def pod(obj: Object) -> list[Any]:
+def pod(obj: Object) -> list[object]:
     state = PodState.of(obj)
     restarts = str(state.restarts)
     if state.restarts and state.last_restart:
@@ -50,7 +49,7 @@ def pod(obj: Object) -> list[Any]:
     ]
 
 
-def pod_template(obj: Object) -> list[Any]:
+def pod_template(obj: Object) -> list[object]:
     template = table_at(obj, "template")
     return [name_of(obj), *containers(template), labels_of(table_at(template, "metadata", "labels"))]
 
@@ -71,7 +70,7 @@ def _selector(obj: Object) -> str:
     return selector_of(value_at(obj, "spec", "selector"))
 
 
-def deployment(obj: Object) -> list[Any]:
+def deployment(obj: Object) -> list[object]:
     counts = [number_at(obj, "status", name) for name in ("updatedReplicas", "availableReplicas")]
     return [name_of(obj), _ratio(obj), *counts, age_of(obj), *_template(obj), _selector(obj)]
 
@@ -80,29 +79,29 @@ def _replicas(obj: Object) -> list[int]:
     return [_wanted(obj), number_at(obj, "status", "replicas"), number_at(obj, "status", "readyReplicas")]
 
 
-def replica_set(obj: Object) -> list[Any]:
+def replica_set(obj: Object) -> list[object]:
     return [name_of(obj), *_replicas(obj), age_of(obj), *_template(obj), _selector(obj)]
 
 
-def replication_controller(obj: Object) -> list[Any]:
+def replication_controller(obj: Object) -> list[object]:
     selector = labels_of(value_at(obj, "spec", "selector"))
     return [name_of(obj), *_replicas(obj), age_of(obj), *_template(obj), selector]
 
 
-def stateful_set(obj: Object) -> list[Any]:
+def stateful_set(obj: Object) -> list[object]:
     return [name_of(obj), _ratio(obj), age_of(obj), *_template(obj)]
 
 
 _SCHEDULED = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled")
 
 
-def daemon_set(obj: Object) -> list[Any]:
+def daemon_set(obj: Object) -> list[object]:
     counts = [number_at(obj, "status", name) for name in (*_SCHEDULED, "numberAvailable")]
     nodes = labels_of(value_at(obj, "spec", "template", "spec", "nodeSelector"))
     return [name_of(obj), *counts, nodes, age_of(obj), *_template(obj), _selector(obj)]
 
 
-def job(obj: Object) -> list[Any]:
+def job(obj: Object) -> list[object]:
     done, parallelism = number_at(obj, "status", "succeeded"), number_at(obj, "spec", "parallelism")
     if value_at(obj, "spec", "completions") is not None:
         progress = f"{done}/{number_at(obj, 'spec', 'completions')}"
@@ -122,7 +121,7 @@ def _duration(obj: Object) -> str:
         return ""
 
 
-def cron_job(obj: Object) -> list[Any]:
+def cron_job(obj: Object) -> list[object]:
     template = table_at(obj, "spec", "jobTemplate", "spec")
     suspend = value_at(obj, "spec", "suspend")
     return [
@@ -133,7 +132,7 @@ def cron_job(obj: Object) -> list[Any]:
     ]
 
 
-def revision(obj: Object) -> list[Any]:
+def revision(obj: Object) -> list[object]:
     owners = tables_at(obj, "metadata", "ownerReferences")
     owner = next((owner for owner in owners if flag_at(owner, "controller")), None)
     controller = NONE

@@ -29,7 +29,7 @@ STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _WORD = re.compile(r"[^\s)]+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-_SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -40,7 +40,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
 _MOST_STEPS = 64  # deeper than any schema of an API server
 _DEEPEST = 8  # filters within filters
 
-Step: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+Step: TypeAlias = Callable[[Sequence[object]], list[object]]
 """Takes values, and returns the values one step further."""
 
 Segment: TypeAlias = str | int | None
@@ -205,7 +205,7 @@ class PathParser:
         self._depth -= 1
         return _where(left, None if sign is None else sign[1], right)
 
-    def _operand(self) -> Callable[[Any], list[Any]]:
+    def _operand(self) -> Callable[[object], list[object]]:
         self.match(_SPACE)
         if self.take("@") or self._at("."):
             steps = self.path().steps
@@ -215,7 +215,7 @@ class PathParser:
             quoted = self.match(STRING)
             if quoted is None:
                 raise self.unexpected("a closing quote")
-            literal: Any = unquoted(quoted.group())
+            literal: object = unquoted(quoted.group())
         elif word := self.match(_WORD):
             try:
                 literal = json.loads(word.group())
@@ -232,7 +232,7 @@ def unquoted(text: str) -> str:
     return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), text[1:-1])
 
 
-def walk(value: Any, steps: Sequence[Step]) -> list[Any]:
+def walk(value: object, steps: Sequence[Step]) -> list[object]:
     """Return the values at the end of some steps, in order. They may be null."""
     values = [value]
     for step in steps:
@@ -247,7 +247,7 @@ class _Other:
 _OTHER = _Other()
 
 
-def _from_each(onward: Callable[[Any], Iterable[Any]]) -> Step:
+def _from_each(onward: Callable[[object], Iterable[object]]) -> Step:
     return lambda values: [further for value in values for further in onward(value)]
 
 
@@ -262,13 +262,13 @@ def _quoted_key(text: str) -> Step:
     return whole if len(path) == 1 else _from_each(lambda value: whole([value]) or walk(value, path))
 
 
-def _items(value: Any) -> Iterable[Any]:
+def _items(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def _descendants(value: Any) -> Iterator[Any]:
+def _descendants(value: object) -> Iterator[object]:
     waiting = [value]
     while waiting:  # without recursion, as an object of the cluster may be nested deeply
         below = waiting.pop()
@@ -289,8 +289,10 @@ def _union(parts: Sequence[Step]) -> Step:
     return lambda values: [value for part in parts for value in part(values)]
 
 
-def _where(left: Callable[[Any], list[Any]], sign: str | None, right: Callable[[Any], list[Any]] | None) -> Step:
-    def holds(item: Any) -> bool:
+def _where(
+    left: Callable[[object], list[object]], sign: str | None, right: Callable[[object], list[object]] | None
+) -> Step:
+    def holds(item: object) -> bool:
         values = left(item)
         if sign is None or right is None:
             return bool(values)

@@ -32,7 +32,7 @@ from kinformer.listening.aiohttp_server import server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.kept import KeptCaches
-from kinformer.watchcache.share.key import CHANGES, SourceKey
+from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
 
@@ -166,13 +166,8 @@ class Listener:
             if "watch" in request.query:
                 await kept.catch_up(request.query.get("resourceVersion", ""))
             query = SourceKey.without_selection(request.query)
-            if is_history := CHANGES in request.query:
-                query["labelSelector"] = request.query[CHANGES]
             # A BaseRequest has all that is read of a Request.
             asked = cast("web.Request", request.clone(rel_url=request.rel_url.with_query(query)))
-            if is_history:
-                past = await kept.cache.respond_until_now(asked, namespace=key.namespace or "")
-                return _refused(410, "Expired", "the cache does not have these changes") if past is None else past
             response = await kept.cache.respond(asked, namespace=key.namespace or "")
             return await self._pass_on(request) if response is None else response
 

@@ -110,14 +110,6 @@ class Share:
         """
         return (self._identity.cluster or None) if self._identity is not None else None
 
-    @property
-    def origin(self) -> str:
-        """The identity of the cluster, its server if that is not known, or "" while neither is.
-
-        :meta private:
-        """
-        return (self._identity.cluster or self._identity.server) if self._identity is not None else ""
-
     # --- for the factory ----------------------------------------------------------------------------------
 
     def begin(self, client: Client, options: Mapping[str, object]) -> None:

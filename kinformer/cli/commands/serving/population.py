@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.cli.contents import content, node
+from kinformer.cli.living.contents import content, node
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from kinformer.cli.commands.serving.access import Access, read_access
 from kinformer.cli.commands.serving.population import Population
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.output.amounts import count
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
-from kinformer.kinds.ages import human_duration
+from kinformer.objects.units import human_duration
 from kinformer.testing import APIServer
 
 __all__ = ["serve"]

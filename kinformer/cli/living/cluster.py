@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer import Client
-from kinformer.cli.contents import node
+from kinformer.cli.living.contents import node
 from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer
 

@@ -6,6 +6,7 @@ v1.36 server.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ __all__ = [
     "not_found",
     "page_not_found",
     "qualified",
+    "quoted",
     "success",
     "timeout_too_large",
     "unauthorized",
@@ -44,6 +46,7 @@ Causes = list[dict[str, str]]  # of an Invalid
 Document = dict[str, Any]
 
 _encoder = msgspec.json.Encoder()
+_QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
 
 REASONS: dict[int, str] = {
     400: "BadRequest",
@@ -162,6 +165,20 @@ def cause(reason: str, message: str, field: str) -> dict[str, str]:
     return {"reason": reason, "message": message, "field": field}
 
 
+def quoted(text: str) -> str:
+    """Return a text as Go's `%q` writes it."""
+    return f'"{"".join(map(_quoted, text))}"'
+
+
+def _quoted(char: str) -> str:
+    if char in _QUOTED:
+        return _QUOTED[char]
+    if char == " " or unicodedata.category(char)[0] in "LMNPS":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
     """Return a 422 with its causes. Several causes are put in brackets (validation/field ErrorList)."""
     messages = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
@@ -178,7 +195,8 @@ def invalid_options(kind: str, causes: Sequence[Mapping[str, str]]) -> StatusErr
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
     """Return a 404 for one object."""
-    return failure(404, f'{qualified(group, resource)} "{name}" not found', details=_details(group, resource, name))
+    message = f"{qualified(group, resource)} {quoted(name)} not found"
+    return failure(404, message, details=_details(group, resource, name))
 
 
 def missing_resource() -> StatusError:
@@ -265,6 +283,8 @@ def escaped(raw: bytes) -> bytes:
         raw = raw.replace(b">", b"\\u003e")
     if b"&" in raw:
         raw = raw.replace(b"&", b"\\u0026")
+    if b"\xe2\x80" in raw:  # U+2028 and U+2029
+        raw = raw.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return raw
 
 

@@ -36,7 +36,7 @@ def _moved(stored: Stored, revision: int) -> Stored:
     """Return the same content with another resourceVersion."""
     document = _members_of.decode(held(stored).raw)
     document["metadata"]["resourceVersion"] = str(revision)
-    return Held.of(KubeObject.from_json(_encode(document)), revision)
+    return Held.of(KubeObject.from_json(dumps(document)), revision)
 
 
 class JSONView:

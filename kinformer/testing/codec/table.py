@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kinformer.serving.status import dumps
 from kinformer.testing.codec.table_rows import ROWS, default_row
 from kinformer.testing.codec.table_text import since
 from kinformer.testing.kinds.builtin_schemas import recorded
@@ -148,7 +149,7 @@ def _field(item: Any, path: str) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else dumps(value).decode()
 
 
 def _date(value: Any) -> str:

@@ -180,9 +180,9 @@ def _event(obj: Object) -> list[Any]:
     if series:
         last_text, count = since(series.get("lastObservedTime")), series.get("count", 0)
     kind, name = about.get("kind", "").lower(), about.get("name")
-    parts = [source.get("component"), source.get("host")]
-    reporting = [obj.get("reportingComponent") or obj.get("reportingController"), obj.get("reportingInstance")]
-    who = ", ".join(one for one in parts if one) or ", ".join(one for one in reporting if one)
+    who = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
+    if instance := source.get("host") or obj.get("reportingInstance"):
+        who += f", {instance}"
     message = (obj.get("message") or obj.get("note") or "").strip()
     return [
         *(last_text, obj.get("type", ""), obj.get("reason", ""), f"{kind}/{name}" if name else kind),
@@ -196,11 +196,12 @@ def _endpoints(obj: Object) -> list[Any]:
         for port in subset.get("ports") or [None]:
             suffix = f":{port.get('port')}" if port else ""
             found += [f"{one.get('ip')}{suffix}" for one in subset.get("addresses") or []]
-    return [_name(obj), listed(found) if found else "<none>", age(obj)]
+    shown = listed(found) if found else "" if obj.get("subsets") else "<none>"
+    return [_name(obj), shown, age(obj)]
 
 
 def _endpoint_slice(obj: Object) -> list[Any]:
-    ports = [str(one.get("port") or one.get("name") or "*") for one in obj.get("ports") or []]
+    ports = [str(one.get("port", one.get("name", "*"))) for one in obj.get("ports") or []]
     addresses = [one for endpoint in obj.get("endpoints") or [] for one in endpoint.get("addresses") or []]
     return [_name(obj), obj.get("addressType", ""), listed(ports), listed(addresses), age(obj)]
 
@@ -306,7 +307,7 @@ def _ingress_class(obj: Object) -> list[Any]:
 
 def _storage_class(obj: Object) -> list[Any]:
     name, annotations = _name(obj), obj["metadata"].get("annotations") or {}
-    if annotations.get("storageclass.kubernetes.io/is-default-class") == "true":
+    if "true" in (annotations.get(f"storageclass.{beta}kubernetes.io/is-default-class") for beta in ("", "beta.")):
         name += " (default)"
     binding = obj.get("volumeBindingMode", "Immediate")
     policy = obj.get("reclaimPolicy", "Delete")

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.serving.options import boolean_of, integer_of
 from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
@@ -152,15 +153,11 @@ class Call:
         params: Mapping[str, str] = {} if body else self.params
         grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
         if "gracePeriodSeconds" in params:
-            seconds = params["gracePeriodSeconds"]
-            if not seconds.lstrip("-").isdigit():
-                raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
-            grace = int(seconds)
+            grace = integer_of(params, "gracePeriodSeconds")
         policy = policy or params.get("propagationPolicy", "")
         dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
         orphan = body.get("orphanDependents")
-        if "orphanDependents" in params:
-            orphan = params["orphanDependents"].lower() not in ("0", "false")
+        orphan = boolean_of(params, "orphanDependents") if "orphanDependents" in params else orphan
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
             message = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"

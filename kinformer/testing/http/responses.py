@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import socket
 import struct
 import uuid
@@ -265,10 +264,7 @@ def _quoted(text: str) -> str:
 
 def indent(body: bytes) -> bytes:
     """Return indented JSON as Go's MarshalIndent writes it: two spaces, and no newline at the end."""
-    document = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
-    for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        document = document.replace(char, escape)
-    return document.encode()
+    return msgspec.json.format(body, indent=2)
 
 
 def reset_transport(transport: asyncio.BaseTransport | None) -> None:

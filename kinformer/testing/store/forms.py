@@ -268,8 +268,7 @@ class View:
         if self._include == "None":
             shown = b"null"
         elif self._include == "Object":
-            raw = self._raw(stored)
-            shown = self._head + raw[1:] if self.resource.builtin else raw
+            shown = self.whole(stored)
         else:
             shown = self._partial(stored)
         return decode_stored(self.resource, stored), shown

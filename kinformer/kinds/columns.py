@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from kinformer.kinds.builtin import builtin_kind
 from kinformer.kinds.rows.cells import Row, age_of, name_of
 from kinformer.kinds.rows.rows import ROWS, default_row
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.paths.json_path import parse_braced
+from kinformer.objects.paths.json_path import JSONPath, parse_braced
+from kinformer.objects.paths.printing import printed
 from kinformer.objects.types import Object
 from kinformer.objects.units import age
 
@@ -99,11 +101,13 @@ def _cell(row: Row, place: int) -> Callable[[Object], object]:
 def defined_table(definitions: Sequence[Object]) -> KindTable:
     """Return the columns of a custom resource: its name, and its `additionalPrinterColumns` or else its age.
 
-    A column with an invalid path is empty (apiextensions-apiserver, pkg/registry/customresource/tableconvertor).
+    If one of them has an invalid path, there is only the name (apiextensions-apiserver,
+    pkg/registry/customresource/tableconvertor).
     """
     columns = [_like("/Pod", 0, name_of)]
     if definitions:
-        columns += [_defined(definition) for definition in definitions]
+        with suppress(ConfigError):
+            columns += [_defined(definition) for definition in definitions]
     else:  # apiserver, pkg/registry/rest/table.go, defaultTableConvertor
         columns.append(_like("rbac.authorization.k8s.io/Role", 1, age_of)._replace(name="Age"))
     cells = [column.cell for column in columns]
@@ -125,30 +129,37 @@ def _defined(definition: Object) -> Column:
         str(definition.get("format", "")),
         str(definition.get("description") or f"Custom resource definition column (in JSONPath format): {path}"),
         int(definition.get("priority", 0)),
-        _defined_cell(path, _SHOWN.get(kind, _text)),
+        _defined_cell(parse_braced(path, lenient=True), _SHOWN.get(kind, _text)),
     )
 
 
-def _defined_cell(path: str, show: Callable[[object], object]) -> Callable[[Object], object]:
-    try:
-        parsed = parse_braced(path, numbers=True)
-    except ConfigError:
-        return lambda obj: None
-
+def _defined_cell(path: JSONPath, show: Callable[[object], object]) -> Callable[[Object], object]:
     def cell(obj: Object) -> object:
-        value = parsed.first(obj)  # of several values, the first is shown
-        return None if value is None else show(value)
+        values = path.find(obj)
+        return show(values[0]) if values else None  # of several values, the first is shown
 
     return cell
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return "<no value>" if value is None else printed(value)
+
+
+def _date(value: object) -> str | None:
+    return (age(value, "<invalid>") if value else "<unknown>") if isinstance(value, str) else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 _SHOWN: Mapping[str, Callable[[object], object]] = {
-    "integer": lambda value: int(value) if isinstance(value, int | float) else None,
-    "number": lambda value: float(value) if isinstance(value, int | float) else None,
+    "integer": _whole,
+    "number": _number,
     "boolean": lambda value: value if isinstance(value, bool) else None,
-    "date": lambda value: age(value, "<invalid>"),
+    "date": _date,
 }

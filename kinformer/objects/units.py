@@ -127,7 +127,7 @@ def age(since: object, unknown: str = "<unknown>", *, now: datetime | None = Non
     """Format the time since an API timestamp, or return `unknown` if it is missing or invalid."""
     if isinstance(since, str):
         try:
-            since = datetime.fromisoformat(since)
+            since = datetime.fromisoformat(since) if "T" in since else None
         except ValueError:
             return unknown
     if not isinstance(since, datetime):

@@ -1,11 +1,23 @@
-"""The syntax of names, labels and their keys, with apimachinery's messages (pkg/util/validation)."""
+"""The syntax of names, labels and their keys, with apimachinery's messages (pkg/util/validation), and of numbers."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-__all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
+from kinformer.serving.status import quoted
+
+__all__ = [
+    "dns_label",
+    "dns_label_1035",
+    "dns_subdomain",
+    "label_value",
+    "parse_number",
+    "path_segment",
+    "qualified_name",
+]
+
+_SIGNED, _UNSIGNED = re.compile(r"([+-]?)0*([0-9]*)"), re.compile(r"()0*([0-9]*)")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # matches nearly all names
@@ -95,3 +107,16 @@ def qualified_name(text: str) -> tuple[str, ...]:
     if not name:
         return (*wrong, "name part must be non-empty", f"name part {_NAME_TEXT}")
     return (*wrong, *(f"name part {one}" for one in _checked(name, _NAME, _NAME_TEXT, 63)))
+
+
+def parse_number(text: str, *, signed: bool = True) -> int:
+    """Parse a number of 64 bits. Raises ValueError with Go's message."""
+    parts = (_SIGNED if signed else _UNSIGNED).fullmatch(text)
+    if parts is None or not text.lstrip("+-"):
+        reason = "invalid syntax"
+    else:
+        number = int(parts[1] + (parts[2][:21] or "0"))
+        if -(1 << 63) <= number < 1 << 63 or (not signed and number < 1 << 64):
+            return number
+        reason = "value out of range"
+    raise ValueError(f"strconv.Parse{'Int' if signed else 'Uint'}: parsing {quoted(text)}: {reason}")

@@ -12,7 +12,6 @@ from kinformer.serving.status import (
     TOO_OLD_LIST,
     Document,
     expired,
-    internal,
     timeout_too_large,
 )
 from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
@@ -68,13 +67,15 @@ async def read_page(storage: Storage, collection: StoredCollection, selected: Fi
 
 
 async def _read_items(storage: Storage, collection: StoredCollection, selected: Filter, options: Options) -> Page:
-    limit = options.limit
+    limit = 0 if options.revision == 0 else options.limit
     if options.token:
-        return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)
+        token = ContinueToken.decode(options.token)
+        await wait_for_revision(storage, token.revision)
+        return _continued(storage, collection, selected, token, limit)
     revision = options.revision
     if not revision:
         # Without a version, the newest state. With "0", the cache's state, which ignores the limit.
-        return _page_of(collection, collection.snapshot(), selected, storage.revision, 0 if revision == 0 else limit)
+        return _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
     await wait_for_revision(storage, revision)
     exact = options.match == EXACT or (not options.match and limit)  # a limit without a match is the old form of Exact
     if not exact:
@@ -97,18 +98,17 @@ def _continued(
 ) -> Page:
     start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
-        return _page_of(collection, collection.snapshot().after(start), selected, storage.revision, limit)
-    if token.revision > storage.revision:  # a token issued before the server went back in time
-        raise internal("etcdserver: mvcc: required revision is a future revision")
+        return _page_of(collection, collection.snapshot().onwards(start), selected, storage.revision, limit)
     try:
         snapshot = _past(storage, collection, token.revision)
     except Compacted:
-        raise expired(TOO_OLD_CONTINUE, token=ContinueToken(-1, token.start).encode()) from None
-    return _page_of(collection, snapshot.after(start), selected, token.revision, limit)
+        raise expired(TOO_OLD_CONTINUE, token=ContinueToken(-1, token.start.removeprefix("/")).encode()) from None
+    return _page_of(collection, snapshot.onwards(start), selected, token.revision, limit)
 
 
 def _absolute_key(namespace: str, start: str) -> str:
-    return f"{namespace}{start}" if namespace else start.removeprefix("/")
+    start = start.removeprefix("/")
+    return f"{namespace}/{start}" if namespace else start
 
 
 def _relative_key(namespace: str, key: str) -> str:
@@ -123,16 +123,16 @@ def _page_of(collection: StoredCollection, snapshot: Snapshot, selected: Filter,
             items, rest = items[:limit], len(items) - limit
     else:
         items, rest = [], 0
-        for stored in within.items:
+        for number, stored in enumerate(within.items, 1):
             if selected.matches(stored):
-                if limit and len(items) == limit:
-                    rest = 1
-                    break
                 items.append(stored)
+                if len(items) == limit:
+                    rest = len(within.items) - number  # whether they are selected or not
+                    break
     if not rest:
         return Page(items, revision)
     collection.keep_snapshot(revision)
-    token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key)).encode()
+    token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key) + "\0").encode()
     # With a selector, the remaining items are not counted.
     return Page(items, revision, token, None if selected.selects else rest)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kinformer.serving.names import qualified_name
-from kinformer.serving.status import bad_request
+from kinformer.serving.names import label_value, parse_number, qualified_name
+from kinformer.serving.status import bad_request, quoted
 
 __all__ = ["parse_fields", "parse_labels"]
 
@@ -19,13 +19,8 @@ Requirement = Callable[[Mapping[str, str]], bool]
 _SPECIAL = "=!(),><"
 _TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
 _END = ""
-_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)  # of a field selector
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
-_BAD_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
-    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
-    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 class _SyntaxError(Exception):
@@ -58,7 +53,7 @@ def _is_word(token: str) -> bool:
 
 class _LabelParser:
     def __init__(self, text: str) -> None:
-        self._tokens = _lex(text)
+        self._tokens = _lex(text.partition("\0")[0])  # where the server's lexer ends
         self._position = 0
 
     def _peek(self) -> str:
@@ -98,8 +93,8 @@ class _LabelParser:
         key = self._take()
         if not _is_word(key):
             raise _SyntaxError(f"found '{key}', expected: identifier")
-        if qualified_name(key):
-            raise _SyntaxError(f'<nil>: Invalid value: "{key}": {qualified_name(key)[0]}')
+        if wrong := qualified_name(key):
+            raise _SyntaxError(f"<nil>: Invalid value: {quoted(key)}: {'; '.join(wrong)}")
         if negated:
             return lambda labels: key not in labels
         if self._peek() in (_END, ","):
@@ -107,34 +102,19 @@ class _LabelParser:
         operator = self._take()
         if operator in ("in", "notin"):
             wanted = self._values()
-        elif operator in ("=", "==", "!="):
+        elif operator in ("=", "==", "!=", ">", "<"):
             wanted = {self._value()}
-        elif operator in (">", "<"):
-            return self._comparison(key, operator)
         else:
             raise _SyntaxError(f"found '{operator}', expected: {_OPERATORS}")
+        compare = _comparison(key, operator, *wanted) if operator in (">", "<") else None
         for index, value in enumerate(sorted(wanted)):
-            if not _VALUE.match(value):
-                raise _SyntaxError(f'values[{index}][{key}]: Invalid value: "{value}": {_BAD_VALUE}')
+            if errors := label_value(value):
+                raise _SyntaxError(f"values[{index}][{key}]: Invalid value: {quoted(value)}: {'; '.join(errors)}")
+        if compare is not None:
+            return compare
         if operator in ("notin", "!="):
             return lambda labels: labels.get(key) not in wanted
         return lambda labels: labels.get(key) in wanted
-
-    def _comparison(self, key: str, operator: str) -> Requirement:
-        number = self._value()
-        if not re.fullmatch(r"[+-]?[0-9]+", number):
-            raise _SyntaxError(
-                f"values[0]: Invalid value: \"{number}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        bound = int(number)
-
-        def compare(labels: Mapping[str, str]) -> bool:
-            value = labels.get(key)
-            if value is None or not re.fullmatch(r"[+-]?[0-9]+", value):
-                return False
-            return int(value) > bound if operator == ">" else int(value) < bound
-
-        return compare
 
     def _value(self) -> str:
         if self._peek() in (_END, ","):
@@ -168,6 +148,23 @@ class _LabelParser:
                 raise _SyntaxError(f"found '{token}', expected: {after}")
 
 
+def _comparison(key: str, operator: str, number: str) -> Requirement:
+    try:
+        bound = parse_number(number)
+    except ValueError:
+        message = "for 'Gt', 'Lt' operators, the value must be an integer"
+        raise _SyntaxError(f"values[0]: Invalid value: {quoted(number)}: {message}") from None
+
+    def compare(labels: Mapping[str, str]) -> bool:
+        try:
+            value = parse_number(labels.get(key, ""))
+        except ValueError:
+            return False
+        return value > bound if operator == ">" else value < bound
+
+    return compare
+
+
 def parse_labels(text: str) -> Requirement | None:
     """Return a predicate over labels, or None if everything matches. Raises a 400 `StatusError` if parsing fails."""
     try:
@@ -181,34 +178,21 @@ def parse_labels(text: str) -> Requirement | None:
     return lambda labels: all(requirement(labels) for requirement in requirements)
 
 
-def _split_terms(text: str) -> list[str]:
-    terms, current, escaped = [], "", False
-    for char in text:
-        if escaped:
-            current += char
-            escaped = False
-        elif char == "\\":
-            current += char
-            escaped = True
-        elif char == ",":
-            terms.append(current)
-            current = ""
-        else:
-            current += char
-    return [*terms, current]
-
-
 def parse_fields(text: str) -> list[tuple[str, str, bool]]:
     """Parse a field selector into (field, value, wanted) terms. `wanted` is False for `!=`. Raises a 400 if invalid."""
     terms = []
-    for term in _split_terms(text):
-        if not term:
-            continue
-        for operator in ("!=", "==", "="):
-            field, sign, value = term.partition(operator)
-            if sign and "=" not in field and "!" not in field:
-                terms.append((field, re.sub(r"\\([\\,=])", r"\1", value), operator != "!="))
-                break
-        else:
+    for term in _TERM.findall(text):
+        parts = re.match(r"(.*?)(!=|==?)(.*)", term, re.DOTALL)
+        if parts is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        terms.append((parts[1], _unescaped(parts[3]), parts[2] != "!="))
     return terms
+
+
+def _unescaped(value: str) -> str:
+    for special in re.finditer(r"\\(.?)|=", value, re.DOTALL):
+        if special[0] == "=":
+            raise bad_request("invalid field selector: unescaped character in value: 61")
+        if special[1] not in ("\\", ",", "="):
+            raise bad_request(f"invalid field selector: invalid escape sequence: {special[0]}")
+    return re.sub(r"\\(.)", r"\1", value)

@@ -6,10 +6,9 @@ v1.36 server.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from kinformer.exceptions import APIError, api_error
 
@@ -21,8 +20,6 @@ __all__ = [
     "bad_request",
     "cause",
     "conflict",
-    "dumps",
-    "escaped",
     "expired",
     "failure",
     "forbidden",
@@ -35,6 +32,7 @@ __all__ = [
     "not_found",
     "page_not_found",
     "qualified",
+    "quoted",
     "success",
     "timeout_too_large",
     "unauthorized",
@@ -43,7 +41,7 @@ __all__ = [
 Causes = list[dict[str, str]]  # of an Invalid
 Document = dict[str, Any]
 
-_encoder = msgspec.json.Encoder()
+_QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
 
 REASONS: dict[int, str] = {
     400: "BadRequest",
@@ -162,6 +160,20 @@ def cause(reason: str, message: str, field: str) -> dict[str, str]:
     return {"reason": reason, "message": message, "field": field}
 
 
+def quoted(text: str) -> str:
+    """Return a text as Go's `%q` writes it."""
+    return f'"{"".join(map(_quoted, text))}"'
+
+
+def _quoted(char: str) -> str:
+    if char in _QUOTED:
+        return _QUOTED[char]
+    if char == " " or unicodedata.category(char)[0] in "LMNPS":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
     """Return a 422 with its causes. Several causes are put in brackets (validation/field ErrorList)."""
     messages = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
@@ -178,7 +190,8 @@ def invalid_options(kind: str, causes: Sequence[Mapping[str, str]]) -> StatusErr
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
     """Return a 404 for one object."""
-    return failure(404, f'{qualified(group, resource)} "{name}" not found', details=_details(group, resource, name))
+    message = f"{qualified(group, resource)} {quoted(name)} not found"
+    return failure(404, message, details=_details(group, resource, name))
 
 
 def missing_resource() -> StatusError:
@@ -255,19 +268,3 @@ def timeout_too_large(requested: int, current: int) -> StatusError:
             "retryAfterSeconds": 1,
         },
     )
-
-
-def escaped(raw: bytes) -> bytes:
-    """Escape the characters that Go's encoding/json escapes. They occur only inside strings."""
-    if b"<" in raw:
-        raw = raw.replace(b"<", b"\\u003c")
-    if b">" in raw:
-        raw = raw.replace(b">", b"\\u003e")
-    if b"&" in raw:
-        raw = raw.replace(b"&", b"\\u0026")
-    return raw
-
-
-def dumps(value: object) -> bytes:
-    """Encode JSON as Go does, with keys in the dict's order."""
-    return escaped(_encoder.encode(value))

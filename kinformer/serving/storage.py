@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -87,9 +87,9 @@ class Snapshot(NamedTuple):
         end = bisect_left(self.keys, f"{namespace}0")  # "0" follows "/"
         return Snapshot(self.keys[start:end], self.items[start:end])
 
-    def after(self, key: str) -> Snapshot:
-        """Return the objects after a key."""
-        start = bisect_right(self.keys, key)
+    def onwards(self, key: str) -> Snapshot:
+        """Return the objects from a key on."""
+        start = bisect_left(self.keys, key)
         return Snapshot(self.keys[start:], self.items[start:])
 
 

@@ -10,10 +10,11 @@ import anyio.to_thread
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
 from kinformer.kinds.builtin import builtin_kind
+from kinformer.objects.paths.printing import go_json
 from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options, bad_version, read_options
+from kinformer.serving.options import Options, boolean_of, read_options, read_version
 from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, chunks, opening, read_page, wait_for_revision
-from kinformer.serving.status import StatusError, dumps, not_found
+from kinformer.serving.status import StatusError, not_found
 from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.cached_resource import CachedResource, proves_later
 from kinformer.watchcache.requests import PARAMETERS, answers, asks_for_metadata, select
@@ -30,7 +31,7 @@ async def respond(cache: CachedResource, request: web.Request, namespace: str, n
     params = request.query
     if cache.namespace and namespace != cache.namespace:
         return None
-    watch = not name and params.get("watch", "false").lower() not in ("0", "false")
+    watch = not name and boolean_of(params, "watch")
     partial = asks_for_metadata(request.headers.get("Accept", ""), single=bool(name) or watch)
     if request.method != "GET" or partial is None or not PARAMETERS.issuperset(params):
         return None
@@ -57,7 +58,7 @@ async def respond(cache: CachedResource, request: web.Request, namespace: str, n
         return await _list(request, cache, view, selected, options)
     except StatusError as error:
         return web.Response(
-            status=error.code, body=dumps(error.body) + b"\n", headers=error.headers, content_type="application/json"
+            status=error.code, body=go_json(error.body) + b"\n", headers=error.headers, content_type="application/json"
         )
 
 
@@ -71,9 +72,7 @@ async def _get(
 ) -> web.StreamResponse | None:
     version = request.query.get("resourceVersion", "")
     if version:
-        if not version.isdigit():
-            raise bad_version(version, watch=True)
-        await wait_for_revision(cache.storage, int(version))
+        await wait_for_revision(cache.storage, read_version(version))
     elif not await cache.proved():
         return None
     stored = cache.storage.collection("objects").get(f"{namespace}/{name}" if namespace else name)

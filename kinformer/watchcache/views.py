@@ -10,7 +10,8 @@ import msgspec
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import INITIAL_EVENTS_END
 from kinformer.objects.object import KubeObject
-from kinformer.serving.status import Document, StatusError, dumps
+from kinformer.objects.paths.printing import go_json
+from kinformer.serving.status import Document, StatusError
 from kinformer.serving.storage import Stored, StoredChange
 from kinformer.watchcache.feed import Held
 
@@ -36,7 +37,7 @@ def _moved(stored: Stored, revision: int) -> Stored:
     """Return the same content with another resourceVersion."""
     document = _members_of.decode(held(stored).raw)
     document["metadata"]["resourceVersion"] = str(revision)
-    return Held.of(KubeObject.from_json(_encode(document)), revision)
+    return Held.of(KubeObject.from_json(go_json(document)), revision)
 
 
 class JSONView:
@@ -51,7 +52,7 @@ class JSONView:
     def __init__(self, api_version: str, kind: str, *, partial: bool = False, typed: bool = False) -> None:
         self.form = "partial" if partial else ""
         self.key = self.form
-        head = b'{"kind":%s,"apiVersion":%s,' % (dumps(kind), dumps(api_version))
+        head = b'{"kind":%s,"apiVersion":%s,' % (go_json(kind), go_json(api_version))
         self._head = head if typed and not partial else b""
         self._api_version = "meta.k8s.io/v1" if partial else api_version
         self._kind = "PartialObjectMetadata" if partial else kind
@@ -76,7 +77,7 @@ class JSONView:
 
     def frame(self, metadata: Mapping[str, object]) -> tuple[bytes, bytes]:
         """Return the parts of a list before and after its items."""
-        parts = (dumps(f"{self._kind}List"), dumps(self._api_version), dumps(metadata))
+        parts = (go_json(f"{self._kind}List"), go_json(self._api_version), go_json(metadata))
         return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
@@ -102,11 +103,11 @@ class JSONView:
             "apiVersion": self._api_version,
             "metadata": _bookmark_metadata(revision, initial_end),
         }
-        return b'{"type":"BOOKMARK","object":%s}\n' % dumps(document)
+        return b'{"type":"BOOKMARK","object":%s}\n' % go_json(document)
 
     def error(self, error: StatusError) -> bytes:
         """Encode an ERROR line."""
-        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
+        return b'{"type":"ERROR","object":%s}\n' % go_json(error.body)
 
 
 class ObjectView:

@@ -85,13 +85,6 @@ async def test_a_form_that_is_preferred_as_protobuf_is_not_replaced_by_another(f
     assert (await ask(front.url, "GET", f"{PODS}?resourceVersion=0", headers={"Accept": accept})).status == 406
 
 
-@pytest.mark.parametrize("query", ["watch=1", "watch=true&resourceVersion=0", "fieldSelector=spec.nodeName", "limit=x"])
-async def test_a_name_is_read_whatever_else_the_query_asks(server: APIServer, front: Front, query: str) -> None:
-    expected = await ask(server.url, "GET", f"{PODS}/web?{query}")
-    answer = await ask(front.url, "GET", f"{PODS}/web?{query}")
-    assert (answer.status, answer.json["kind"]) == (expected.status, expected.json["kind"]) == (200, "Pod")
-
-
 @pytest.mark.parametrize("count", [0, 1])
 async def test_a_namespace_is_no_field_of_a_resource_of_the_cluster(
     server: APIServer, client: Client, count: int

@@ -310,7 +310,7 @@ def _json_path(text: str) -> Check:
         raise UsageError(f"--for=jsonpath={text}: {error}") from error
 
     def check(obj: KubeObject | None) -> bool:
-        found = [] if obj is None else parsed.read(obj.raw)
+        found = [] if obj is None else parsed.find(obj)
         if len(found) > 1:
             raise ConfigError("given jsonpath expression matches more than one value")
         if not found or value is None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinformer import ConfigError, KubeObject
-from kinformer.cli.output.template import text_of_value
 from kinformer.exceptions import DecodeError
 from kinformer.kinds import state_of
 from kinformer.kinds.columns import Column, KindTable, defined_table, kind_table
 from kinformer.kinds.rows.cells import NONE, age_of
 from kinformer.objects.accessors import string_at
 from kinformer.objects.paths.json_path import parse_braced
+from kinformer.objects.paths.printing import printed
 from kinformer.objects.units import age, quantity_value
 
 __all__ = ["ColumnSet", "Order", "columns_of", "columns_of_definition", "custom_columns"]
@@ -116,7 +116,7 @@ def _shown(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return printed(int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value)
 
 
 # --- custom columns and orders ----------------------------------------------------------------------------------------
@@ -140,9 +140,7 @@ def custom_columns(text: str) -> ColumnSet:
 
     def cells(obj: Object) -> list[str]:
         found = (path.find(obj) for path in paths)
-        return [
-            ",".join(NONE if value is None else text_of_value(value) for value in values) or NONE for values in found
-        ]
+        return [",".join(NONE if value is None else printed(value) for value in values) or NONE for values in found]
 
     return ColumnSet(tuple(names), cells)
 

@@ -2,15 +2,15 @@ r"""Templates of `-o jsonpath`, as kubectl reads them: `{range .items[*]}{.metad
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from kinformer.exceptions import ConfigError
+from kinformer.objects.paths.printing import printed
 from kinformer.objects.paths.syntax import STRING, PathParser, Step, unquoted, walk
 
-__all__ = ["JSONTemplate", "text_of_value"]
+__all__ = ["JSONTemplate"]
 
 _ACTION = re.compile(r"\{\s*")
 _END = re.compile(r"\s*\}")
@@ -102,14 +102,4 @@ def _rendered(parts: Iterable[_Part], document: Any) -> Iterator[str]:
             for value in walk(document, part.steps):
                 yield from _rendered(part.body, value)
         else:
-            yield " ".join(map(text_of_value, walk(document, part)))
-
-
-def text_of_value(value: Any) -> str:
-    """Return a string unchanged, and any other value as JSON, or `<unreadable>` if it is nested too deeply."""
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    except RecursionError:
-        return "<unreadable>"
+            yield " ".join(map(printed, walk(document, part))) if part or document is not None else "<no value>"

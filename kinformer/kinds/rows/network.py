@@ -80,11 +80,13 @@ def endpoints(obj: Object) -> list[object]:
         for port in tables_at(subset, "ports") or [{}]:
             suffix = f":{scalar_at(port, 'port')}" if port else ""
             shown += [f"{string_at(address, 'ip')}{suffix}" for address in tables_at(subset, "addresses")]
-    return [name_of(obj), shortened(shown), age_of(obj)]
+    return [name_of(obj), shortened(shown, empty="" if value_at(obj, "subsets") else NONE), age_of(obj)]
 
 
 def endpoint_slice(obj: Object) -> list[object]:
-    ports = [str(scalar_at(port, "port") or string_at(port, "name") or "*") for port in tables_at(obj, "ports")]
+    ports = [
+        str(scalar_at(port, "port", default=scalar_at(port, "name", default="*"))) for port in tables_at(obj, "ports")
+    ]
     addresses = [address for endpoint in tables_at(obj, "endpoints") for address in strings_at(endpoint, "addresses")]
     shown = [shortened(values, empty=UNSET) for values in (ports, addresses)]
     return [name_of(obj), string_at(obj, "addressType"), *shown, age_of(obj)]
@@ -116,10 +118,11 @@ def event(obj: Object) -> list[object]:
     if series:
         last, count = value_at(series, "lastObservedTime"), scalar_at(series, "count")
     kind, name = string_at(about, "kind").lower(), string_at(about, "name")
-    by_source = [string_at(source, "component"), string_at(source, "host")]
-    by_report = [first_of(obj, "reportingComponent", "reportingController"), string_at(obj, "reportingInstance")]
+    who = string_at(source, "component") or first_of(obj, "reportingComponent", "reportingController")
+    if instance := string_at(source, "host") or string_at(obj, "reportingInstance"):
+        who += f", {instance}"
     return [
         *(age(last), string_at(obj, "type"), string_at(obj, "reason"), f"{kind}/{name}" if name else kind),
-        *(string_at(about, "fieldPath"), ", ".join(filter(None, by_source)) or ", ".join(filter(None, by_report))),
+        *(string_at(about, "fieldPath"), who),
         *(first_of(obj, "message", "note").strip(), age(first), count, name_of(obj)),
     ]

@@ -54,8 +54,10 @@ def claim(obj: Object) -> list[object]:
 
 
 def storage_class(obj: Object) -> list[object]:
-    name = name_of(obj)
-    if string_at(obj, "metadata", "annotations", "storageclass.kubernetes.io/is-default-class") == "true":
+    name, annotations = name_of(obj), table_at(obj, "metadata", "annotations")
+    if "true" in (
+        string_at(annotations, f"storageclass.{beta}kubernetes.io/is-default-class") for beta in ("", "beta.")
+    ):
         name += " (default)"
     policy = string_at(obj, "reclaimPolicy") or "Delete"
     binding = string_at(obj, "volumeBindingMode") or "Immediate"

@@ -52,7 +52,7 @@ class JSONPath:
 
     Args:
         text: The path.
-        numbers: As for `PathParser`.
+        lenient: As for `PathParser`.
 
     Attributes:
         text: The parsed string.
@@ -61,9 +61,9 @@ class JSONPath:
 
     __slots__ = ("_path", "_read_head", "_rest", "is_multiple", "text")
 
-    def __init__(self, text: str, *, numbers: bool = False) -> None:
+    def __init__(self, text: str, *, lenient: bool = False) -> None:
         self.text = text
-        self._path = path = PathParser(text, numbers=numbers).whole()
+        self._path = path = PathParser(text, lenient=lenient).whole()
         self.is_multiple = not path.is_plain or None in path.segments
         keys: list[str] = []
         for segment in path.segments:
@@ -142,18 +142,18 @@ def parse_path(text: str) -> JSONPath:
     return JSONPath(text)
 
 
-def parse_braced(text: str, *, numbers: bool = False) -> JSONPath:
+def parse_braced(text: str, *, lenient: bool = False) -> JSONPath:
     """Parse a path as kubectl's options and CRDs have it: with or without braces around it.
 
     Args:
         text: The path.
-        numbers: As for `PathParser`.
+        lenient: As for `PathParser`.
 
     Raises:
         ConfigError: The path is invalid.
     """
     text = text.strip()
-    return JSONPath(text[1:-1].strip() if text.startswith("{") and text.endswith("}") else text, numbers=numbers)
+    return JSONPath(text[1:-1].strip() if text.startswith("{") and text.endswith("}") else text, lenient=lenient)
 
 
 def path_value(raw: bytes, path: str, default: object = None) -> Any:

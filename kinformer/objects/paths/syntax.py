@@ -26,9 +26,10 @@ _DOT = re.compile(r"(?<!\\)\.")
 _SPACE = re.compile(r"\s*")
 _SIGN = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*")
 STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
-_WORD = re.compile(r"[^\s)]+")
+_LITERAL = re.compile(r"(?:\+?0*(?=\d))?(?P<plain>-?\d+(?:\.\d+)?|true|false)(?![\w.])")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_CHARACTER = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -72,17 +73,17 @@ class PathParser:
     Args:
         text: The text.
         position: The position at which the path begins.
-        numbers: True reads `.0` as the key `0`, as a CRD may mean it. Otherwise it is an error, because it is mostly
-            meant as `[0]`.
+        lenient: True reads what a definition may have: `.0` is the key `0`, and a dot at the end finds nothing.
+            Otherwise these are errors, because `.0` is mostly meant as `[0]`.
 
     Attributes:
         position: The position after the part that was parsed.
     """
 
-    def __init__(self, text: str, position: int = 0, *, numbers: bool = False) -> None:
+    def __init__(self, text: str, position: int = 0, *, lenient: bool = False) -> None:
         self.text = text
         self.position = position
-        self._numbers = numbers
+        self._lenient = lenient
         self._depth = 0
 
     def whole(self) -> Path:
@@ -107,7 +108,7 @@ class PathParser:
                 if not self._at("["):
                     parts.append(self._name())
             elif self.take("."):
-                if not parts and (self.position == len(self.text) or self.text[self.position] in " })=!<>"):
+                if not parts and not self._lenient and self._stands_alone():
                     break  # `{.}` is the object itself
                 parts.append(self._name())
             elif self._at("[?("):
@@ -144,6 +145,9 @@ class PathParser:
         here = repr(self.text[self.position : self.position + 8]) if self.position < len(self.text) else "the end"
         return ConfigError(f"the {what} {self.text!r} has {here} at position {self.position}, expected {expected}")
 
+    def _stands_alone(self) -> bool:
+        return self.position == len(self.text) or self.text[self.position] in " })=!<>"
+
     def _at(self, word: str) -> bool:
         return self.text.startswith(word, self.position)
 
@@ -151,11 +155,13 @@ class PathParser:
         start = self.position
         match = self.match(_FIELD)
         if match is None:
+            if self._lenient and self.position == len(self.text):
+                return _key(""), _OTHER  # which no object has
             raise self.unexpected("a name")
         name = match.group()
         if name == "*":
             return _each, None
-        if not self._numbers and _WHOLE_NUMBER.fullmatch(name):
+        if not self._lenient and _WHOLE_NUMBER.fullmatch(name):
             # It would be read as a key, and so match no item of a list, without a hint.
             raise ConfigError(
                 f"the path {self.text!r} has the number {name} at position {start}: "
@@ -207,7 +213,7 @@ class PathParser:
 
     def _operand(self) -> Callable[[object], list[object]]:
         self.match(_SPACE)
-        if self.take("@") or self._at("."):
+        if self.take("@") or self.take("$") or self._at("."):
             steps = self.path().steps
             self.match(_SPACE)
             return lambda item: walk(item, steps)
@@ -216,20 +222,22 @@ class PathParser:
             if quoted is None:
                 raise self.unexpected("a closing quote")
             literal: object = unquoted(quoted.group())
-        elif word := self.match(_WORD):
-            try:
-                literal = json.loads(word.group())
-            except (ValueError, RecursionError):
-                literal = word.group()
+        elif word := self.match(_LITERAL):
+            literal = json.loads(word["plain"])
         else:
-            raise self.unexpected("@.name, a string or a number")
+            raise self.unexpected("@.name, a string, a number, true or false")
         self.match(_SPACE)
         return lambda _: [literal]
 
 
 def unquoted(text: str) -> str:
-    r"""Return a string without its quotes, with `\n`, `\t` and escaped characters replaced."""
-    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), text[1:-1])
+    r"""Return a string without its quotes, with `\n`, `\t`, `\u00e9` and escaped characters replaced."""
+    return _CHARACTER.sub(_unescaped, text[1:-1])
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    return chr(int(code, 16)) if code else _CONTROLS.get(escape[3], escape[3])
 
 
 def walk(value: object, steps: Sequence[Step]) -> list[object]:

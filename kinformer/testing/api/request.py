@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kinformer.serving.options import boolean_of
 from kinformer.testing.kinds.resources import group_version
 
 __all__ = ["RequestInfo", "read_request"]
@@ -45,10 +46,6 @@ class RequestInfo:
         return f"{name}/{self.subresource}" if self.subresource else name
 
 
-def _asks_to_watch(params: Mapping[str, str]) -> bool:
-    return "watch" in params and params["watch"].lower() not in ("0", "false")
-
-
 def _name_in(selector: str) -> str:
     for term in selector.split(","):
         field, _, value = term.partition("=")
@@ -83,7 +80,7 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
         namespace = name  # for authorization, a namespace is in itself
     verb = _VERBS.get(method, "get")
     if verb == "get" and (not name or forced):  # a request for a named object is a get, even with `watch` in the query
-        verb = "watch" if forced or _asks_to_watch(params) else "list"
+        verb = "watch" if forced or boolean_of(params, "watch") else "list"
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"

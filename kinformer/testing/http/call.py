@@ -8,7 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.objects.paths.printing import go_json
 from kinformer.objects.units import duration_seconds
+from kinformer.serving.options import boolean_of, integer_of
 from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
@@ -21,7 +23,7 @@ from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.metadata_rules import json_text
-from kinformer.testing.store.forms import View, dumps
+from kinformer.testing.store.forms import View
 from kinformer.testing.store.ledger import WriteResult
 
 __all__ = ["Call", "check_timeout"]
@@ -120,7 +122,7 @@ class Call:
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """Send an object that is not stored."""
-        await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
+        await self.send(go_json(value) + b"\n", negotiate(self.request.headers, tables=False), status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """Send the object after a write."""
@@ -154,15 +156,11 @@ class Call:
         params: Mapping[str, str] = {} if body else self.params
         grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
         if "gracePeriodSeconds" in params:
-            seconds = params["gracePeriodSeconds"]
-            if not seconds.lstrip("-").isdigit():
-                raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
-            grace = int(seconds)
+            grace = integer_of(params, "gracePeriodSeconds")
         policy = policy or params.get("propagationPolicy", "")
         dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
         orphan = body.get("orphanDependents")
-        if "orphanDependents" in params:
-            orphan = params["orphanDependents"].lower() not in ("0", "false")
+        orphan = boolean_of(params, "orphanDependents") if "orphanDependents" in params else orphan
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
             message = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"

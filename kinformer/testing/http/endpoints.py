@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kinformer.serving.options import EXACT, Options, bad_version, read_options
+from kinformer.serving.options import EXACT, Options, read_options, read_version
 from kinformer.serving.pages import chunks, read_page, wait_for_revision
 from kinformer.serving.status import (
     bad_request,
@@ -157,9 +157,7 @@ class ResourceEndpoints:
     async def _get(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         version = call.params.get("resourceVersion", "")
         if version:
-            if not version.isdigit():
-                raise bad_version(version, watch=True)
-            await wait_for_revision(self._storage, int(version))
+            await wait_for_revision(self._storage, read_version(version))
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         if view.form == "table":
             body = view.table([stored], {"resourceVersion": str(stored.revision)})

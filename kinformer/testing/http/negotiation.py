@@ -45,7 +45,7 @@ def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
     """Return True for requests with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
     pretty = params.get("pretty")
     if pretty is not None:
-        return pretty.lower() not in ("0", "false")
+        return pretty.lower() in ("1", "t", "true")
     return headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
 
 

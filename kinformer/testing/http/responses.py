@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import socket
 import struct
 import uuid
@@ -15,10 +14,10 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from kinformer.objects.paths.printing import go_json
 from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, opening
 from kinformer.serving.status import StatusError
 from kinformer.testing.faults import Fault
-from kinformer.testing.store.forms import dumps
 
 __all__ = ["JSON", "ConnectionCut", "ResponseWriter"]
 
@@ -82,7 +81,7 @@ class ResponseWriter:
 
     async def send_json(self, value: Any, *, status: int = 200, **more: Any) -> web.StreamResponse:
         """Send a value as JSON with a newline, as the server's encoder does. Indented if the client requests it."""
-        return await self.send_encoded_json(dumps(value) + b"\n", status=status, **more)
+        return await self.send_encoded_json(go_json(value) + b"\n", status=status, **more)
 
     async def send_encoded_json(self, body: bytes, *, status: int = 200, **more: Any) -> web.StreamResponse:
         """Send encoded JSON."""
@@ -92,7 +91,7 @@ class ResponseWriter:
 
     async def send_yaml(self, value: Any, *, status: int = 200) -> web.StreamResponse:
         """Send a value as YAML."""
-        return await self.send_encoded_yaml(dumps(value), status=status)
+        return await self.send_encoded_yaml(go_json(value), status=status)
 
     async def send_encoded_yaml(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
         """Send encoded JSON as YAML (sigs.k8s.io/yaml: keys in alphabetical order)."""
@@ -107,7 +106,7 @@ class ResponseWriter:
             content_type = headers.pop("Content-Type", TEXT)
             return await self.send(error.body.encode(), status=error.code, content_type=content_type, headers=headers)
         if yaml:
-            return await self.send_encoded_yaml(dumps(error.body), status=error.code)
+            return await self.send_encoded_yaml(go_json(error.body), status=error.code)
         self.pretty = self.pretty or error.pretty
         return await self.send_json(error.body, status=error.code, headers=error.headers)
 
@@ -265,10 +264,7 @@ def _quoted(text: str) -> str:
 
 def indent(body: bytes) -> bytes:
     """Return indented JSON as Go's MarshalIndent writes it: two spaces, and no newline at the end."""
-    document = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
-    for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        document = document.replace(char, escape)
-    return document.encode()
+    return msgspec.json.format(body, indent=2)
 
 
 def reset_transport(transport: asyncio.BaseTransport | None) -> None:

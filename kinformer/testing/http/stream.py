@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kinformer.objects.paths.printing import go_json
 from kinformer.serving.status import expired
 from kinformer.serving.watcher import Line, Watcher
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.codec.protobuf_encoder import PROTOBUF_STREAM, encode_lines
 from kinformer.testing.faults import FaultHandle, Faults
 from kinformer.testing.http.responses import JSON, ResponseWriter
-from kinformer.testing.store.forms import dumps
 
 __all__ = ["WatchStream"]
 
@@ -106,12 +106,12 @@ class WatchStream:
             elif kind == "expired":
                 floor = self._floor()
                 message = f"too old resource version: {max(0, floor - 1)} ({floor})"
-                await self._send_error(dumps(expired(message).body))
+                await self._send_error(go_json(expired(message).body))
             elif late_status:
                 error = handle.fault.error
                 assert error is not None
                 body = {"status": "Failure", "message": error.body, "code": error.code}
-                await self._send_error(dumps(body if isinstance(error.body, str) else error.body))
+                await self._send_error(go_json(body if isinstance(error.body, str) else error.body))
             else:
                 await self._response.cut_or_stall(handle.fault)
 

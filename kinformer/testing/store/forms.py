@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import msgspec
 
-from kinformer.serving.status import StatusError, dumps, escaped
+from kinformer.objects.paths.printing import escaped, go_json
+from kinformer.serving.status import StatusError
 from kinformer.serving.storage import Stored, StoredChange
 from kinformer.testing.codec.table import Table
 from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
 
-__all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
+__all__ = ["View", "copied", "decode_stored", "encode_object", "to_stored", "with_revision"]
 
 _META_ORDER = (
     "name",
@@ -187,7 +188,7 @@ class View:
             return raw
         metadata = msgspec.json.decode(raw)
         metadata.pop("managedFields", None)
-        return dumps(metadata)
+        return go_json(metadata)
 
     def whole(self, stored: Stored) -> bytes:
         """Return the object on its own, as in a GET or inside an event."""
@@ -207,12 +208,12 @@ class View:
 
     def error(self, error: StatusError) -> bytes:
         """Encode an ERROR line."""
-        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
+        return b'{"type":"ERROR","object":%s}\n' % go_json(error.body)
 
     def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
         """Encode a watch line. A Table names its columns only in the first line of a stream."""
         if self._table is not None:
-            body = dumps(self._table.event(self.row_source(stored), columns=first))
+            body = go_json(self._table.event(self.row_source(stored), columns=first))
         else:
             body = self.whole(stored)
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
@@ -231,9 +232,9 @@ class View:
             return b'{"type":"BOOKMARK","object":%s}\n' % document
         metadata = b'"metadata":{"resourceVersion":"%s"%s}' % (number, b"," + mark if mark else b"")
         if self.form == "partial":
-            document = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (dumps(self.meta), metadata)
+            document = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (go_json(self.meta), metadata)
         elif self.form == "table":
-            meta = dumps(self.meta)
+            meta = go_json(self.meta)
             partial = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (meta, metadata)
             document = (
                 b'{"kind":"Table","apiVersion":%s,"metadata":{"resourceVersion":"%s"},'
@@ -241,7 +242,7 @@ class View:
             )
         else:
             empty = {name: value for name, value in zero(resource.node).items() if name != "metadata"}
-            rest = b"," + dumps(empty)[1:-1] if empty else b""
+            rest = b"," + go_json(empty)[1:-1] if empty else b""
             document = self._head + metadata + rest + b"}"
         return b'{"type":"BOOKMARK","object":%s}\n' % document
 
@@ -258,9 +259,9 @@ class View:
             kind, api_version = resource.list_kind, resource.api_version
         if self.form == "" and not resource.builtin:
             metadata = dict(sorted({"continue": "", **metadata}.items()))
-            head = b'{"apiVersion":%s,"items":[' % dumps(api_version)
-            return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
-        parts = (dumps(kind), dumps(api_version), dumps(metadata))
+            head = b'{"apiVersion":%s,"items":[' % go_json(api_version)
+            return head, b'],"kind":%s,"metadata":%s}\n' % (go_json(kind), go_json(metadata))
+        parts = (go_json(kind), go_json(api_version), go_json(metadata))
         return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
@@ -268,8 +269,7 @@ class View:
         if self._include == "None":
             shown = b"null"
         elif self._include == "Object":
-            raw = self._raw(stored)
-            shown = self._head + raw[1:] if self.resource.builtin else raw
+            shown = self.whole(stored)
         else:
             shown = self._partial(stored)
         return decode_stored(self.resource, stored), shown
@@ -277,10 +277,10 @@ class View:
     def table(self, items: list[Stored], metadata: dict[str, Any]) -> bytes:
         """Encode a whole Table for a list or a single object."""
         assert self._table is not None, "only a view of form 'table' makes tables"
-        return dumps(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
+        return go_json(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
 
     def _partial(self, stored: Stored) -> bytes:
         raw = self._metadata(bytes(_metadata_of.decode(stored.raw).metadata))
         if not self.resource.builtin:
-            raw = dumps(_ordered_metadata(msgspec.json.decode(raw)))
+            raw = go_json(_ordered_metadata(msgspec.json.decode(raw)))
         return b'{"kind":"PartialObjectMetadata","apiVersion":"%s","metadata":%s}' % (self.meta.encode(), raw)

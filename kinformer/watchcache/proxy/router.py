@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from http import HTTPStatus
@@ -17,7 +17,9 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.status import StatusError, dumps, failure, method_not_allowed
+from kinformer.objects.paths.printing import go_json
+from kinformer.serving.options import boolean_of
+from kinformer.serving.status import StatusError, failure, method_not_allowed
 from kinformer.watchcache.proxy.callers import Caller
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
@@ -140,7 +142,7 @@ class Router:
         upgrade = bool(upgrade_of(request.headers))
         if not self._allow_writes:
             check_reads_only(request.method, path, upgrade=upgrade)
-        watch = path is not None and not path.name and _asks_to_watch(request.query)
+        watch = path is not None and not path.name and boolean_of(request.query, "watch")
         ending = Ending()
         if watch or upgrade or request.query.get("follow"):  # a log may be followed
             self._endings.add(ending)
@@ -206,11 +208,7 @@ def status_response(error: StatusError) -> web.Response:
     if isinstance(error.body, str):
         return web.Response(status=error.code, text=error.body, headers=error.headers)
     headers = {"Content-Type": "application/json", **error.headers}
-    return web.Response(status=error.code, body=dumps(error.body) + b"\n", headers=headers)
-
-
-def _asks_to_watch(params: Mapping[str, str]) -> bool:
-    return params.get("watch", "false").lower() not in ("0", "false")
+    return web.Response(status=error.code, body=go_json(error.body) + b"\n", headers=headers)
 
 
 def _netloc(url: str) -> str:

@@ -17,23 +17,24 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
+from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.reads import check_timeout
+from kinformer.apiserver.status import StatusError, failure, internal
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.status import StatusError, failure, internal
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User, check_host
-from kinformer.testing.http.call import Call, check_timeout
+from kinformer.testing.http.call import Call
 from kinformer.testing.http.certificates import Authority, identity_of
 from kinformer.testing.http.documents import Documents
 from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
-from kinformer.testing.http.negotiation import is_pretty
-from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
 from kinformer.testing.http.sockets import HTTPServer, NoResponse, abort_all, listen, stop_accepting
+from kinformer.testing.http.struck_response import ConnectionCut, StruckResponse
 from kinformer.testing.state import State
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["APIServer", "LoggedRequest"]
 
+_LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
 logger = get_logger("kinformer.testing.server")
 
 GRACE = 1.0  # seconds that a graceful stop waits for requests
@@ -354,12 +356,13 @@ class APIServer(State):
                 self.requests.append(LoggedRequest(request.method, request.path, params, user.name, status))
                 self._metrics.count(info, params, request.content_type, status)
 
-        response = ResponseWriter(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
+        response = StruckResponse(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
         try:
             try:
                 if self._hosts is not None:
                     check_host(request, self._hosts)
-                check_timeout(info, params)
+                if info.verb not in ("watch", "proxy") and info.subresource not in _LONG_RUNNING:
+                    check_timeout(params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
                 call = Call(request, params, info, response, user)
                 await self._strike_before_response(call)
@@ -367,7 +370,7 @@ class APIServer(State):
                 with self._metrics.in_progress(info):
                     await self._serve(call)
             except StatusError as error:
-                await response.send_error(error, yaml="yaml" in request.headers.get("Accept", ""))
+                await response.send_error(error)
             except (ConnectionCut, ConnectionError):
                 raise
             except Exception:

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable
 import anyio.to_thread
 from aiohttp import ClientConnectionError, HttpVersion11, web
 
+from kinformer.apiserver.options import Options, boolean_of, read_options, read_version
+from kinformer.apiserver.pages import GZIP_LEVEL, accepts_gzip, chunks, opening, read_page, wait_for_revision
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.status import StatusError, not_found
+from kinformer.apiserver.watcher import Watcher
 from kinformer.kinds.builtin import builtin_kind
 from kinformer.objects.paths.printing import go_json
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options, boolean_of, read_options, read_version
-from kinformer.serving.pages import GZIP_LEVEL, accepts_gzip, chunks, opening, read_page, wait_for_revision
-from kinformer.serving.status import StatusError, not_found
-from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.cached_resource import CachedResource, proves_later
 from kinformer.watchcache.requests import PARAMETERS, answers, asks_for_metadata, select
 from kinformer.watchcache.views import JSONView

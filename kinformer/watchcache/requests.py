@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import cast
 
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.selecting.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.selection import parse_fields
+from kinformer.apiserver.status import StatusError, bad_request
+from kinformer.apiserver.storage import Stored
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.paths.json_path import path_value
-from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options
-from kinformer.serving.selection import parse_fields
-from kinformer.serving.status import StatusError, bad_request
-from kinformer.serving.storage import Stored
 from kinformer.watchcache.feed import Held
 
 __all__ = ["PARAMETERS", "answers", "asks_for_metadata", "select"]

@@ -7,12 +7,12 @@ from typing import cast
 
 import msgspec
 
+from kinformer.apiserver.status import Document, StatusError
+from kinformer.apiserver.storage import Stored, StoredChange
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import INITIAL_EVENTS_END
 from kinformer.objects.object import KubeObject
 from kinformer.objects.paths.printing import go_json
-from kinformer.serving.status import Document, StatusError
-from kinformer.serving.storage import Stored, StoredChange
 from kinformer.watchcache.feed import Held
 
 __all__ = ["JSONView", "ObjectView", "held"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
+from kinformer.apiserver.storage import Limits, Storage
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.list_watcher import ListerWatcher
-from kinformer.serving.storage import Limits, Storage
 from kinformer.watchcache.cached_resource import CachedResource
 from kinformer.watchcache.source import CacheSource
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from kinformer.serving import filters
-from kinformer.serving.fields import FieldPaths
-from kinformer.serving.options import Options
-from kinformer.serving.status import StatusError, bad_request, quoted
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.selecting import filters
+from kinformer.apiserver.selecting.fields import FieldPaths
+from kinformer.apiserver.status import StatusError, bad_request, quoted
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.resources import ResourceType
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.serving.status import StatusError, cause, conflict, internal, invalid
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.status import StatusError, cause, conflict, internal, invalid
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.strategies import keep_rest

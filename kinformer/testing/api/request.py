@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinformer.serving.options import boolean_of
+from kinformer.apiserver.options import boolean_of
 from kinformer.testing.kinds.resources import group_version
 
 __all__ = ["RequestInfo", "read_request"]

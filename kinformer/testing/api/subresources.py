@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.apiserver.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.objects.selectors import LabelSelector
-from kinformer.serving.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.api.replacement import failed_precondition, version_in
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kinformer.serving.status import (
+from kinformer.apiserver.status import (
     StatusError,
     already_exists,
     bad_request,
@@ -26,7 +26,7 @@ from kinformer.serving.status import (
     invalid_options,
     not_found,
 )
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.plugins import Plugins
 from kinformer.testing.api.replacement import Replacement, version_in

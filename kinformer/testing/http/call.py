@@ -8,28 +8,26 @@ from typing import Any
 
 from aiohttp import web
 
+from kinformer.apiserver.accept import negotiate
+from kinformer.apiserver.options import boolean_of, integer_of
+from kinformer.apiserver.status import bad_request, cause, internal, invalid_options, success
+from kinformer.apiserver.views import View
 from kinformer.objects.paths.printing import go_json
-from kinformer.objects.units import duration_seconds
-from kinformer.serving.options import boolean_of, integer_of
-from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import complaint_places, go_kind, parse_body, read_body
-from kinformer.testing.codec.protobuf_encoder import PROTOBUF, encode_protobuf
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import User
-from kinformer.testing.http.negotiation import Wanted, negotiate
-from kinformer.testing.http.responses import ResponseWriter
+from kinformer.testing.http.struck_response import StruckResponse
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.metadata_rules import json_text
-from kinformer.testing.store.forms import View
+from kinformer.testing.store.forms import StoredCodec
 from kinformer.testing.store.ledger import WriteResult
 
-__all__ = ["Call", "check_timeout"]
+__all__ = ["Call"]
 
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes). Direct calls may store more
-_LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
 _POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's type name, for the error
@@ -65,7 +63,7 @@ class Call:
     request: web.BaseRequest
     params: Mapping[str, str]
     info: RequestInfo
-    response: ResponseWriter
+    response: StruckResponse
     user: User
     features: Features = _USUAL
     behind: int = 0  # revisions by which a cache lags, for reads that accept cached data
@@ -104,15 +102,6 @@ class Call:
         # YAML becomes JSON through a Go map, whose keys are sorted.
         return _sorted(found) if "yaml" in self.content_type else found
 
-    async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
-        """Send encoded JSON in the requested form."""
-        if wanted.yaml:
-            await self.response.send_encoded_yaml(body, status=status)
-        elif wanted.protobuf:
-            await self.response.send(encode_protobuf(body), status=status, content_type=PROTOBUF)
-        else:
-            await self.response.send_encoded_json(body, status=status)
-
     async def send_done(self, written: WriteResult) -> None:
         """Send the Status returned for a binding or an eviction."""
         status = success(code=201)
@@ -122,17 +111,14 @@ class Call:
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """Send an object that is not stored."""
-        await self.send(go_json(value) + b"\n", negotiate(self.request.headers, tables=False), status)
+        media = negotiate(self.request.headers, tables=False).media
+        await self.response.send_encoded(go_json(value) + b"\n", media, status=status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """Send the object after a write."""
         wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
-        view = View(resource, wanted.form, wanted.version, drop=wanted.drop)
-        if view.form == "table":
-            body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})
-        else:
-            body = view.whole(written.stored) + b"\n"
-        await self.send(body, wanted, 201 if written.created else 200)
+        body = View(StoredCodec(resource, drop=wanted.drop), wanted).body(written.stored)
+        await self.response.send_encoded(body, wanted.media, status=201 if written.created else 200)
 
     async def read_delete_options(self) -> DeleteOptions:
         """Parse the body and query of a DELETE. Raises a 400 or 422 `StatusError`."""
@@ -181,14 +167,3 @@ class Call:
             propagation=policy or "",
             dry_run=bool(dry_run),
         )
-
-
-def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
-    """Refuse a `timeout` that is not a duration, except for long-running requests (request_deadline.go)."""
-    timeout = params.get("timeout", "")
-    if not timeout or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
-        return
-    try:
-        duration_seconds(timeout)
-    except ValueError as error:
-        raise bad_request(f"invalid timeout specified in the request URL - {error}") from None

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.serving.options import integer_of
-from kinformer.serving.status import StatusError, bad_request, cause, invalid
+from kinformer.apiserver.options import integer_of
+from kinformer.apiserver.status import StatusError, bad_request, cause, invalid
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import decode_stored

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL
+from kinformer.apiserver.selecting.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded, type_of
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
 from kinformer.testing.kinds.resources import ResourceType, Subresource, group_version

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.serving.fields import FieldPaths
-from kinformer.serving.status import StatusError, missing_resource, not_found, page_not_found
+from kinformer.apiserver.selecting.fields import FieldPaths
+from kinformer.apiserver.status import StatusError, missing_resource, not_found, page_not_found
 from kinformer.testing.kinds.schema import ANY, Node
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "resource_name", "selected_name"]

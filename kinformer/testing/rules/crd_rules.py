@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinformer.serving.names import dns_label_1035, dns_subdomain
-from kinformer.serving.status import Causes
+from kinformer.apiserver.selecting.names import dns_label_1035, dns_subdomain
+from kinformer.apiserver.status import Causes
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.custom_rules import has_rules, schema_causes

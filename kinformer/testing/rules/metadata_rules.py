@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kinformer.serving.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
-from kinformer.serving.status import Causes, cause, quoted
+from kinformer.apiserver.selecting.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
+from kinformer.apiserver.status import Causes, cause, quoted
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes", "object_meta_causes"]

@@ -11,10 +11,10 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from kinformer._runtime.logs import get_logger
+from kinformer.apiserver.status import failure
 from kinformer.client.aiohttp_internals import transport_of, without_close_notify
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, ConnectError
-from kinformer.serving.status import failure
 from kinformer.watchcache.proxy.headers import request_headers, response_headers, upgrade_of
 from kinformer.watchcache.proxy.tunnel import Ending, tunnel
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from kinformer.serving.status import StatusError, bad_request, failure
+from kinformer.apiserver.status import StatusError, bad_request, failure
 
 __all__ = ["ResourcePath", "check_reads_only", "read_path", "segments_of"]
 

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.apiserver.selecting.selection import parse_fields
+from kinformer.apiserver.status import StatusError, forbidden
 from kinformer.client.client import Client
-from kinformer.serving.selection import parse_fields
-from kinformer.serving.status import StatusError, forbidden
 from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review
 from kinformer.watchcache.proxy.paths import ResourcePath
 from kinformer.watchcache.proxy.tunnel import Ending

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from kinformer.apiserver.options import boolean_of
+from kinformer.apiserver.status import StatusError, failure, method_not_allowed
 from kinformer.client.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.objects.paths.printing import go_json
-from kinformer.serving.options import boolean_of
-from kinformer.serving.status import StatusError, failure, method_not_allowed
 from kinformer.watchcache.proxy.callers import Caller
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar, cast
 
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options
-from kinformer.serving.pages import wait_for_revision
-from kinformer.serving.status import StatusError, expired
-from kinformer.serving.storage import EventView, Storage, Stored, StoredChange, StoredCollection
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.pages import wait_for_revision
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.status import StatusError, expired
+from kinformer.apiserver.storage import EventView, Storage, Stored, StoredChange, StoredCollection
 
 __all__ = ["Line", "Watcher"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import EXACT, ContinueToken, Options
-from kinformer.serving.status import (
+from kinformer.apiserver.options import EXACT, ContinueToken, Options
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.status import (
     TOO_OLD_CONTINUE,
     TOO_OLD_LIST,
     Document,
     expired,
     timeout_too_large,
 )
-from kinformer.serving.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
+from kinformer.apiserver.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
 
 __all__ = ["GZIP_LEVEL", "Page", "accepts_gzip", "chunks", "opening", "read_page", "wait_for_revision"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kinformer.serving.options import Options
-from kinformer.serving.selection import parse_fields, parse_labels
-from kinformer.serving.status import StatusError
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
+from kinformer.apiserver.status import StatusError
+from kinformer.apiserver.storage import Stored
 
 __all__ = ["FieldReader", "Filter"]
 

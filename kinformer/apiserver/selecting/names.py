@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kinformer.serving.status import quoted
+from kinformer.apiserver.status import quoted
 
 __all__ = [
     "dns_label",

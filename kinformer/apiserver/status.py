@@ -73,14 +73,11 @@ CHANGED = "the object has been modified; please apply your changes to the latest
 class StatusError(Exception):
     """A failure response. `body` is a Status (a dict, sent as JSON) or a string (sent as text/plain)."""
 
-    def __init__(
-        self, code: int, body: Document | str, *, headers: Mapping[str, str] | None = None, pretty: bool = False
-    ) -> None:
+    def __init__(self, code: int, body: Document | str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(code, body)
         self.code = code
         self.body = body
         self.headers = dict(headers or {})
-        self.pretty = pretty  # a failed content negotiation is indented for all clients
 
     def __str__(self) -> str:
         return self.body if isinstance(self.body, str) else str(self.body.get("message", self.code))
@@ -107,7 +104,6 @@ def failure(
     details: Mapping[str, object] | None = None,
     metadata: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
-    pretty: bool = False,
 ) -> StatusError:
     """Return a Failure. The reason defaults to the code's usual one ("" omits the key)."""
     body: Document = {
@@ -126,7 +122,7 @@ def failure(
     sent = dict(headers or {})
     if details and details.get("retryAfterSeconds"):
         sent.setdefault("Retry-After", str(details["retryAfterSeconds"]))
-    return StatusError(code, body, headers=sent, pretty=pretty)
+    return StatusError(code, body, headers=sent)
 
 
 def success(*, details: Mapping[str, object] | None = None, code: int | None = None) -> Document:
@@ -233,8 +229,8 @@ def method_not_allowed() -> StatusError:
 
 
 def not_acceptable(message: str) -> StatusError:
-    """Return a 406. Its body is indented."""
-    return failure(406, message, pretty=True)
+    """Return a 406."""
+    return failure(406, message)
 
 
 def unauthorized() -> StatusError:

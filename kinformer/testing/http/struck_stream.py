@@ -1,75 +1,58 @@
-"""Sends a watch as lines of a chunked body, and applies faults to them."""
+"""Watches with faults: events that are lost, doubled or garbled, and streams that end early."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from kinformer.apiserver.status import expired
+from kinformer.apiserver.stream import WatchStream
+from kinformer.apiserver.watcher import Line, Watcher
 from kinformer.objects.paths.printing import go_json
-from kinformer.serving.status import expired
-from kinformer.serving.watcher import Line, Watcher
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.codec.protobuf_encoder import PROTOBUF_STREAM, encode_lines
 from kinformer.testing.faults import FaultHandle, Faults
-from kinformer.testing.http.responses import JSON, ResponseWriter
+from kinformer.testing.http.struck_response import StruckResponse
 
-__all__ = ["WatchStream"]
+__all__ = ["StruckStream"]
 
 _STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
 
 
-class WatchStream:
-    """One open watch."""
+class StruckStream(WatchStream):
+    """One open watch, with the faults that strike it."""
 
     def __init__(
         self,
-        response: ResponseWriter,
+        response: StruckResponse,
         watcher: Watcher[bytes],
         faults: Faults,
         info: RequestInfo,
         *,
         floor: Callable[[], int],
         rewind: Callable[[int], None],
-        protobuf: bool = False,
-        compress: bool = False,
+        media: str,
+        compress: bool,
     ) -> None:
-        self._response = response
-        self._watcher = watcher
+        super().__init__(response, watcher, media=media, compress=compress)
+        self._struck = response
         self._faults = faults
         self._info = info
         self._floor = floor
         self._rewind = rewind
-        self._protobuf = protobuf
-        self._compress = compress
         self._sent = 0  # ADDED, MODIFIED and DELETED lines
-        self._ended = False
 
     async def run(self) -> None:
-        """Send until the watch ends."""
-        watcher = self._watcher
-        content_type = PROTOBUF_STREAM if self._protobuf else JSON
-        await self._response.start_stream(compress=self._compress, content_type=content_type)
-        self._faults.listeners[watcher.wake] = None
+        """Send lines until the watch ends."""
+        self._faults.listeners[self._watcher.wake] = None
         try:
-            await watcher.open()
             await self._strike_between_lines()
-            while not self._ended:
-                batch = await watcher.next_batch()
-                if batch is None:
-                    break
-                await self._send(batch)
-            await self._response.finish()
+            await super().run()
         finally:
-            self._faults.listeners.pop(watcher.wake, None)
-            watcher.close()
+            self._faults.listeners.pop(self._watcher.wake, None)
 
     async def _send(self, batch: list[Line[bytes]]) -> None:
-        if self._protobuf:
-            batch = [
-                Line(encode_lines(line.data), event=line.event, end_of_initial=line.end_of_initial) for line in batch
-            ]
         if not self._faults.for_request(self._info):
-            await self._write(b"".join([line.data for line in batch]))
+            await super()._send(batch)
             self._sent += sum(1 for line in batch if line.event)
             return
         await self._strike_between_lines()
@@ -81,13 +64,6 @@ class WatchStream:
             if line.event:
                 self._sent += 1
             await self._strike_between_lines()
-
-    async def _write(self, data: bytes) -> None:
-        self._watcher.set_blocked(True)
-        try:
-            await self._response.write(data)
-        finally:
-            self._watcher.set_blocked(False)
 
     def _due_faults(self) -> list[FaultHandle]:
         return [one for one in self._faults.for_request(self._info) if self._sent >= (one.after_events or 0)]
@@ -102,7 +78,7 @@ class WatchStream:
                 self._ended = True
             elif kind == "rewind":
                 self._rewind(handle.fault.revisions)
-                await self._response.close()
+                await self._struck.close()
             elif kind == "expired":
                 floor = self._floor()
                 message = f"too old resource version: {max(0, floor - 1)} ({floor})"
@@ -113,11 +89,10 @@ class WatchStream:
                 body = {"status": "Failure", "message": error.body, "code": error.code}
                 await self._send_error(go_json(body if isinstance(error.body, str) else error.body))
             else:
-                await self._response.cut_or_stall(handle.fault)
+                await self._struck.cut_or_stall(handle.fault)
 
     async def _send_error(self, status: bytes) -> None:
-        line = b'{"type":"ERROR","object":%s}\n' % status
-        await self._write(encode_lines(line) if self._protobuf else line)
+        await self._write(b'{"type":"ERROR","object":%s}\n' % status)
         self._ended = True
 
     async def _struck_line(self, line: Line[bytes]) -> list[bytes]:
@@ -141,5 +116,5 @@ class WatchStream:
                 await asyncio.sleep(handle.fault.seconds)
             elif kind == "close_mid_line" and handle.strike():
                 await self._write(line.data[: len(line.data) // 2])
-                await self._response.close()
+                await self._struck.close()
         return data

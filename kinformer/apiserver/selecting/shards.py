@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kinformer.serving.status import StatusError, internal
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.status import StatusError, internal
+from kinformer.apiserver.storage import Stored
 
 __all__ = ["Shards"]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from kinformer.serving.status import StatusError, expired
+from kinformer.apiserver.status import StatusError, expired
 
 __all__ = [
     "Compacted",

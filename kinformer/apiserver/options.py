@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from kinformer.apiserver.selecting.names import parse_number
+from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
+from kinformer.apiserver.selecting.shards import Shards
+from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid_options, quoted
 from kinformer.objects.paths.printing import go_json
-from kinformer.serving.names import parse_number
-from kinformer.serving.selection import parse_fields, parse_labels
-from kinformer.serving.sharding import Shards
-from kinformer.serving.status import StatusError, bad_request, cause, internal, invalid_options, quoted
 
 __all__ = ["ContinueToken", "Options", "ReadFeatures", "boolean_of", "integer_of", "read_options", "read_version"]
 

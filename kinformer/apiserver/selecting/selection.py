@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kinformer.serving.names import label_value, parse_number, qualified_name
-from kinformer.serving.status import bad_request, quoted
+from kinformer.apiserver.selecting.names import label_value, parse_number, qualified_name
+from kinformer.apiserver.status import bad_request, quoted
 
 __all__ = ["parse_fields", "parse_labels"]
 

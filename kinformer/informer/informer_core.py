@@ -295,8 +295,8 @@ class InformerCore(CollectionCore):
 
     @property
     def is_absent(self) -> bool:
-        """True if the resource is optional and absent, so that its empty cache cannot be stale."""
-        return self.options.optional and self.health().state == "absent"
+        """True if the resource is optional and absent, and its cache is empty, so that it cannot be stale."""
+        return self.options.optional and not len(self.parts.indexer) and self.health().state == "absent"
 
     def _chooser(self) -> CollectionCore | None:
         return None if self.parts.chosen is None else core_of(self.parts.chosen.collection)

@@ -16,7 +16,8 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.capabilities import Capabilities, find_capabilities
 from kinformer.client.body import Body
 from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
+from kinformer.client.discovery import KubeSystemProbe
+from kinformer.client.presence import presence, with_hint
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.list_watcher import (
     Events,
@@ -36,7 +37,6 @@ from kinformer.listwatch.probes import (
     kind_now,
     list_metadata,
     newest_version,
-    with_hint,
 )
 from kinformer.listwatch.selecting import selects
 from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
@@ -254,15 +254,8 @@ class ListWatch:
         return uid
 
     async def presence(self) -> bool | None:
-        """Return True if discovery has the resource, False if not, or None if the response is missing or unreliable."""
+        """Return True if the collection exists, False if one look finds it gone, or None if the look proves neither."""
         return await presence(self.client, self.resource)
-
-    async def nearest(self) -> str | None:
-        """Return the name of the served resource nearest to this one, or None.
-
-        :meta private:
-        """
-        return await nearest_resource(self.client, self.resource)
 
     async def check_existence(self) -> None:
         """Log a warning if the namespace does not exist. Asked once for all ListWatches of a client.

@@ -126,7 +126,7 @@ class Reflector:
             clock=clock,
             on_bug=self._follower.interrupt,
         )
-        self._removed = RemovedResourceCheck(lister_watcher, timeout=head_timeout)
+        self._removed = RemovedResourceCheck(lister_watcher, cluster=lambda: self.cluster, timeout=head_timeout)
         self._plan = RelistPlan(self._options, watch_list=capabilities.watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
@@ -399,7 +399,7 @@ class Reflector:
         transition = next_state(error, state, self._facts)
         self._report(error, state, transition)
         self._enter(transition)
-        if isinstance(error, NotFoundError) and self._health.synced and self._removed.questionable:
+        if isinstance(error, NotFoundError) and self._may_be_removed:
             await self._check_removal()
         if not transition.at_once:
             failures, synced = self._health.consecutive_failures, self._health.synced
@@ -424,14 +424,20 @@ class Reflector:
         if self._on_error is not None:
             self._on_error(self, error)
 
+    @property
+    def _may_be_removed(self) -> bool:
+        """True if the store may have objects that no longer exist, and not those of another cluster."""
+        is_of_another = isinstance(self._state, List | InitialStream) and self._state.cause == "cluster_replaced"
+        return self._health.synced and self._removed.questionable and not is_of_another
+
     async def _check_removal(self) -> None:
         try:
-            gone = await self._removed.ask(SYSTEM.loop())
+            gone = await self._removed.ask()
         except RETRIED as error:
             failure = error
         else:
             if gone:
-                message = "%s: discovery no longer has the resource, so the cache is emptied"
+                message = "%s: the server no longer has the resource, so the cache is emptied"
                 log.warning(message, self.name, resource=self.name, reason="absent")
                 version = self._follower.version
                 self._follower.replace(ChunkedList(), "")

@@ -1,65 +1,81 @@
-"""Decides whether a 404 means that the resource was removed (a CRD deleted) or that a proxy or backend is broken."""
+"""Decides whether a 404 means that the resource was removed (a CRD deleted), or only that it is not served now."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kinformer._runtime.clock import SYSTEM
 from kinformer.capabilities import capabilities_of
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ClusterProbe, ListerWatcher
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.timeouts import answered
 
 __all__ = ["APART", "RemovedResourceCheck"]
 
-APART = 5.0  # seconds between the two discovery responses. A backend that is being replaced is back by then
+# Seconds between two questions that prove a removal: 30, by when a backend that is being replaced is back, and the 15
+# that the answer of a source may be old. There is no hurry, because a watch gets the deletes of a deleted definition.
+APART = 45.0
 
 
 class RemovedResourceCheck:
     """Decides when a cache may be emptied because its resource no longer exists.
 
-    A 404 alone proves nothing, because a wrong backend sends it too. So discovery is requested at each 404, and the
-    resource counts as removed once discovery has lacked it twice, at least `APART` seconds apart. A resource of the
-    core group always exists, and a server without it is not an API server, so such a cache is never emptied.
+    A 404 alone proves nothing. So the source is asked at each 404, and the resource counts as removed once the same
+    cluster has lacked it at least `APART` seconds apart, and had it at no time in between. A resource that a server
+    has built in (the group has no dot, or is `k8s.io` or below) is never removed: a server without it is another one,
+    or has moved it to another group.
 
     Args:
         source: The source. Its `presence` is used (see `PresenceProbe`). Without one, nothing is ever proved.
+        cluster: Returns the identity of the cluster that the cache mirrors, or None if unknown.
         timeout: Seconds for a response.
     """
 
-    def __init__(self, source: ListerWatcher, *, timeout: float) -> None:
+    def __init__(self, source: ListerWatcher, *, cluster: Callable[[], str | None], timeout: float) -> None:
         capabilities = capabilities_of(source)
-        resource = capabilities.resource
         self._presence = capabilities.presence
-        self._core = isinstance(resource, GroupVersionResource) and resource.group == ""
+        # The one that looks says where: the identity of a shared cache may be that of its beginning.
+        self._probe = self._presence if isinstance(self._presence, ClusterProbe) else capabilities.cluster
+        self._is_builtin = _is_builtin(capabilities.resource)
+        self._cluster = cluster
         self._timeout = timeout
         self._since: float | None = None
+        self._lacking: str | None = None  # the cluster that lacked it since then
         self._proved = False
 
     @property
     def questionable(self) -> bool:
-        """True if discovery could prove the removal, and has not done so yet."""
-        return self._presence is not None and not self._core and not self._proved
+        """True if the source could prove the removal, and has not done so yet."""
+        return self._presence is not None and not self._is_builtin and not self._proved
 
-    async def ask(self, now: float) -> bool:
-        """Request discovery once, at loop time `now`. Returns True the one time that it proves the removal.
+    async def ask(self) -> bool:
+        """Ask the source once. Returns True the one time that it proves the removal.
 
         Raises:
             KinformerError, OSError: The request failed, which proves nothing.
         """
         assert self._presence is not None
-        try:
-            present = await answered(self._presence.presence(), self._timeout, "discovery")
-        except BaseException:
-            self._since = None
-            raise
-        if present is not False:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= APART:
-            self._proved = True
-            return True
-        return False
+        asked_at, since, self._since = SYSTEM.loop(), self._since, None
+        if await answered(self._presence.presence(), self._timeout, "discovery") is not False:
+            return False
+        cluster = None
+        if self._probe is not None:
+            cluster = await answered(self._probe.cluster(), self._timeout, "cluster")
+            if self._cluster() not in (None, cluster):
+                return False
+        if since is None or cluster != self._lacking:
+            since, self._lacking = SYSTEM.loop(), cluster
+        self._since = since
+        self._proved = asked_at - since >= APART
+        return self._proved
 
     def over(self) -> None:
         """Record that the collection has responded, so the resource exists."""
         self._since = None
         self._proved = False
+
+
+def _is_builtin(resource: object) -> bool:
+    if not isinstance(resource, GroupVersionResource):
+        return False
+    return "." not in resource.group or f".{resource.group}".endswith(".k8s.io")

@@ -808,24 +808,31 @@ async def test_list_allowed_and_watch_forbidden_is_forbidden_and_no_relist_storm
         assert len(errors) == 8
 
 
+class GoneSource(ProbedSource):
+    """A probed source that can tell its cluster without a list."""
+
+    async def cluster(self) -> str | None:
+        return self.cluster_name
+
+
 def gone_source(present: Any, *, group: str = "example.com", watches: Any = None) -> ProbedSource:
-    source = ProbedSource([page(pod("a", 3), rv=7), api_error(404)], watches or [[5.0], api_error(404)], rv="7")
+    source = GoneSource([page(pod("a", 3), rv=7), api_error(404)], watches or [[5.0], api_error(404)], rv="7")
     source.present = present
     source.resource = GroupVersionResource(group, "v1", "widgets")  # type: ignore[attr-defined]
     return source
 
 
-async def test_a_404_keeps_the_cache_until_discovery_lacks_the_resource_twice_5_seconds_apart() -> None:
+async def test_a_404_keeps_the_cache_until_the_resource_is_gone_twice_45_seconds_apart() -> None:
     source = gone_source(False)
     errors = Errors()
     reflector, store = reflect(source, on_error=errors)
-    async with running(reflector, 10):
+    async with running(reflector, 50):
         health = reflector.health()
         assert (health.state, health.live, health.synced) == ("absent", False, True)
         assert store.calls == [("replace", ["a"], "7")]
         await asyncio.sleep(20)
         first, *_, last = source.questions
-        assert last - first >= 5
+        assert last - first >= 45
         assert store.calls[1:] == [("replace", [], "")]
         asked = len(source.questions)
         await asyncio.sleep(60)
@@ -834,10 +841,52 @@ async def test_a_404_keeps_the_cache_until_discovery_lacks_the_resource_twice_5_
         assert set(errors.kinds) == {NotFoundError}
 
 
+@pytest.mark.parametrize("between", [True, None, ConnectError("down")], ids=["served", "unknown", "no answer"])
+async def test_an_answer_that_proves_nothing_begins_the_proof_again(between: Any) -> None:
+    source = gone_source(False)
+    reflector, store = reflect(source)
+    async with running(reflector, 5 + 24):
+        source.present = between
+        await asyncio.sleep(2)  # one more question
+        source.present = False
+        again = asyncio.get_running_loop().time()
+        await asyncio.sleep(45)
+        assert store.calls == [("replace", ["a"], "7")]
+        await asyncio.sleep(60)
+        assert store.calls[1:] == [("replace", [], "")]
+        assert source.questions[-1] - again >= 45
+
+
+@pytest.mark.parametrize("then", ["cluster-2", None], ids=["another", "hidden"])
+@pytest.mark.parametrize("noticed", [4, 6], ids=["before the 404", "after it"])
+async def test_what_another_cluster_lacks_is_not_gone(then: str | None, noticed: float) -> None:
+    source = gone_source(False)
+    reflector, store = reflect(source)
+    async with running(reflector, noticed):
+        assert reflector.cluster == "cluster-1"
+        source.cluster_name = then
+        await asyncio.sleep(300)
+        assert store.calls == [("replace", ["a"], "7")]
+        assert reflector.health().state == "absent"
+
+
+async def test_two_clusters_in_turn_prove_nothing_even_if_none_was_known() -> None:
+    source = gone_source(False)
+    source.cluster_name = None
+    reflector, store = reflect(source)
+    async with running(reflector, 6):  # the collection is absent
+        for number in range(10):
+            source.cluster_name = f"cluster-{number}"
+            await asyncio.sleep(40)
+        assert store.calls == [("replace", ["a"], "7")]
+        await asyncio.sleep(120)
+        assert store.calls[1:] == [("replace", [], "")]
+
+
 async def test_a_resource_that_comes_back_is_listed_again() -> None:
     source = gone_source(False)
     reflector, store = reflect(source)
-    async with running(reflector, 30):
+    async with running(reflector, 90):
         source.lists = [page(pod("b", 30), rv=31)]
         await asyncio.sleep(40)
         assert store.calls[-1] == ("replace", ["b"], "31")
@@ -858,12 +907,21 @@ async def test_a_404_that_discovery_does_not_confirm_keeps_the_cache(present: An
         assert (ConnectError in errors.kinds) == isinstance(present, ConnectError)
 
 
-async def test_a_core_resource_is_never_taken_for_gone() -> None:
-    source = gone_source(False, group="")
+@pytest.mark.parametrize("group", ["", "apps", "extensions", "metrics.k8s.io", "gateway.networking.k8s.io"])
+async def test_what_a_server_has_built_in_is_never_taken_for_gone(group: str) -> None:
+    source = gone_source(False, group=group)
     reflector, store = reflect(source)
     async with running(reflector, 120):
         assert store.calls == [("replace", ["a"], "7")]
         assert source.questions == []
+
+
+@pytest.mark.parametrize("group", ["example.com", "k8s.io.example.com", "myk8s.io"])
+async def test_what_a_definition_adds_may_be_gone(group: str) -> None:
+    source = gone_source(False, group=group)
+    reflector, store = reflect(source)
+    async with running(reflector, 120):
+        assert store.calls == [("replace", ["a"], "7"), ("replace", [], "")]
 
 
 async def test_absent_before_the_first_list_is_not_synced_and_empties_nothing() -> None:

@@ -17,7 +17,6 @@ from kinformer.capabilities import Capabilities, find_capabilities
 from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe
-from kinformer.client.presence import presence, with_hint
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.list_watcher import (
     Events,
@@ -30,7 +29,9 @@ from kinformer.list_watcher import (
     WatchEvent,
 )
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
+from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT, HeadLimit
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.presence import presence, with_hint
 from kinformer.listwatch.probes import (
     AS_METADATA,
     check_existence,
@@ -51,6 +52,7 @@ __all__ = ["IngestStats", "ListWatch"]
 
 log = get_logger("kinformer.list_watch")
 
+_HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit of its own
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
@@ -64,8 +66,8 @@ _DROP = ";drop=metadata.managedFields"
 class ListWatch:
     """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
 
-    It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except the
-    client's limit for the head of a response. All that is up to the reflector.
+    It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except 70 s for
+    the head of a LIST and 30 s for that of a watch. All that is up to the reflector.
 
     Args:
         client: The client, which must be entered before the first request.
@@ -110,6 +112,7 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()
+        self._head_limit = HeadLimit()
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
@@ -163,6 +166,14 @@ class ListWatch:
         """
         return self.client.handler_limiter
 
+    @property
+    def head_limit(self) -> HeadLimit:
+        """The limit for the head of a LIST, which grows if the server needs longer.
+
+        :meta private:
+        """
+        return self._head_limit
+
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
 
@@ -181,7 +192,9 @@ class ListWatch:
         try:
             async with AsyncExitStack() as stack:
                 body = await stack.enter_async_context(
-                    self.client.stream(self._path, sent.params(), accept=self._accept.replace("{}", "List"))
+                    self.client.stream(
+                        self._path, sent.params(), accept=self._accept.replace("{}", "List"), timeout=_HEAD_TIMEOUT
+                    )
                 )
                 self._check_status(body, DecodeError)
                 self._decoder.begin()

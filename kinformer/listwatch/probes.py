@@ -10,9 +10,10 @@ from typing import Any
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.client.discovery import served_kind
-from kinformer.client.presence import METADATA
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
+from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
+from kinformer.listwatch.presence import METADATA
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -34,8 +35,7 @@ async def newest_version(client: Client, path: str) -> str:
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
-    answer = await client.request("GET", path, params={"limit": "1"}, headers=_LIST_OF_METADATA, retries=0)
-    return _version_of(answer, path)
+    return _version_of(await _list(client, path, {"limit": "1"}), path)
 
 
 async def list_metadata(
@@ -55,7 +55,7 @@ async def list_metadata(
     found: list[KubeObject] = []
     version = ""
     while True:
-        answer = await client.request("GET", path, params=selected.params(), headers=_LIST_OF_METADATA, retries=0)
+        answer = await _list(client, path, selected.params())
         version = version or _version_of(answer, path)
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
@@ -65,6 +65,12 @@ async def list_metadata(
         if not token:
             return MetadataList(found, version)
         selected = selected.replace(continue_token=token)
+
+
+async def _list(client: Client, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
+    return await client.request(
+        "GET", path, params=params, headers=_LIST_OF_METADATA, retries=0, timeout=LONG_HEAD_TIMEOUT
+    )
 
 
 def _all_of(*selectors: str | None) -> str | None:

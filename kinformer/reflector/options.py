@@ -9,14 +9,10 @@ from typing import TypedDict
 from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import ConfigError
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.object import KubeObject
 
-__all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
-
-# Seconds for the head of a response. The API server sends the head of a watch immediately, and the head of a LIST
-# within its own limit of 60 s. A server that needs 30 s is of no use to an informer. A smaller idle_timeout also
-# applies here.
-HEAD_TIMEOUT = 30.0
+__all__ = ["ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ class ReflectorOptions:
 
     @property
     def head_timeout(self) -> float:
-        """Seconds for the head of a response."""
+        """Seconds for the head of a response. A LIST has longer after a time-out: see `HeadLimit`."""
         return min(HEAD_TIMEOUT, self.idle_timeout)
 
 

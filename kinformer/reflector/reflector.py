@@ -87,7 +87,7 @@ class Reflector:
         idle_timeout: Seconds of silence on a stream (without even a bookmark) after which it is replaced, which is not
             a failure. For a LIST, the time without a byte. 120 by default, because the API server sends a bookmark
             every minute while there is progress. It also limits the time for the head of a response, which is at most
-            30 s.
+            30 s, for a LIST 65 s after one was late.
         backoff: The delays after failures. A server's Retry-After, up to 60 s, takes precedence.
 
     Raises:
@@ -225,6 +225,22 @@ class Reflector:
         assert bug is not None
         raise bug
 
+    def list_run(self) -> ListRun:
+        """Return a full list that has not begun.
+
+        :meta private:
+        """
+        return ListRun(
+            self.lister_watcher,
+            known=self._follower.known,
+            head_limit=self._continuity.check.head_limit,
+            head_timeout=self._options.head_timeout,
+            on_late=self._late,
+            idle_timeout=self._options.idle_timeout,
+            clock=self._follower.clock,
+            streaming=self._follower.streaming,
+        )
+
     # --- the states -------------------------------------------------------------------------------------------
 
     async def _step(self, state: State) -> State:
@@ -261,15 +277,7 @@ class Reflector:
         self._health.listing()
         self._resync.stop()
         asked = self._plan.ask(state, self._follower.version, first=self._follower.first_version)
-        run = ListRun(
-            self.lister_watcher,
-            known=self._follower.known,
-            head_timeout=self._options.head_timeout,
-            idle_timeout=self._options.idle_timeout,
-            clock=self._follower.clock,
-            streaming=self._follower.streaming,
-        )
-        self._collecting = run
+        self._collecting = run = self.list_run()
         try:
             items, version = await run.collect(asked, self._plan.limit(state))
         finally:
@@ -404,6 +412,11 @@ class Reflector:
         if not transition.at_once:
             failures, synced = self._health.consecutive_failures, self._health.synced
             await asyncio.sleep(self._delays.after(error, failures, synced=synced))
+
+    def _late(self, error: TimeoutError) -> float:
+        """Report a list whose head is late, and return the delay before it is requested again."""
+        self._report(error, self._state, Transition(self._state))
+        return self._delays.after(error, self._health.consecutive_failures, synced=self._health.synced)
 
     def _enter(self, transition: Transition) -> None:
         before, self._state = self._state, transition.state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from itertools import islice
 
 from kinformer._runtime.chunks import ChunkedList
@@ -11,12 +12,13 @@ from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage
+from kinformer.listwatch.head_limit import HeadLimit
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.states import InitialStream, List
 from kinformer.reflector.store_adapter import ListSink, StreamingStore
-from kinformer.reflector.timeouts import IdleTimeout, answered
+from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch_list import WatchListChoice
 
 __all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches"]
@@ -34,7 +36,9 @@ class ListRun:
     Args:
         source: The source.
         known: See `known_or_new`.
-        head_timeout: Seconds for the head of each response.
+        head_limit: The limit for the head of each response.
+        head_timeout: Seconds for the head at first.
+        on_late: Called if a head is late for the first time. Returns the seconds before the list is requested again.
         idle_timeout: Seconds without a byte after which a response has failed.
         clock: The clock that measures the slices in which objects are collected.
         streaming: A store that takes the objects as they arrive, or None.
@@ -49,7 +53,9 @@ class ListRun:
         source: ListerWatcher,
         *,
         known: Known | None = None,
+        head_limit: HeadLimit,
         head_timeout: float,
+        on_late: Callable[[TimeoutError], float],
         idle_timeout: float,
         clock: Clock = SYSTEM,
         streaming: StreamingStore | None = None,
@@ -58,7 +64,9 @@ class ListRun:
         self._streaming = streaming
         self._sink = streaming.sink() if streaming is not None else None
         self._known = known
+        self._head_limit = head_limit
         self._head_timeout = head_timeout
+        self._on_late = on_late
         self._idle_timeout = idle_timeout
         self._budget = YieldBudget(clock=clock)
         self._items: ChunkedList[object] = ChunkedList()
@@ -90,7 +98,9 @@ class ListRun:
         self.page, first_version = 1, ""
         earlier, compared = "", 1  # an earlier token, and the number of its page, which is a power of two
         while True:
-            page = await answered(self._source.list(options), self._head_timeout, "list")
+            page = await self._head_limit.listed(
+                partial(self._source.list, options), first=self._head_timeout, failed=self._on_late
+            )
             try:
                 await self._read(page)
             except RuntimeError as error:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kinformer._runtime.clock import SYSTEM
 from kinformer.capabilities import capabilities_of
 from kinformer.list_watcher import ClusterProbe, ListerWatcher
+from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.reflector.timeouts import answered
 
 __all__ = ["APART", "RemovedResourceCheck"]
 

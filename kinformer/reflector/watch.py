@@ -14,13 +14,14 @@ from kinformer._runtime.clock import YIELD_SECONDS, Clock
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
+from kinformer.listwatch.head_limit import answered
 from kinformer.objects.accessors import Known, resource_version_of
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.errors import StoreFailedError
 from kinformer.reflector.health import HealthRecord
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.store_adapter import EventStore, streaming_store
-from kinformer.reflector.timeouts import IdleTimeout, Verdict, answered
+from kinformer.reflector.timeouts import IdleTimeout, Verdict
 
 __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kinformer.client.client import Client
-from kinformer.client.presence import with_hint
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
+from kinformer.listwatch.presence import with_hint
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource

@@ -22,7 +22,6 @@ from kinformer.objects.object import KubeObject
 from kinformer.reflector.health import InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions, Resumption
 from kinformer.reflector.reflector import Reflector
-from kinformer.reflector.relist import ListRun
 from kinformer.watching.differences import StreamEvent
 from kinformer.watching.stream_store import StreamStore
 
@@ -216,13 +215,7 @@ class WatchStream:
         The list is not older than that version. Changes in the watch up to the version of the list are already in the
         list, but are still reported.
         """
-        run = ListRun(
-            self._source,
-            head_timeout=self._options.head_timeout,
-            idle_timeout=self._options.idle_timeout,
-            streaming=self._store,
-        )
-        items, version = await run.collect(self._since, None)
+        items, version = await self._reflector.list_run().collect(self._since, None)
         self._store.catch_up = version
         return Resumption(cast("ChunkedList[KubeObject]", items), self._since)
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from kinformer import Client, ListWatch
 from kinformer.client import APIResource, discover
 from kinformer.client.discovery import is_namespaced, served_kind
-from kinformer.client.presence import presence
 from kinformer.exceptions import DecodeError, NotFoundError
+from kinformer.listwatch.presence import presence
 from kinformer.objects import GroupVersionResource
 from tests.support.http_server import HttpServer
 from tests.support.odd_json import JSON, or_odd

@@ -17,13 +17,13 @@ from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError, ForbiddenError
 from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
 from kinformer.objects.object import KubeObject
 from kinformer.processor.applied_versions import AppliedVersions
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT
 from kinformer.reflector.reflector import Reflector
 
 __all__ = ["ScopeProof", "Selection"]

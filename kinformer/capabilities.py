@@ -110,7 +110,7 @@ class PushingSource(Protocol):
 class LimitedSource(Protocol):
     """A source that remembers how long the heads of its LISTs take. `head_limit` is a `HeadLimit`."""
 
-    head_limit: Any
+    head_limit: object
 
 
 @runtime_checkable
@@ -190,7 +190,7 @@ class Capabilities:
     namespace: str | None = None
     namespace_probe: NamespaceProbe | None = None
     watch_list: bool = True
-    head_limit: Any = None
+    head_limit: object = None
     decodes: bool = False
     selects_all: bool = False
     tip: TipProbe | None = None

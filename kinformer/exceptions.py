@@ -9,6 +9,7 @@
     ├── StoppedError                      the queue or informer has ended
     ├── DecodeError                       received bytes are not the expected JSON
     ├── WatchError                        a stream broke its protocol
+    │   └── NotWatchableError             the resource can only be listed: pass `poll=`
     ├── KeyFuncError                      a key function failed
     ├── IndexNotFoundError (LookupError)  an index does not exist
     ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
@@ -56,6 +57,7 @@ __all__ = [
     "LeadershipLostError",
     "NotFoundError",
     "NotSyncedError",
+    "NotWatchableError",
     "ResourceVersionTooLargeError",
     "SelectorError",
     "ServerError",
@@ -114,6 +116,13 @@ class DecodeError(KinformerError):
 
 class WatchError(KinformerError):
     """A stream broke its protocol, or can no longer be trusted."""
+
+
+class NotWatchableError(WatchError):
+    """The server answers a watch by 405, and discovery has no verb `watch` for the resource.
+
+    Such resources, as those of `metrics.k8s.io`, are followed by ``for_resource(..., poll=30)``.
+    """
 
 
 class KeyFuncError(KinformerError):

@@ -27,6 +27,7 @@ __all__ = [
     "recent_discovery",
     "recent_version",
     "served_kind",
+    "served_verbs",
 ]
 
 log = get_logger("kinformer.discovery")
@@ -191,17 +192,22 @@ async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
 
 
 async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Return True if the resource is namespaced according to discovery, or None if this is unknown.
+    """Return True if the resource is namespaced according to discovery of the last 10 s, or None if this is unknown."""
+    scope = (await _recent_entry(client, resource)).get("namespaced")
+    return scope if isinstance(scope, bool) else None
 
-    A result of the last 10 s is reused.
-    """
+
+async def served_verbs(client: Client, resource: GroupVersionResource) -> tuple[str, ...]:
+    """Return the verbs of a resource according to discovery of the last 10 s, or none if they are unknown."""
+    return _texts(await _recent_entry(client, resource), "verbs")
+
+
+async def _recent_entry(client: Client, resource: GroupVersionResource) -> _Document:
     try:
-        response = await recent_version(client, resource)
+        return _entry_of(resource, _dict(await recent_version(client, resource)))
     except UNANSWERED as error:
         _note_failure(resource, error)
-        return None
-    scope = _entry_of(resource, _dict(response)).get("namespaced")
-    return scope if isinstance(scope, bool) else None
+        return {}
 
 
 async def served_kind(client: Client, resource: GroupVersionResource, *, is_last: bool = False) -> str:

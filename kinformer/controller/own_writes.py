@@ -82,7 +82,7 @@ class _PendingWrite(NamedTuple):
     async def wait(self) -> None:
         if self.version and not self.outside and not self.ends:
             namespace = self.key.rpartition("/")[0]
-            await self.informer.wait_for_resource_version(str(self.version), namespace=namespace)
+            await core_of(self.informer).reached(str(self.version), namespace)
         else:
             await wait_for(self.informer, self.key, lambda _: self.seen)
 

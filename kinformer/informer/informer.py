@@ -12,6 +12,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.conditions.anything import is_deleted
+from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import CollectionFace
 from kinformer.informer.freshness.confirm import confirmed
 from kinformer.informer.informer_core import InformerCore, InformerHistory
@@ -46,7 +47,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         list_watch: The source, or a mapping from namespace to source for one merged cache.
         name: The name in the log, `health()` and errors. By default the source's `name` or class.
         indexers: Name to index function (object -> values) or JSON path.
-        transform, compact, snapshot, page_size, watch_list, watch_timeout, idle_timeout, resync_period, optional,
+        transform, compact, snapshot, page_size, watch_list, watch_timeout, idle_timeout, poll, resync_period, optional,
             backoff, on_error, shutdown_timeout, metrics: See `SharedInformerFactory.for_resource`.
 
     Raises:
@@ -131,13 +132,18 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
         Raises:
             ValueError: The resourceVersion is missing or not a number, or the namespace is missing or not followed.
+            ConfigError: It is polled, so its cache has reached a version at the next list only. Use `confirm`.
             TimeoutError: `timeout` seconds have passed.
+            NotWatchableError, APIError: As for `wait_synced`.
             WatchError: The server went back in time, so the cache will never hold that version.
         """
         self._core.life.require_running("wait_for_resource_version")
+        if (poll := self._core.options.poll) is not None:
+            raise ConfigError(f"wait_for_resource_version: {self.name} is polled (poll={poll:g}); use confirm()")
         written = Written.of(resource_version, namespace)
         async with asyncio.timeout(timeout):
-            await self._core.parts.reached(written.version, written.namespace)
+            await self.wait_synced()
+            await self._core.reached(written.version, written.namespace)
             if written.ended is not None:
                 await wait_for(self, written.ended.key, is_deleted(written.ended.uid))
 

@@ -301,6 +301,11 @@ class InformerCore(CollectionCore):
     def _chooser(self) -> CollectionCore | None:
         return None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
 
+    async def reached(self, version: str, namespace: str | None) -> None:
+        """Wait until the cache has reached a version. A cache that is polled is listed for it."""
+        self.life.require_running("wait_for_resource_version")
+        await self.parts.reached(version, namespace)
+
     async def prove(self) -> None:
         """Return once the cache is at least as new as the server was at the call."""
         await self.publisher.synced.wait()

@@ -31,7 +31,7 @@ from kinformer.list_watcher import (
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
 from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT, HeadLimit
 from kinformer.listwatch.pages import HTTPPageItems
-from kinformer.listwatch.presence import presence, with_hint
+from kinformer.listwatch.presence import explained, presence
 from kinformer.listwatch.probes import (
     AS_METADATA,
     check_existence,
@@ -177,10 +177,9 @@ class ListWatch:
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
 
-        `items` yields a list for each chunk that arrives. The list is empty if the chunk completes no item, which
-        still shows that the server is alive. The page's resourceVersion and continue token are set after the last
-        list. Iterating to the end, cancellation or an error closes the stream. A reader that stops earlier must call
-        `items.aclose()`.
+        `items` yields a list for each chunk that arrives, even if the chunk completes no item. The page's
+        resourceVersion and continue token are set after the last list. Iterating to the end, cancellation or an error
+        closes the stream. A reader that stops earlier must call `items.aclose()`.
 
         Raises:
             APIError, ConnectError: As for `Client.stream`. A 404 names the server's nearest resource.
@@ -201,7 +200,7 @@ class ListWatch:
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await with_hint(self.client, self.resource, error) from None
+            raise await explained(self.client, self.resource, error) from None
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
@@ -214,6 +213,7 @@ class ListWatch:
 
         Raises:
             APIError, ConnectError: (on entering) As for `Client.stream`. A 404 of an initial stream is as for `list`.
+            NotWatchableError: (on entering) The resource has no verb `watch`.
             APIError: (from the stream) An ERROR event, for example `ExpiredError` for a 410.
             WatchError: (on entering) The status is neither 200 nor an error.
             WatchError, DecodeError: (from the stream) The data is not a watch of this resource, or cannot be decoded.
@@ -225,10 +225,10 @@ class ListWatch:
             stream = self.client.stream(self._path, params, accept=self._accept.replace("{}", ""), watch=True)
             try:
                 body = await stack.enter_async_context(stream)
-            except NotFoundError as error:
-                if not options.send_initial_events:
+            except APIError as error:
+                if error.status == 404 and not options.send_initial_events:
                     raise
-                raise await with_hint(self.client, self.resource, error) from None
+                raise await explained(self.client, self.resource, error) from None
             self._check_status(body, WatchError)
             framer = LineFramer(self._max_event_bytes)
             events = await stack.enter_async_context(aclosing(self._events(body, framer)))

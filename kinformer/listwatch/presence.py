@@ -1,4 +1,4 @@
-"""The presence of a collection on a server: whether it is gone, and what was meant instead.
+"""The presence of a collection on a server: whether it is gone or cannot be watched, and what was meant instead.
 
 A 404 proves nothing, because a proxy and a wrong backend send it too, and so does a server that no longer serves a
 version whose objects go on in another one.
@@ -10,11 +10,11 @@ import asyncio
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
-from kinformer.client.discovery import REMEMBERED, UNANSWERED, recent_discovery
-from kinformer.exceptions import ForbiddenError, NotFoundError
+from kinformer.client.discovery import REMEMBERED, UNANSWERED, recent_discovery, served_verbs
+from kinformer.exceptions import APIError, ForbiddenError, NotFoundError, NotWatchableError
 from kinformer.objects.meta import GroupVersionResource
 
-__all__ = ["METADATA", "presence", "with_hint"]
+__all__ = ["METADATA", "explained", "presence"]
 
 log = get_logger("kinformer.discovery")
 
@@ -23,7 +23,8 @@ METADATA = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v
 
 _DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 _OLDEST = 15.0  # seconds since discovery was asked. The reflector's check relies on it
-_HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
+_HINT_TIMEOUT = 5.0  # seconds to wait for an explanation
+_NOT_ALLOWED = 405
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
@@ -55,18 +56,29 @@ async def _is_defined(client: Client, resource: GroupVersionResource) -> bool:
     return True
 
 
-async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
-    """Return a 404 of a collection, with the nearest resource that the server has if it lacks this one.
+async def explained(client: Client, resource: GroupVersionResource, error: APIError) -> Exception:
+    """Return the error of a request for a collection, with what discovery says about it. It may take 5 s.
 
-    That is a version which the server serves, if there is one. A result of discovery of the last 10 s is reused.
+    A 404 gets the nearest resource that the server has, if it lacks this one: another version of it, if there is one.
+    A 405, as a watch gets it, is a NotWatchableError if the resource has no verb `watch`.
     """
     try:
         async with asyncio.timeout(_HINT_TIMEOUT):
-            nearest = (await recent_discovery(client)).nearest(resource)
+            if isinstance(error, NotFoundError):
+                return _with_nearest(error, resource, (await recent_discovery(client)).nearest(resource))
+            verbs = await served_verbs(client, resource) if error.status == _NOT_ALLOWED else ()
     except (*UNANSWERED, TimeoutError) as failure:
-        message = "could not look for resources similar to %s: %s"
-        log.debug(message, resource, failure, resource=resource, reason=failure)
+        log.debug("%s is not explained: %s", resource, failure, resource=resource, reason=failure)
         return error
+    if not verbs or "watch" in verbs:
+        return error
+    offered = ", ".join(verbs)
+    return NotWatchableError(
+        f"{resource} cannot be watched (its verbs are {offered}); pass poll=30 to list it every 30 s"
+    )
+
+
+def _with_nearest(error: NotFoundError, resource: GroupVersionResource, nearest: str | None) -> NotFoundError:
     if nearest is None:
         return error
     hint = f"; the nearest is {nearest}" if nearest else ""

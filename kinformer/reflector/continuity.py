@@ -56,7 +56,8 @@ class ContinuityCheck:
         self._cluster = capabilities.cluster
         self._name = name
         self._timeout = timeout
-        self.head_limit: HeadLimit = capabilities.head_limit or HeadLimit()
+        limit = capabilities.head_limit
+        self.head_limit = limit if isinstance(limit, HeadLimit) else HeadLimit()
         self._logged: set[str] = set()
         self.cluster: str | None = None
 

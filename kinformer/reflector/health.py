@@ -11,11 +11,16 @@ from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedErro
 
 __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health", "nothing_followed"]
 
-State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
+State = Literal[
+    "starting", "listing", "watching", "polling", "backing_off", "unauthorized", "forbidden", "absent", "stopped"
+]
+
+_LATE = 60.0  # seconds by which a list of a polled resource may be late
 
 # From best to worst. Several reflectors together have the worst of their states.
 _BY_CONCERN: tuple[State, ...] = (
     "watching",
+    "polling",
     "listing",
     "starting",
     "backing_off",
@@ -35,7 +40,8 @@ class InformerHealth:
             stay until a request succeeds or fails differently.
         synced: True if the first full list is in the cache, however old it is.
         live: True if the cache follows the server, that is, it is synced and no request or stream has failed since the
-            last success. A stream that was replaced because of silence, or that ended normally, has not failed.
+            last success. A stream that was replaced because of silence, or that ended normally, has not failed. With
+            `poll`, the last list must not be older than a minute more than that.
         last_event_age: Seconds since the last event or bookmark, or None before the first.
         last_sync_age: Seconds since the last full list, or None before the first.
         last_error: The last failure, or None after the next success.
@@ -44,7 +50,7 @@ class InformerHealth:
         watches: The number of streams that were opened.
         resource_version: The version that the cache has reached, or "" before the first list.
         staleness: Seconds since the cache was last proved to be current, or None if it never was. See
-            `SharedInformer.confirm`.
+            `SharedInformer.confirm`. With `poll`, the age of the last list.
         holder: The process id of the holder, if the cache is shared and this process is not alone. It may be this
             process. If the holder gives no sign of life for 3 s, `live` is False.
     """
@@ -68,7 +74,11 @@ class HealthRecord:
 
     Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock.
 
+    Args:
+        poll: Seconds between the lists of a resource that is polled, or None if it is watched.
+
     Attributes:
+        has_followed: True once it has followed the server.
         running: True while the reflector runs.
         relists: The number of full lists after the first, by cause.
         watch_restarts: The number of watches that ended, by cause.
@@ -78,8 +88,12 @@ class HealthRecord:
     """
 
     __slots__ = (
+        "_asked_at",
+        "_listed_from",
         "_now",
+        "_poll",
         "consecutive_failures",
+        "has_followed",
         "last_error",
         "last_event",
         "last_sync",
@@ -92,7 +106,11 @@ class HealthRecord:
         "watches",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, poll: float | None = None) -> None:
+        self._poll = poll
+        self._asked_at: float | None = None  # the time when the present full list was requested
+        self._listed_from: float | None = None  # ... the last one that is in the store
+        self.has_followed = False
         self.running = False
         self._now: Callable[[], float] | None = None  # the clock of its current or last event loop
         self.state: State = "starting"
@@ -113,21 +131,22 @@ class HealthRecord:
 
     def listing(self) -> None:
         """Record that a full list is requested. A 401, 403 or 404 state stays until a request succeeds."""
+        self._asked_at = None if self._now is None else self._now()
         if self.state in ("starting", "watching", "backing_off"):
             self.state = "listing"
 
     def listed(self, now: float, cause: str | None) -> None:
         """Record that a full list is in the store. `cause` is None for the first."""
-        self.last_sync = now
+        self.last_sync, self._listed_from = now, self._asked_at
         self.synced = True
         if cause is not None:
             self.relists[cause] += 1
         self._succeeded()
 
     def following(self) -> None:
-        """Record that the store now follows the server."""
-        self.state = "watching"
-        self.live = True
+        """Record that the store now follows the server, by a watch or the lists that are due."""
+        self.state = "watching" if self._poll is None else "polling"
+        self.live = self.has_followed = True
         self._succeeded()
 
     def _succeeded(self) -> None:
@@ -152,17 +171,19 @@ class HealthRecord:
     def snapshot(self, resource_version: str) -> InformerHealth:
         """Return the current health. `resource_version` is the version that the store has reached."""
         now = self._now() if self._now is not None else 0.0
+        age, poll = _age(now, self.last_sync), self._poll
         return InformerHealth(
             state=self.state,
             synced=self.synced,
-            live=self.live,
+            live=self.live and (poll is None or age is None or age < poll + _LATE),
             last_event_age=_age(now, self.last_event),
-            last_sync_age=_age(now, self.last_sync),
+            last_sync_age=age,
             last_error=self.last_error,
             consecutive_failures=self.consecutive_failures,
             relists=self.relists.total(),
             watches=self.watches,
             resource_version=resource_version,
+            staleness=None if poll is None else _age(now, self._listed_from),
         )
 
 

@@ -28,10 +28,12 @@ class ReflectorOptions:
     watch_timeout: float = 300
     idle_timeout: float = 120
     backoff: Backoff | None = field(default_factory=Backoff)
+    poll: float | None = None
 
     def __post_init__(self) -> None:
-        for name, seconds in (("watch_timeout", self.watch_timeout), ("idle_timeout", self.idle_timeout)):
-            if not seconds > 0:
+        for name in ("watch_timeout", "idle_timeout", "poll"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{name}={seconds!r}: pass a number of seconds greater than 0")
         if self.backoff is None:
             object.__setattr__(self, "backoff", Backoff())
@@ -52,6 +54,7 @@ class ReflectorKeywords(TypedDict, total=False):
     watch_timeout: float
     idle_timeout: float
     backoff: Backoff | None
+    poll: float | None
 
 
 @dataclass(slots=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.logs import get_logger
 from kinformer.capabilities import capabilities_of
+from kinformer.exceptions import NotFoundError
 from kinformer.list_watcher import ClusterProbe, ListerWatcher
 from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.reflector.errors import RETRIED
+from kinformer.reflector.states import InitialStream, List, State
+from kinformer.reflector.watch import Follower
 
 __all__ = ["APART", "RemovedResourceCheck"]
+
+log = get_logger("kinformer.reflector")
 
 # Seconds between two questions that prove a removal: 30, by when a backend that is being replaced is back, and the 15
 # that the answer of a source may be old. There is no hurry, because a watch gets the deletes of a deleted definition.
@@ -18,7 +26,7 @@ APART = 45.0
 
 
 class RemovedResourceCheck:
-    """Decides when a cache may be emptied because its resource no longer exists.
+    """Empties a store once its resource is proved to exist no longer.
 
     A 404 alone proves nothing. So the source is asked at each 404, and the resource counts as removed once the same
     cluster has lacked it at least `APART` seconds apart, and had it at no time in between. A resource that a server
@@ -27,12 +35,24 @@ class RemovedResourceCheck:
 
     Args:
         source: The source. Its `presence` is used (see `PresenceProbe`). Without one, nothing is ever proved.
+        name: The name of the reflector.
+        follower: Writes to the store.
         cluster: Returns the identity of the cluster that the cache mirrors, or None if unknown.
         timeout: Seconds for a response.
     """
 
-    def __init__(self, source: ListerWatcher, *, cluster: Callable[[], str | None], timeout: float) -> None:
+    def __init__(
+        self,
+        source: ListerWatcher,
+        name: str,
+        follower: Follower,
+        *,
+        cluster: Callable[[], str | None],
+        timeout: float,
+    ) -> None:
         capabilities = capabilities_of(source)
+        self._name = name
+        self._follower = follower
         self._presence = capabilities.presence
         # The one that looks says where: the identity of a shared cache may be that of its beginning.
         self._probe = self._presence if isinstance(self._presence, ClusterProbe) else capabilities.cluster
@@ -43,18 +63,37 @@ class RemovedResourceCheck:
         self._lacking: str | None = None  # the cluster that lacked it since then
         self._proved = False
 
-    @property
-    def questionable(self) -> bool:
-        """True if the source could prove the removal, and has not done so yet."""
-        return self._presence is not None and not self._is_builtin and not self._proved
+    async def after(self, error: Exception, state: State) -> Exception | None:
+        """Ask the source after a 404, and empty the store the one time that this proves the removal.
 
-    async def ask(self) -> bool:
-        """Ask the source once. Returns True the one time that it proves the removal.
+        Args:
+            error: The failure of a request for the collection, which the store has listed before.
+            state: The state that follows it. A list that waits for another cluster to have the resource proves nothing
+                about the objects of the one before.
 
-        Raises:
-            KinformerError, OSError: The request failed, which proves nothing.
+        Returns:
+            The error by which the question failed, or None.
         """
-        assert self._presence is not None
+        if not isinstance(error, NotFoundError) or self._is_builtin or self._proved:
+            return None
+        if isinstance(state, List | InitialStream) and state.cause == "cluster_replaced":
+            return None
+        try:
+            gone = await self._ask()
+        except RETRIED as failure:
+            return failure
+        if gone:
+            message = "%s: the server no longer has the resource, so the cache is emptied"
+            log.warning(message, self._name, resource=self._name, reason="absent")
+            version = self._follower.version
+            self._follower.replace(ChunkedList(), "")
+            self._follower.version = version  # a resource that is created again is not older than this
+        return None
+
+    async def _ask(self) -> bool:
+        """Return True if this question proves the removal. Raises the errors of a request, which proves nothing."""
+        if self._presence is None:
+            return False
         asked_at, since, self._since = SYSTEM.loop(), self._since, None
         if await answered(self._presence.presence(), self._timeout, "discovery") is not False:
             return False

@@ -8,7 +8,7 @@ import msgspec
 
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
-from kinformer.listwatch.presence import with_hint
+from kinformer.listwatch.presence import explained
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
@@ -199,7 +199,7 @@ async def _send(
     except NotFoundError as error:
         if error.details.get("name"):
             raise about(error, str(target)) from None
-        raise await with_hint(client, target.resource, error) from None
+        raise await explained(client, target.resource, error) from None
 
 
 def _object_in(answer: Answer, target: Target) -> KubeObject:

@@ -11,7 +11,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.client.discovery import is_namespaced
-from kinformer.exceptions import APIError, DeletedError, describe
+from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
@@ -187,7 +187,9 @@ class _ObjectState:
     # --- failures -----------------------------------------------------------------------------------------------
 
     def failed(self, reflector: Reflector, error: Exception) -> None:
-        """Process an error of a request. The second consecutive refusal ends the wait."""
+        """Process an error of a request. The second consecutive refusal ends the wait, or that it cannot be watched."""
+        if isinstance(error, NotWatchableError) and not self.result.done():
+            self.result.set_exception(error)
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return
         if reflector.health().consecutive_failures >= _ENOUGH:

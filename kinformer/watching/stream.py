@@ -14,7 +14,7 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
+from kinformer.exceptions import ConfigError, ExpiredError, NotWatchableError, ResourceVersionTooLargeError
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
@@ -71,6 +71,7 @@ def watch(
 
     Raises:
         ConfigError: An option is invalid. The message names it.
+        NotWatchableError: (from the iteration) The resource has no verb `watch`. Only an informer can poll it.
     """
     return WatchStream(
         list_watch,
@@ -102,6 +103,8 @@ class WatchStream:
         on_error: Callable[[WatchStream, Exception], object] | None,
         options: ReflectorOptions,
     ) -> None:
+        if options.poll is not None:
+            raise ConfigError(f"poll={options.poll!r}: a stream keeps no objects that a list could be compared with")
         if not isinstance(queue_size, int) or queue_size < 1:
             raise ConfigError(f"queue_size={queue_size!r}: pass a number of at least 1")
         source = capabilities_of(list_watch)
@@ -220,6 +223,8 @@ class WatchStream:
         return Resumption(cast("ChunkedList[KubeObject]", items), self._since)
 
     def _failed(self, reflector: Reflector, error: Exception) -> None:
+        if isinstance(error, NotWatchableError):
+            raise error
         if self._since and (self._store.catch_up or not reflector.health().synced):
             if isinstance(error, ExpiredError):
                 raise self._store.unresumable(error.message) from error

@@ -61,7 +61,10 @@ class Freshness:
 
     @property
     def staleness(self) -> float | None:
-        """Seconds since the newest proof was requested, or None before the first."""
+        """Seconds since the newest proof was requested, or None before the first. A list of a polled cache is one."""
+        polled = [proof.polled_age for proof in self._proofs().values()]
+        if None not in polled and polled:
+            return max(age for age in polled if age is not None)
         return None if self._sent is None else self._sent.age
 
     async def prove(self) -> None:
@@ -80,7 +83,7 @@ class Freshness:
 
     async def until_within(self, max_staleness: float) -> None:
         """Wait until the newest proof is not older."""
-        while self._sent is None or self._sent.age > max_staleness:
+        while (age := self.staleness) is None or age > max_staleness:
             await self._proved.wait()
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
 from kinformer.objects.object import KubeObject
 from kinformer.processor.applied_versions import AppliedVersions
+from kinformer.queue.atomic_delta_fifo import QueueWriter
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
 from kinformer.reflector.reflector import Reflector
@@ -148,6 +149,7 @@ class ScopeProof:
         source: The source of the scope, without wrappers.
         reflector: The reflector of the scope.
         applied: The versions that the cache has reached.
+        writer: The writer of the reflector, which counts its lists.
     """
 
     def __init__(
@@ -157,7 +159,9 @@ class ScopeProof:
         source: ListerWatcher,
         reflector: Reflector,
         applied: AppliedVersions,
+        writer: QueueWriter,
     ) -> None:
+        self._writer = writer
         self._scope = scope
         self._source = source
         self._metadata = capabilities_of(source).metadata
@@ -165,13 +169,26 @@ class ScopeProof:
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
 
+    @property
+    def polled_age(self) -> float | None:
+        """Seconds since the list in a cache that is polled was requested, or None."""
+        return self._reflector.health().staleness
+
     async def prove(self) -> None:
         """Return once the cache has everything that the server had when this was called.
+
+        A cache that is polled is listed for it, because nothing else says what a resource without versions has.
 
         Raises:
             WatchError: The server went back in time, or is another one. The cache is then verified and listed again.
             KinformerError, OSError: A request failed.
         """
+        if self._reflector.polling.is_on:
+            await self._reflector.polling.listed()
+            lists = self._writer.lists
+            while self._applied.taken[self._scope] < lists:
+                await self._applied.moved(self._scope)
+            return
         before = self._applied.current[self._scope]
         self._check.cluster = self._reflector.cluster
         try:
@@ -199,7 +216,10 @@ class ScopeProof:
         Raises:
             WatchError: The server went back in time.
         """
-        await self._reach(wanted, self._prove_or_list(wanted))
+        if self._reflector.polling.is_on:
+            await self.prove()
+        else:
+            await self._reach(wanted, self._prove_or_list(wanted))
 
     async def _reach(self, wanted: int, proving: Coro[None]) -> None:
         """Wait for a version. Meanwhile, `proving` proves it, or causes a list. Its errors are raised."""
@@ -273,7 +293,7 @@ class ScopeProof:
         Raises:
             KinformerError, OSError: A request failed.
         """
-        if self._metadata is None:
+        if self._metadata is None or self._reflector.polling.is_on:
             await self.prove()
             return
         while True:

@@ -17,6 +17,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import (
     APIError,
     ForbiddenError,
+    NotWatchableError,
     ResourceVersionTooLargeError,
     UnauthorizedError,
     WatchError,
@@ -188,7 +189,7 @@ class Kept:
     def _failed(self, _: object, error: BaseException) -> None:
         if isinstance(error, (ForbiddenError, UnauthorizedError)):
             self._on_refused()
-        if isinstance(error, APIError):
+        if isinstance(error, APIError | NotWatchableError):
             for waiting in self._waiting:
                 if not waiting.done():
                     waiting.set_exception(error)

@@ -92,40 +92,35 @@ class FailureLog:
         self._health = health
         self._began: float | None = None
         self._is_outage = False
-        self._has_followed = False
+        self._has_fallen_back = False
 
-    def failed(self, error: Exception, doing: str) -> None:
+    def failed(self, error: Exception, doing: str, *, falls_back: bool = False) -> None:
         """Record that a request or a stream has failed. Log it at DEBUG unless its type is new.
 
         Args:
             error: The failure.
             doing: The request, in words.
+            falls_back: True if lists are requested from now on, because the server refuses initial streams. That is
+                news once.
         """
-        if self._began is None:
+        if self._began is None and not falls_back:
             self._began = SYSTEM.loop()
-        is_news = type(error) is not type(self._health.last_error)
-        level = logging.DEBUG if not is_news else logging.INFO if isinstance(error, _EXPECTED) else logging.WARNING
+        is_news = not self._has_fallen_back if falls_back else type(error) is not type(self._health.last_error)
+        self._has_fallen_back = self._has_fallen_back or falls_back
+        is_routine = falls_back or isinstance(error, _EXPECTED)
+        level = logging.DEBUG if not is_news else logging.INFO if is_routine else logging.WARNING
         self._is_outage = self._is_outage or level == logging.WARNING
-        log.log(level, "%s: %s failed: %s", self._name, doing, error, resource=self._name, reason=error)
-        self._record(error)
-
-    def falls_back(self, error: Exception, doing: str, *, is_news: bool) -> None:
-        """Record that lists are requested from now on, because the server refuses initial streams."""
-        level = logging.INFO if is_news else logging.DEBUG
-        message = "%s: %s failed, so lists will be used instead: %s"
+        message = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
         log.log(level, message, self._name, doing, error, resource=self._name, reason=error)
-        self._record(error)
-
-    def _record(self, error: Exception) -> None:
         self._health.failed(error)
         self.tell(error)
 
     def following(self) -> None:
         """Record that the reflector follows its source, and log it if there was an outage."""
-        self._health.following()
         if self._is_outage and self._began is not None:
             seconds = SYSTEM.loop() - self._began
-            text = "following again" if self._has_followed else "following"
+            text = "following again" if self._health.has_followed else "following"
             message = "%s: %s after %.0f s" if seconds >= 10 else "%s: %s after %.1f s"
             log.info(message, self._name, text, seconds, resource=self._name, reason="following")
-        self._began, self._is_outage, self._has_followed = None, False, True
+        self._began, self._is_outage = None, False
+        self._health.following()

@@ -87,25 +87,6 @@ class HealthRecord:
         last_sync: The time of the last full list, or None before the first.
     """
 
-    __slots__ = (
-        "_asked_at",
-        "_listed_from",
-        "_now",
-        "_poll",
-        "consecutive_failures",
-        "has_followed",
-        "last_error",
-        "last_event",
-        "last_sync",
-        "live",
-        "relists",
-        "running",
-        "state",
-        "synced",
-        "watch_restarts",
-        "watches",
-    )
-
     def __init__(self, poll: float | None = None) -> None:
         self._poll = poll
         self._asked_at: float | None = None  # the time when the present full list was requested

@@ -421,10 +421,7 @@ class Reflector:
         if isinstance(error, APIError) and (watching or (isinstance(state, Watch) and is_refusal(error))):
             follower.count_error()
         transition = next_state(error, state, self._facts)
-        if transition.falls_back:
-            self._failures.falls_back(error, state.doing, is_news=not self._plan.choice.has_fallen_back)
-        else:
-            self._failures.failed(error, state.doing)
+        self._failures.failed(error, state.doing, falls_back=transition.falls_back)
         if not transition.at_once:
             self._plan.polling.end(error)
         self._enter(transition)

@@ -59,11 +59,6 @@ class WatchListChoice:
         return self.mode is None
 
     @property
-    def has_fallen_back(self) -> bool:
-        """True if a stream has failed before, so that lists were made."""
-        return self._list_until is not None
-
-    @property
     def wanted(self) -> bool:
         """True if the next full list should be requested as a stream."""
         if self.mode is not None:

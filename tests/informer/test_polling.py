@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -15,12 +16,14 @@ from aiohttp import web
 from kinformer import (
     Client,
     ConfigError,
+    Fleet,
     ForbiddenError,
     ListPage,
     ListWatch,
     Reflector,
     SharedInformer,
     SharedInformerFactory,
+    blocking,
     derive,
     wait_for,
     watch,
@@ -440,3 +443,58 @@ async def test_a_reflector_alone_polls_too() -> None:
     assert "default/b" in stored
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_a_program_without_a_loop_polls_too() -> None:
+    async with HttpServer(MetricsServer()) as server:
+
+        def program() -> tuple[list[str], str, float | None]:
+            with blocking.Informers(url=server.url) as informers:
+                pods = informers.for_resource(METRICS, poll=30)
+                pods.wait_synced(timeout=10)
+                names = [pod.name for pod in pods.confirm(timeout=5)]
+                with pytest.raises(NotWatchableError, match="poll=30"):
+                    informers.for_resource(METRICS).wait_synced(timeout=10)
+                return names, pods.health().state, pods.health().staleness
+
+        names, state, staleness = await asyncio.to_thread(program)
+        assert (sorted(names), state) == (["web-1", "web-2"], "polling")
+        assert staleness is not None
+
+
+async def test_the_clusters_of_a_fleet_are_polled() -> None:
+    async with HttpServer(metrics := MetricsServer()) as server:
+        fleet = Fleet({"east": Client.from_url(server.url), "west": Client.from_url(server.url)})
+        usage = fleet.union(METRICS, poll=30)
+        async with fleet:
+            await usage.wait_synced(timeout=10)
+            assert sorted(usage.by_key) == [
+                f"{name}/shop/web-{number}" for name in ("east", "west") for number in (1, 2)
+            ]
+            del metrics.usage["web-1"]
+            await until(lambda: len(usage.by_key) == 2, 34)
+            assert usage.health().live
+
+
+async def test_processes_that_share_a_cache_say_so_too() -> None:
+    class Knowing(MetricsServer):
+        """It tells who asks, as sharing needs."""
+
+        async def __call__(self, request: web.Request) -> web.StreamResponse:
+            if request.path.endswith("/selfsubjectreviews"):
+                return json_answer({"status": {"userInfo": {"username": "bob"}}})
+            return await super().__call__(request)
+
+    with tempfile.TemporaryDirectory(prefix="kf") as folder:
+        path = Path(folder) / "cache.sock"
+        async with (
+            HttpServer(Knowing()) as server,
+            Client.from_url(server.url) as client,
+            SharedInformerFactory(client, share=Share(path)) as first,
+            SharedInformerFactory(client, share=Share(path)) as second,
+        ):
+            for factory in (first, second):
+                factory.for_resource(METRICS)
+                with pytest.raises(NotWatchableError, match="poll=30"):
+                    await factory.wait_for_cache_sync(timeout=60)
+            assert [factory.shared_cache.role for factory in (first, second)] == ["holder", "follower"]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from kinformer import Client, ForbiddenError, ListOptions, NotFoundError, SharedInformerFactory, UnauthorizedError
-from kinformer.exceptions import TooManyRequestsError
+from kinformer.exceptions import NotWatchableError, TooManyRequestsError
 from kinformer.testing import ClusterServer, ControlPlane
 from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
@@ -367,3 +367,24 @@ async def test_objects_of_a_version_that_is_no_longer_served_stay_until_their_de
             assert set(new.by_key) == set(old.by_key) == there
             await until(lambda: not len(old.lister) and not len(new.lister), 120)
             assert (set(mirror.known), mirror.wrong) == (set(), [])
+
+
+@pytest.mark.timeout(120)
+async def test_a_resource_without_the_verb_watch_says_so_or_is_polled(
+    start_control_plane: StartControlPlane,
+) -> None:
+    control_plane = await start_control_plane()
+    async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
+        statuses = factory.for_resource("v1/componentstatuses")
+        with pytest.raises(NotWatchableError, match=r"get, list.*poll=30"):
+            await factory.wait_for_cache_sync(timeout=30)
+        assert not statuses.health().live
+        await factory.release(statuses)
+        polled = factory.for_resource("v1/componentstatuses", poll=2)
+        await factory.wait_for_cache_sync(timeout=30)
+        names = {obj.name for obj in await polled.confirm()}
+        assert "etcd-0" in names
+        await asyncio.sleep(10)
+        assert (polled.health().state, polled.health().live) == ("polling", True)
+        assert polled.statistics().relists["poll"] >= 3
+        assert set(polled.by_key) == names

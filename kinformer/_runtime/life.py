@@ -201,6 +201,10 @@ class Refusals:
         """Forget a source that is no longer waited for."""
         self._answers.pop(source, None)
 
+    def clear(self) -> None:
+        """Forget all sources, because there will be no further answer."""
+        self._answers.clear()
+
     @property
     def last(self) -> KinformerError | None:
         """The refusal that prevents the sync of a source, or that its watch got last, or None."""

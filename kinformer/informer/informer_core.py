@@ -189,6 +189,7 @@ class InformerCore(CollectionCore):
         """End every wait on this informer with an error."""
         self.parts.processor.fail(self.life.error or error)
         self.freshness.fail(self.life.error or error)
+        self._refusals.clear()
         self.handlers.end_streams(self.life.error)
 
     def crashed(self, task: str, error: BaseException) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeAlias, TypeVar
 
 from kinformer._runtime.tasks import Coro, wait_for_end
@@ -113,19 +113,19 @@ class HeadLimit:
             await _drop(lists)
 
 
-async def _first_of(lists: Iterable[_Listing], seconds: float) -> _Listing | None:
+async def _first_of(lists: Sequence[_Listing], seconds: float) -> _Listing | None:
     """Return the first of some LISTs that is answered, or None. A lost connection ends none that is still open."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while True:
-        done, lists = await asyncio.wait(
-            lists, timeout=max(0.0, until - loop.time()), return_when=asyncio.FIRST_COMPLETED
-        )
-        for task in done:
-            if not lists or task.cancelled() or not isinstance(task.exception(), OSError):
-                return task
-        if not done:
+        left = [task for task in lists if not task.done()]
+        ended = [task for task in lists if task.done()]
+        answered = [task for task in ended if task.cancelled() or not isinstance(task.exception(), OSError)]
+        if answered or not left:
+            return (answered or ended)[-1]
+        if loop.time() >= until:
             return None
+        await asyncio.wait(left, timeout=until - loop.time(), return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _drop(lists: Collection[_Listing]) -> None:

@@ -428,13 +428,15 @@ class Reflector:
         if self._health.synced and (unproved := await self._removed.after(error, self._state)) is not None:
             self._failures.tell(unproved)
         if not transition.at_once:
-            failures, synced = self._health.consecutive_failures, self._health.synced
-            await asyncio.sleep(self._delays.after(error, failures, synced=synced))
+            await asyncio.sleep(self._removed.delay_after(error, self._delay_after(error)))
+
+    def _delay_after(self, error: Exception) -> float:
+        return self._delays.after(error, self._health.consecutive_failures, synced=self._health.synced)
 
     def _late(self, error: TimeoutError) -> float:
         """Report a list whose head is late, and return the delay before it is requested again."""
         self._failures.failed(error, self._state.doing)
-        return self._delays.after(error, self._health.consecutive_failures, synced=self._health.synced)
+        return self._delay_after(error)
 
     def _enter(self, transition: Transition) -> None:
         before, self._state = self._state, transition.state

@@ -63,6 +63,12 @@ class RemovedResourceCheck:
         self._lacking: str | None = None  # the cluster that lacked it since then
         self._proved = False
 
+    def delay_after(self, error: Exception, seconds: float) -> float:
+        """Return the delay after an error: `seconds`, after a 404 at most until the question that decides."""
+        if not isinstance(error, NotFoundError) or self._since is None or self._proved:
+            return seconds
+        return min(seconds, max(1.0, self._since + APART - SYSTEM.loop()))
+
     async def after(self, error: Exception, state: State) -> Exception | None:
         """Ask the source after a 404, and empty the store the one time that this proves the removal.
 

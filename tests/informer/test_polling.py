@@ -178,6 +178,15 @@ async def test_a_watch_that_is_allowed_in_time_ends_the_wait(server: APIServer, 
         assert maps.health().live
 
 
+async def test_a_wait_for_a_watch_ends_with_the_informer(server: APIServer, client: Client) -> None:
+    server.faults.add(faults.status(403), verb="watch")
+    async with SharedInformer(ListWatch(client, "v1/configmaps")) as maps:
+        waiting = asyncio.ensure_future(maps.wait_synced())
+        await until(lambda: maps.has_synced and maps.health().state == "forbidden", 10)
+        assert not waiting.done()
+    await asyncio.wait_for(waiting, 1)
+
+
 async def test_a_watch_that_is_forbidden_later_ends_no_wait_for_a_first_sync(server: APIServer, client: Client) -> None:
     async with SharedInformerFactory(client, watch_timeout=2) as factory:
         maps = factory.for_resource("v1/configmaps")

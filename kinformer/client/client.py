@@ -255,7 +255,8 @@ class Client(ClientVerbs):
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
             path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`. `get`, `create` and the
                 other verbs make it themselves.
-            body: A KubeObject, a value that msgspec can encode (dict, list, Struct, dataclass), or raw bytes.
+            body: A KubeObject, a value that has JSON (dict, list, Struct, dataclass), or raw bytes. In it, bytes are
+                sent as base64, aware datetimes as in RFC 3339, and Decimals as strings, like quantities.
             params: Query parameters.
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
                 patch if the body is a list. For server-side apply, set `application/apply-patch+yaml`.
@@ -272,6 +273,7 @@ class Client(ClientVerbs):
             DecodeError: The response is not a JSON object (use `text` for such responses), or is longer than 1 GiB.
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and has lost the lease. This is
                 checked before each attempt.
+            TypeError: The body has a value without JSON, such as nan. The message names its path.
             ValueError: `retries` is not a whole number, or below 0.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
@@ -388,7 +390,7 @@ class Client(ClientVerbs):
         retries: int,
     ) -> bytes:
         method = method.upper()
-        data, content_type = encode_body(method, body)
+        data, content_type = await encode_body(method, body)
         merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)

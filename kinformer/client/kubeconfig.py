@@ -391,7 +391,7 @@ def _cluster_info(cluster: _Field) -> dict[str, object]:
         if isinstance(entry, dict) and entry.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = entry.get("extension")
     try:
-        json.dumps(info)
+        json.dumps(info, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:  # a mapping of the program's may contain anything
         raise ConfigError(
             f"{cluster.at('extensions')}: cannot be passed to the plugin as JSON: {type(error).__name__}"

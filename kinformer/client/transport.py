@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote
 
 import aiohttp
 import anyio.to_thread
-import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -35,6 +34,7 @@ from kinformer.client.responses import reason_of
 from kinformer.client.showable import showable_url
 from kinformer.client.tls import TLSMaterials
 from kinformer.exceptions import ConfigError, ConnectError
+from kinformer.objects.encoding import encode_in_slices
 from kinformer.objects.object import KubeObject
 
 __all__ = ["Body", "Transport", "encode_body", "request_url", "shown_path"]
@@ -363,11 +363,11 @@ def _ended(error: Exception) -> str:
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
 
 
-def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
+async def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
     """Return the bytes to send and their Content-Type.
 
     Raises:
-        TypeError: The body cannot be sent as JSON.
+        TypeError: The body cannot be sent as JSON. The message names the path.
     """
     if body is None:
         return None, ""
@@ -379,7 +379,7 @@ def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
         raise TypeError("the body must be a dict, a KubeObject or bytes, got a str")
     else:
         try:
-            data = msgspec.json.encode(body)
+            data = await encode_in_slices(body)
         except TypeError as error:
             raise TypeError(f"a body of type {type(body).__name__} cannot be sent as JSON: {error}") from error
     if method != "PATCH":

@@ -1,4 +1,4 @@
-"""The JSON of a program's values: what they mean, or a TypeError with the path of a value that has no JSON.
+"""The JSON of a program's values, with the same meaning, or a TypeError with the path of a value that has none.
 
 msgspec encodes some values as something else: nan as null, which removes a field in a merge patch, a set as a list in
 any order, a `KubeObject` within a dict as its internal fields. So the value is also looked at. That takes four times

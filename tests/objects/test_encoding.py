@@ -1,4 +1,4 @@
-"""What a program's values become as JSON: what they mean, or an error that names the path."""
+"""The JSON of a program's values, with the same meaning, or an error that names the path of one that has none."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kinformer.client.aiohttp_internals import (
     without_close_notify,
 )
 from kinformer.client.responses import failure, reason_of
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.objects.excerpts import excerpt_of
 
 __all__ = ["QUICK", "SMALL", "Body", "Pace", "keep_free_memory"]
@@ -198,6 +198,13 @@ class Body:
             chunks.append(chunk)
             size += len(chunk)
         return b"".join(chunks)
+
+    async def read_whole(self, most: int, request: str) -> bytes:
+        """Read the rest of the body. Raises DecodeError if it has more than `most` bytes, as an endless one has."""
+        whole = await self.read_all(most + 1)
+        if len(whole) > most:
+            raise DecodeError(f"{request}: the response is longer than {most} bytes; use `stream` if it may be")
+        return whole
 
     async def check(self) -> None:
         """Raise the APIError of a response with a status other than 2xx, and close the response."""

@@ -19,9 +19,10 @@ from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.excerpts import excerpt_of_page, text_of
 from kinformer.objects.object import KubeObject
+from kinformer.objects.request_path import RequestPath
 from kinformer.objects.types import JSON
 
-__all__ = ["decode_answer", "failure", "reason_of"]
+__all__ = ["decode_answer", "failure", "most_bytes", "reason_of"]
 
 
 def reason_of(error: BaseException) -> str:
@@ -50,6 +51,28 @@ def _of_system(error: BaseException) -> str:
         words = os.strerror(error.errno)
         return words[:1].lower() + words[1:]
     return str(error) or type(error).__name__
+
+
+_MOST_OF_ONE = 16 * 1024 * 1024  # bytes of an object, as of an item or an event. Ten times what etcd takes
+_MOST = 1024 * 1024 * 1024  # bytes of a list, or of what is not known. A longer response is endless, or needs `stream`
+_SPARE = 3  # objects more than a page may have
+_DIGITS = 6  # of a number of objects that makes no difference
+_DOCUMENTS = ("api", "apis", "version", "readyz", "livez", "healthz")
+_OF_OTHERS = ("proxy", "log")  # subresources whose responses come from a program
+
+
+def most_bytes(method: str, path: str, params: Mapping[str, str]) -> int:
+    """Return the limit of a response that is read as a whole, by its kind: an object, a page, a list, a document."""
+    target = RequestPath.of(path)
+    if target is None:
+        return _MOST_OF_ONE if path.strip("/").partition("/")[0] in _DOCUMENTS else _MOST
+    if target.subresource in _OF_OTHERS:
+        return _MOST
+    if target.name or method not in ("GET", "DELETE"):
+        return _MOST_OF_ONE
+    page = params.get("limit", "")
+    size = int(page) if page.isdecimal() and len(page) < _DIGITS else 0  # 0 is no limit
+    return min(_MOST, (size + _SPARE) * _MOST_OF_ONE) if size else _MOST
 
 
 _decode: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)

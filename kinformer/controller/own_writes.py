@@ -24,6 +24,7 @@ from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.request_path import RequestPath
 from kinformer.objects.types import ApiObject
 
 __all__ = ["WAIT_LIMIT", "OwnWrites"]
@@ -110,10 +111,10 @@ class OwnWrites:
 
     def note_request(self, key: str, write: Write) -> None:
         """Note a request that `Client` made in a reconcile of `key`."""
-        parsed = _parse_path(write.path)
-        if parsed is None:
+        path = RequestPath.of(write.path)
+        if path is None:
             return
-        resource, namespace, name = parsed
+        resource, namespace, name = (path.group, path.resource), path.namespace, path.name
         answer = write.answer
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
         target = f"{namespace}/{name}" if namespace else name
@@ -343,21 +344,6 @@ def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
         except ConfigError:
             return None
     return resource.group, resource.resource
-
-
-def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
-    """Return the group and resource, namespace and name in a path, or None if it has no resource."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    if parts[0] == "api" and len(parts) > 2:
-        group, rest = "", parts[2:]
-    elif parts[0] == "apis" and len(parts) > 3:
-        group, rest = parts[1], parts[3:]
-    else:
-        return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
-        namespace, rest = rest[1], rest[2:]
-    return (group, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
 
 
 def _objects_in(answer: object) -> Iterator[tuple[str, str]]:

@@ -11,10 +11,10 @@ from functools import partial
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
+from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import logged_writes
 from kinformer._runtime.tasks import Tasks
-from kinformer._runtime.waiters import warnings_while
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
@@ -73,6 +73,15 @@ class ControllerRun:
         self._feeds = [
             SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes) for source in sources
         ]
+        self._sync = FirstSync(
+            f"controller {name}",
+            partial(_all_synced, self._feeds),
+            is_done=lambda: all(feed.has_synced for feed in self._feeds),
+            reason=partial(_unsynced_reasons, self._feeds),
+            errors=lambda: {feed.informer.name: None for feed in self._feeds if not feed.has_synced},
+            refusals=lambda strict: [refusals for core in cores for refusals in core.sync.refusals(strict)],
+            log=log,
+        )
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
@@ -137,22 +146,15 @@ class ControllerRun:
             log.error("%s ended with %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
     async def _wait_synced(self) -> None:
-        waiting = asyncio.ensure_future(_all_synced(self._feeds))
+        waiting = asyncio.ensure_future(self._sync.wait(None))
         try:
-            with warnings_while(self._warn_of_sync):
-                await asyncio.wait({waiting, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if self._end.done():
                 self._end.result()
             waiting.result()
         finally:
             waiting.cancel()
             await asyncio.wait({waiting})
-
-    def _warn_of_sync(self) -> None:
-        unsynced = [feed for feed in self._feeds if not feed.has_synced]
-        reasons = "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in unsynced)
-        message = "controller %s is still waiting for %s"
-        log.warning(message, self._name, reasons, resource=self._resource, reason="unsynced")
 
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
@@ -349,6 +351,10 @@ class ControllerRun:
         shown = error if level == logging.ERROR else None
         message, notice = f"{message}%s", self._logged.notice if level == logging.ERROR else ""
         log.log(level, message, *args, notice, exc_info=shown, resource=self._resource, key=key, reason=reason)
+
+
+def _unsynced_reasons(feeds: Sequence[SourceFeed]) -> str:
+    return "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in feeds if not feed.has_synced)
 
 
 async def _all_synced(feeds: Sequence[SourceFeed]) -> None:

@@ -92,7 +92,7 @@ class InformerCore(CollectionCore):
             tasks=self.tasks,
         )
         self.freshness = Freshness(
-            name, lambda: self.parts.proofs, self._chooser, self.tasks, self.publisher.synced.wait
+            name, lambda: self.parts.proofs, self.namespaces_proved, self.tasks, self.publisher.synced.wait
         )
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
@@ -298,8 +298,20 @@ class InformerCore(CollectionCore):
         """True if the resource is optional and absent, so that its empty cache cannot be stale."""
         return self.options.optional and self.health().state == "absent"
 
-    def _chooser(self) -> CollectionCore | None:
-        return None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+    async def namespaces_proved(self) -> None:
+        """Return once the namespaces that are chosen on the server at the call are followed."""
+        chooser = None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+        if chooser is not None:
+            await chooser.prove()
+            while not self._namespaces.is_current:  # noqa: ASYNC110 - it is true within a few turns, without an event
+                await asyncio.sleep(_STATE_LOOK)
+
+    def require_followed(self, namespace: str | None) -> None:
+        """Raise ValueError if a namespace is not followed."""
+        followed = self.parts.namespaces
+        if namespace and followed is not None and namespace not in followed:
+            names = ", ".join(followed) or "none"
+            raise ValueError(f"namespace={namespace!r}: informer {self.name} follows the namespaces {names}")
 
     async def prove(self) -> None:
         """Return once the cache is at least as new as the server was at the call."""

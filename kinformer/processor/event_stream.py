@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self
 
+from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
@@ -59,9 +60,15 @@ class EventStream(Generic[M]):
     """
 
     def __init__(
-        self, mailbox: Mailbox, *, attach: Callable[[OpenStream], None], detach: Callable[[OpenStream], None]
+        self,
+        mailbox: Mailbox,
+        *,
+        attach: Callable[[OpenStream], None],
+        detach: Callable[[OpenStream], None],
+        sync: FirstSync,
     ) -> None:
         self._mailbox = mailbox
+        self._sync = sync
         self._attach = attach
         self._detach = detach
         self._error: BaseException | None = None
@@ -73,13 +80,13 @@ class EventStream(Generic[M]):
         """True if every initial add has been read."""
         return self._mailbox.has_synced
 
-    async def wait_synced(self) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, while another task reads.
 
-        Raises:
-            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
+        The arguments, the warnings and the errors are as in `SharedInformer.wait_synced`.
         """
-        await self._mailbox.wait_synced()
+        if not self.has_synced:
+            await self._sync.wait(timeout, fail_fast=fail_fast)
 
     def _end(self, error: BaseException | None = None) -> None:
         """Accept no more events. After the waiting ones, the iteration ends, or raises `error`."""

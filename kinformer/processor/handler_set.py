@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
+from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Tasks
@@ -35,9 +36,10 @@ class HandlerSet:
         tasks: Owns the handlers' tasks.
         admit: Called with the name of a method that adds a handler or stream. Raises if the informer does not accept
             one.
+        first_sync: Returns the waits for the initial adds of a receiver, given its description, its mailbox and the
+            logger for warnings.
         observer: Called with a handler's name. Returns a function that takes the seconds of each call, or None.
         limiter: Returns the limiter of worker threads, or None for the event loop's.
-        unlisted_reason: Returns why the first list is not in the cache, or "" if it is.
 
     Attributes:
         errors: The number of calls of handlers and filters that raised.
@@ -50,9 +52,9 @@ class HandlerSet:
         schedule: ResyncSchedule,
         tasks: Tasks,
         admit: Callable[[str], None],
+        first_sync: Callable[..., FirstSync],
         observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
         limiter: Callable[[], anyio.CapacityLimiter | None] = lambda: None,
-        unlisted_reason: Callable[[], str] = lambda: "",
     ) -> None:
         self.errors = 0
         self._informer = informer
@@ -62,7 +64,7 @@ class HandlerSet:
         self._admit = admit
         self._observer = observer
         self._limiter = limiter
-        self._unlisted_reason = unlisted_reason
+        self._first_sync = first_sync
         self._started = False
         self._runners: list[HandlerRunner] = []
         self._streams: list[OpenStream] = []
@@ -93,7 +95,8 @@ class HandlerSet:
         self._runners.append(runner)
         if self._started:
             self._run(runner)
-        return HandlerRegistration(runner, self._informer, resync_period=resync_period, why=self._unlisted_reason)
+        sync = self._first_sync(f"handler {mailbox.name}", mailbox, log=log)
+        return HandlerRegistration(runner, self._informer, resync_period=resync_period, sync=sync)
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
         """Remove a handler. With `drain`, wait until it has received the waiting calls."""
@@ -130,7 +133,8 @@ class HandlerSet:
             if stream in self._streams:
                 self._streams.remove(stream)
 
-        return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
+        mailbox = self._mailbox(name, queue_size, only)
+        return make(mailbox, attach=attach, detach=detach, sync=self._first_sync(f"stream {name}", mailbox, log=log))
 
     def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
         if only is not None:

@@ -285,7 +285,7 @@ class EventLog:
             StoppedError: An informer stopped before it synced. If it crashed, its error is raised instead.
         """
         for stream in self._streams:
-            await stream.wait_synced()
+            await stream.wait_synced(fail_fast=False)  # a browser waits for rights that are given later
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""A first wait ends with the server's reason once refusals last, and not while a server starts."""
+"""A first wait ends with the server's reason once refusals last, and not while a server starts.
+
+Internals: the log of a web page's event stream, which has no public name.
+"""
 
 from __future__ import annotations
 

@@ -83,6 +83,10 @@ class ConfigError(KinformerError, ValueError):
     """A kubeconfig, context, URL or option is invalid. The message names the file and the field."""
 
 
+class CredentialError(ConfigError):
+    """A credential could not be renewed: a plugin failed, or a provider. The message has its reason."""
+
+
 class SelectorError(KinformerError, ValueError):
     """A selector is invalid. `position` is the offset of the error, counted from 0."""
 

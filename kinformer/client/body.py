@@ -85,14 +85,16 @@ class Body:
         "_no_json",
         "_pace",
         "_push",
+        "_reason",
         "_response",
         "_what",
     )
 
-    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool, reason: str = "") -> None:
         self._response = response
         self._what = what
         self._cut_is_end = cut_is_end
+        self._reason = reason
         self._pace = Pace()
         self._budget: YieldBudget | None = None
         self._no_json: type[Exception] | None = None
@@ -207,7 +209,10 @@ class Body:
         return whole
 
     async def check(self) -> None:
-        """Raise the APIError of a response with a status other than 2xx, and close the response."""
+        """Raise the APIError of a response with a status other than 2xx, and close the response.
+
+        Its message ends with the reason that this client knows, if any.
+        """
         if 200 <= self.status < 300:
             return
         try:
@@ -216,7 +221,7 @@ class Body:
             body = f"(its body was cut off: {error})".encode()
         finally:
             self.close()
-        raise failure(self.status, self.headers, body)
+        raise failure(self.status, self.headers, body, self._reason)
 
     def __aiter__(self) -> Body:
         return self

@@ -99,12 +99,13 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
     return document
 
 
-def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
+def failure(status: int, headers: Mapping[str, str], body: bytes, reason: str = "") -> APIError:
     """Create the error for a response with a status other than 2xx.
 
     The body is parsed as a Status if it looks like one, whatever its Content-Type, because the Status of a request
     timeout has neither Content-Type nor kind (apiserver, pkg/server/filters/timeout.go). Otherwise it is quoted
-    without HTML tags. The code is the HTTP status. `Retry-After` takes precedence over `details.retryAfterSeconds`.
+    without HTML tags. `reason` is appended to its message. The code is the HTTP status. `Retry-After` takes precedence
+    over `details.retryAfterSeconds`.
     """
     try:
         parsed = _decode(body) if body.lstrip()[:1] == b"{" else None
@@ -115,13 +116,18 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
         message = text_of(body)
         if 300 <= status < 400:
             message = f"the server redirects to {_place(headers.get('Location', ''))}; configure that URL instead"
-        return api_error(status, "", message, retry_after)
+        return api_error(status, "", _joined(message, reason), retry_after)
     details = parsed.get("details")
     details = details if isinstance(details, dict) else {}
     seconds = details.get("retryAfterSeconds")
     if retry_after is None and isinstance(seconds, int | float) and seconds > 0:
         retry_after = seconds
-    return api_error(status, str(parsed.get("reason") or ""), str(parsed.get("message") or ""), retry_after, details)
+    message = _joined(str(parsed.get("message") or ""), reason)
+    return api_error(status, str(parsed.get("reason") or ""), message, retry_after, details)
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedError
+from kinformer.exceptions import CredentialError, ForbiddenError, NotFoundError, UnauthorizedError
 
 __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health", "nothing_followed"]
 
@@ -31,8 +31,8 @@ class InformerHealth:
     """The health of an informer or a reflector at one moment. It does not change afterwards.
 
     Attributes:
-        state: The current activity, or the last failure. `unauthorized` (401), `forbidden` (403) and `absent` (404)
-            stay until a request succeeds or fails differently.
+        state: The current activity, or the last failure. `unauthorized` (401, or a credential that could not be
+            renewed), `forbidden` (403) and `absent` (404) stay until a request succeeds or fails differently.
         synced: True if the first full list is in the cache, however old it is.
         live: True if the cache follows the server, that is, it is synced and no request or stream has failed since the
             last success. A stream that was replaced because of silence, or that ended normally, has not failed.
@@ -167,7 +167,7 @@ class HealthRecord:
 
 
 def _state_after(error: BaseException) -> State:
-    if isinstance(error, UnauthorizedError):
+    if isinstance(error, UnauthorizedError | CredentialError):
         return "unauthorized"
     if isinstance(error, ForbiddenError):
         return "forbidden"

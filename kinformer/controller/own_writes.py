@@ -27,7 +27,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.request_path import RequestPath
 from kinformer.objects.types import ApiObject
 
-__all__ = ["WAIT_LIMIT", "OwnWrites"]
+__all__ = ["WAIT_LIMIT", "OwnWrites", "object_in"]
 
 log = get_logger("kinformer.controller")
 
@@ -86,6 +86,12 @@ class _PendingWrite(NamedTuple):
             await self.informer.wait_for_resource_version(str(self.version), namespace=namespace)
         else:
             await wait_for(self.informer, self.key, lambda _: self.seen)
+
+
+def object_in(write: Write) -> tuple[str, str, str] | None:
+    """Return the group, resource and name of an object that was changed, as the details of a conflict name it."""
+    path = RequestPath.of(write.path)
+    return (path.group, path.resource, path.name) if path is not None and path.name else None  # not of a new object
 
 
 class OwnWrites:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 
@@ -13,11 +13,11 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.request_context import logged_writes
+from kinformer._runtime.request_context import Write, logged_writes
 from kinformer._runtime.tasks import Tasks
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
-from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
+from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites, object_in
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
@@ -290,8 +290,14 @@ class ControllerRun:
         clock = asyncio.get_running_loop()
         began = clock.time()
         limit = asyncio.timeout(self._options.timeout)
+        written: set[object] = set()
+
+        def note(write: Write) -> None:
+            written.add(object_in(write))
+            self.own_writes.note_request(key, write)
+
         try:
-            with logged_writes(lambda write: self.own_writes.note_request(key, write)):
+            with logged_writes(note):
                 async with limit:
                     result = await self._reconcile(request)
             if result is not None and not isinstance(result, Result):
@@ -303,9 +309,9 @@ class ControllerRun:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._failed(request, error, clock.time() - began)  # it awaited something that was cancelled
+            self._failed(request, error, clock.time() - began, written)  # it awaited something that was cancelled
         except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
-            self._failed(request, error, clock.time() - began, timed_out=limit.expired())
+            self._failed(request, error, clock.time() - began, written, timed_out=limit.expired())
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)
@@ -318,7 +324,9 @@ class ControllerRun:
         self._note_reason(key, _REQUEUE)
         self.queue.add_after(key, after, priority=self.queue.priority(key))
 
-    def _failed(self, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False) -> None:
+    def _failed(
+        self, request: Request, error: BaseException, seconds: float, written: Set[object], *, timed_out: bool = False
+    ) -> None:
         key, why = request.key, ", ".join(map(str, request.reasons))
         if isinstance(error, TerminalError):
             self._metrics.reconcile_ended("error", seconds, "terminal_errors")
@@ -336,8 +344,12 @@ class ControllerRun:
         self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            message = "controller %s: %s was changed by another client; retrying in %.3g s"
-            log.info(message, self._name, key, delay, resource=self._resource, key=key, reason=error)
+            message, by = "controller %s: %s: %s was changed by %s; retrying in %.3g s", "another client"
+            target = tuple(str(error.details.get(part) or "") for part in ("group", "kind", "name"))
+            if target in written and not error.details.get("causes"):  # which a conflict of field managers has
+                by = "this reconcile, perhaps by another client too: use the object that its write returned"
+            args = (self._name, key, " ".join(target[1:]).strip() or "the object", by, delay)
+            log.info(message, *args, resource=self._resource, key=key, reason=error)
         elif timed_out:
             message, limit = "controller %s: %s took longer than %g s (%s); retrying in %.3g s", self._options.timeout
             self._log_failure(key, None, message, self._name, key, limit, why, delay, reason="reconcile_timeout")

@@ -45,6 +45,7 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "ConnectError",
+    "CredentialError",
     "DecodeError",
     "DeletedError",
     "ExpiredError",

@@ -119,7 +119,7 @@ class ControllerRun:
         """Reconcile until cancelled. See `Controller.run`."""
         name = self._name
         feeding = [
-            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
+            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}", vital=True)
             for feed in self._feeds
         ]
         self._metrics.open(self._options.workers, lambda: self.active)
@@ -127,7 +127,8 @@ class ControllerRun:
         try:
             await self._wait_synced()
             self.synced = True
-            dispatching.append(self._tasks.start(self._dispatch(), f"kinformer controller {name}: dispatcher"))
+            what = f"kinformer controller {name}: dispatcher"
+            dispatching.append(self._tasks.start(self._dispatch(), what, vital=True))
             await self._end
         finally:
             self.synced = False
@@ -161,8 +162,7 @@ class ControllerRun:
         """Take no new key, wait for running reconciles until the deadline, and then cancel them once."""
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
-        for task in producers:
-            task.cancel()
+        self._tasks.drop(producers)
         try:
             check_fences()
             await self._tasks.finish(self._active, deadline)

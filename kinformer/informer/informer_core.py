@@ -138,7 +138,7 @@ class InformerCore(CollectionCore):
         self.ended = asyncio.get_running_loop().create_future()
         self._metrics.start()
         self.freshness.start()
-        self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}")
+        self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}", vital=True)
         for reflector in reflectors:
             self._run_reflector(reflector)
         self._feeding.append(self.tasks.start(self.parts.schedule.run(), f"kinformer resync of {self.name}"))
@@ -156,7 +156,7 @@ class InformerCore(CollectionCore):
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it
-            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}")
+            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}", vital=True)
         self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
         return task
 
@@ -197,8 +197,7 @@ class InformerCore(CollectionCore):
             return
         log.error("%s ended with %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
         self.life.error = error
-        for feeding in self._feeding:
-            feeding.cancel()
+        self.tasks.drop(self._feeding)
         self.parts.queue.close()
         self._give_up(error)
         if self.ended is not None and not self.ended.done():

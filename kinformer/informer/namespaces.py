@@ -110,12 +110,12 @@ class NamespaceFollower:
             ended=self._ended,
         )
         with unfenced():  # it may be started in a leader's body, and outlive it
-            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}")
+            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}", vital=True)
 
     def stop(self) -> None:
         """Stop following the collection."""
         if self._following is not None:
-            self._following.cancel()
+            self._tasks.drop([self._following])
 
     @property
     def is_current(self) -> bool:
@@ -141,7 +141,7 @@ class NamespaceFollower:
             return True
         if not is_there and (running := self._running.pop(key, None)) is not None:
             self._leave(key)
-            running.cancel()
+            self._tasks.drop([running])
             return True
         return False
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 from kinformer.exceptions import CredentialError, ForbiddenError, NotFoundError, UnauthorizedError
@@ -35,7 +37,9 @@ class InformerHealth:
             renewed), `forbidden` (403) and `absent` (404) stay until a request succeeds or fails differently.
         synced: True if the first full list is in the cache, however old it is.
         live: True if the cache follows the server, that is, it is synced and no request or stream has failed since the
-            last success. A stream that was replaced because of silence, or that ended normally, has not failed.
+            last success. A stream that was replaced because of silence, or that ended normally, has not failed. It is
+            computed at the look: without a sign of life for `idle_timeout` and a minute it is False, because the loop
+            or the process was stopped, and did not notice.
         last_event_age: Seconds since the last event or bookmark, or None before the first.
         last_sync_age: Seconds since the last full list, or None before the first.
         last_error: The last failure, or None after the next success.
@@ -70,6 +74,8 @@ class HealthRecord:
 
     Attributes:
         running: True while the reflector runs.
+        patience: Seconds for which it may be live without a sign of life.
+        sign: The time of the last sign of life besides events, lists and the open stream.
         relists: The number of full lists after the first, by cause.
         watch_restarts: The number of watches that ended, by cause.
         state, synced, live, last_error, consecutive_failures, watches: See `InformerHealth`.
@@ -78,14 +84,16 @@ class HealthRecord:
     """
 
     __slots__ = (
-        "_now",
+        "_loop",
         "consecutive_failures",
         "last_error",
         "last_event",
         "last_sync",
         "live",
+        "patience",
         "relists",
         "running",
+        "sign",
         "state",
         "synced",
         "watch_restarts",
@@ -94,7 +102,9 @@ class HealthRecord:
 
     def __init__(self) -> None:
         self.running = False
-        self._now: Callable[[], float] | None = None  # the clock of its current or last event loop
+        self.patience = inf
+        self.sign = -inf
+        self._loop: asyncio.AbstractEventLoop | None = None  # the current or last one
         self.state: State = "starting"
         self.synced = False
         self.live = False
@@ -106,9 +116,10 @@ class HealthRecord:
         self.watches = 0
         self.watch_restarts: Counter[str] = Counter()
 
-    def started(self, now: Callable[[], float]) -> None:
-        """Record that the reflector runs on a loop with this clock."""
-        self._now = now
+    def started(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
+        """Record that the reflector runs on a loop, and may be live for `patience` seconds without a sign of life."""
+        self._loop = loop
+        self.patience = patience
         self.running = True
 
     def listing(self) -> None:
@@ -149,13 +160,20 @@ class HealthRecord:
         if error is not None:
             self.last_error = error
 
-    def snapshot(self, resource_version: str) -> InformerHealth:
-        """Return the current health. `resource_version` is the version that the store has reached."""
-        now = self._now() if self._now is not None else 0.0
+    def snapshot(self, resource_version: str, heard: float = -inf) -> InformerHealth:
+        """Return the current health.
+
+        Args:
+            resource_version: The version that the store has reached.
+            heard: The time of the last sign of life of the open stream, or -inf.
+        """
+        now = 0.0 if self._loop is None else self._loop.time()
+        has_ended = self._loop is not None and self._loop.is_closed()
+        silence = now - max(heard, self.sign, self.last_event or -inf, self.last_sync or -inf)
         return InformerHealth(
-            state=self.state,
+            state="stopped" if has_ended else self.state,
             synced=self.synced,
-            live=self.live,
+            live=self.live and not has_ended and silence <= self.patience,
             last_event_age=_age(now, self.last_event),
             last_sync_age=_age(now, self.last_sync),
             last_error=self.last_error,

@@ -47,6 +47,11 @@ class ReflectorOptions:
         """Seconds for the head of a response."""
         return min(HEAD_TIMEOUT, self.idle_timeout)
 
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign of life after which a cache is not live, even if the reflector noticed nothing."""
+        return self.idle_timeout + 2 * self.head_timeout
+
 
 class ReflectorKeywords(TypedDict, total=False):
     """The same options, as keyword arguments."""

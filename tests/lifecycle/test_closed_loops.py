@@ -14,19 +14,21 @@ from tests.support.memory_source import MemorySource
 
 CLOSED = """
     import asyncio, os
-    from kinformer import SharedInformer
+    from kinformer import Reflector, SharedInformer, Store, meta_namespace_key
     from tests.support.memory_source import MemorySource
 
     source = MemorySource()
     source.set("a")
     informer = SharedInformer(source)
+    reflector = Reflector(source, Store(meta_namespace_key))
     loop = asyncio.new_event_loop()
+    running = loop.create_task(reflector.run())
     loop.run_until_complete(informer.__aenter__())
     loop.run_until_complete(informer.wait_synced(timeout=5))
-    assert informer.health().live
+    assert informer.health().live and reflector.health().live
     loop.close()
-    health = informer.health()
-    assert (health.live, health.state) == (False, "stopped"), health
+    for health in (informer.health(), reflector.health()):
+        assert (health.live, health.state) == (False, "stopped"), health
     assert [obj.name for obj in informer.lister] == ["a"]
     print("as it should be", flush=True)
     os._exit(0)  # the abandoned tasks are not the question

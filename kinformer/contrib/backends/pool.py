@@ -272,7 +272,9 @@ class Backends:
             raise crash
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        name = task.get_name()
+        error = RuntimeError(f"{name} was cancelled") if task.cancelled() else task.exception()
+        if error is not None:
             self._ended(error)
 
     def _ended(self, error: BaseException) -> None:

@@ -4,6 +4,7 @@
 
     KinformerError
     ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
+    │   └── CredentialError               a credential could not be renewed
     ├── SelectorError (ValueError)        a selector is invalid at `.position`
     ├── NotSyncedError (TimeoutError)     a cache has not synced in time (see `.unsynced`)
     ├── StoppedError                      the queue or informer has ended

@@ -1,7 +1,4 @@
-"""What a probe reads is true at the moment of the look, also if the loop, the process or a task has stopped.
-
-Internals: the names of tasks are looked at, since each of them is cancelled in turn.
-"""
+"""Probes: each value is true at the moment of the look, also if the loop, the process or a task has stopped."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.excerpts import excerpt_of_page, text_of
 from kinformer.objects.object import KubeObject
-from kinformer.objects.request_path import RequestPath
+from kinformer.objects.requests.path import RequestPath
 from kinformer.objects.types import JSON
 
 __all__ = ["decode_answer", "failure", "most_bytes", "reason_of"]

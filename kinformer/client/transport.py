@@ -34,8 +34,8 @@ from kinformer.client.responses import reason_of
 from kinformer.client.showable import showable_url
 from kinformer.client.tls import TLSMaterials
 from kinformer.exceptions import ConfigError, ConnectError, CredentialError
-from kinformer.objects.encoding import encode_in_slices
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode_in_slices
 
 __all__ = ["Body", "Transport", "encode_body", "request_url", "shown_path"]
 

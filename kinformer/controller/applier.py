@@ -17,10 +17,10 @@ from kinformer.client.client import Client
 from kinformer.controller.references import version_or_zero
 from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
-from kinformer.objects.encoding import encode
 from kinformer.objects.meta import GroupVersionResource, meta_namespace_key
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
+from kinformer.objects.requests.encoding import encode
 
 __all__ = ["Applier", "owned_fields", "projection"]
 

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
+from kinformer._runtime.waiters import within
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.collection import core_of
@@ -24,7 +25,7 @@ from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.request_path import RequestPath
+from kinformer.objects.requests.path import RequestPath
 from kinformer.objects.types import ApiObject
 
 __all__ = ["WAIT_LIMIT", "OwnWrites", "object_in"]
@@ -241,17 +242,15 @@ class OwnWrites:
             WatchError: The server went back in time, and does not know a write.
             StoppedError: An informer was exited. If it crashed, its error is raised instead.
         """
-        limit = asyncio.timeout(timeout)
         current = ""
-        try:
-            async with limit:
-                for write in tuple(self._pending.get(key, ())):
-                    current = f"{write.informer.name} {write.key}"
-                    await write.wait()
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"{key}: its own write to {current} was not seen within {timeout:g} s") from error
+
+        def late() -> TimeoutError:
+            return TimeoutError(f"{key}: its own write to {current} was not seen within {timeout:g} s")
+
+        async with within(timeout, late):
+            for write in tuple(self._pending.get(key, ())):
+                current = f"{write.informer.name} {write.key}"
+                await write.wait()
 
     async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
         try:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from kinformer.client.client import Client
-from kinformer.objects.encoding import encode
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode
 
 __all__ = ["write_status"]
 

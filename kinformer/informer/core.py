@@ -15,12 +15,11 @@ import anyio
 
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life, Refusals
 from kinformer._runtime.logs import StructuredLogger
-from kinformer._runtime.tasks import Coro, Tasks
+from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import StoppedError
 from kinformer.informer.metrics import CollectionMetrics
 from kinformer.metrics import Metrics
 from kinformer.processor.handler_set import HandlerSet
-from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
@@ -144,7 +143,6 @@ class CollectionCore(Part, ABC):
             log=log,
         )
         super().__init__(name, life, sync)
-        self._log = log
         self.has_members = False
         self.has_departed = False
         self.on_departed: list[Callable[[BaseException], None]] = []
@@ -153,7 +151,15 @@ class CollectionCore(Part, ABC):
         self.tasks = Tasks(self.crashed)
         self.cluster = ""
         self.handlers = HandlerSet(
-            name, publisher, schedule, self.tasks, life.require_running, self._receiver_sync, metrics.handler, limiter
+            name,
+            publisher,
+            schedule,
+            self.tasks,
+            life.require_running,
+            sync,
+            self.unlisted_reason,
+            metrics.handler,
+            limiter,
         )
 
     @property
@@ -198,46 +204,6 @@ class CollectionCore(Part, ABC):
     async def _first_sync(self) -> None:
         """Wait for the first sync, without a time limit or warnings."""
         await self.publisher.synced.wait()
-
-    @property
-    def handlers_sync(self) -> FirstSync:
-        """The waits for the initial adds of all present handlers."""
-        handlers = self.handlers
-        return self._sync_of(
-            "handlers", handlers.wait_synced, lambda: handlers.synced, handlers.unsynced_reason, log=self._log
-        )
-
-    def _receiver_sync(self, receiver: str, mailbox: Mailbox, *, log: StructuredLogger) -> FirstSync:
-        """Return the waits for the initial adds of one handler or stream."""
-        return self._sync_of(
-            receiver,
-            mailbox.wait_synced,
-            lambda: mailbox.has_synced,
-            lambda: f"{len(mailbox)} calls are waiting",
-            log=log,
-        )
-
-    def _sync_of(
-        self,
-        receivers: str,
-        first: Callable[[], Coro[None]],
-        is_done: Callable[[], bool],
-        reason: Callable[[], str],
-        *,
-        log: StructuredLogger,
-    ) -> FirstSync:
-        """Return the waits of some receivers, which begin with the first sync of the collection."""
-        sync = FirstSync(
-            f"{receivers} of {self.name}",
-            first,
-            is_done=is_done,
-            reason=lambda: self.unlisted_reason() or reason(),
-            errors=self.unsynced_errors,
-            refusals=self.refusals,
-            log=log,
-        )
-        sync.cluster = self.cluster
-        return sync
 
     @abstractmethod
     def refusals(self, strict: bool) -> Sequence[Refusals]:

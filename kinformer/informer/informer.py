@@ -111,7 +111,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
     async def wait_handlers_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `handlers_synced`, for the present handlers. The arguments and errors are as in `wait_synced`."""
-        await self._core.handlers_sync.wait(timeout, fail_fast=fail_fast)
+        await self._core.handlers.sync.wait(timeout, fail_fast=fail_fast)
 
     @property
     def last_sync_resource_version(self) -> str:

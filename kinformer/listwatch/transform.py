@@ -15,9 +15,9 @@ from kinformer.capabilities import Capabilities
 from kinformer.exceptions import DecodeError, KinformerError
 from kinformer.list_watcher import ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
-from kinformer.objects.encoding import encode_result
 from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.requests.encoding import encode_result
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 __all__ = ["TransformError", "TransformingListerWatcher"]

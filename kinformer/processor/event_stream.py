@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Generic, Protocol, Self, TypedDict, Unpack
 
 from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
-__all__ = ["EventStream", "InformerEvent", "OpenStream"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream", "StreamParts"]
 
 # Events after which a reader that never suspends lets other tasks run.
 _EVENTS_A_TURN = 64
@@ -50,6 +50,14 @@ class OpenStream(Protocol):
     def _end(self, error: BaseException | None = None) -> None: ...
 
 
+class StreamParts(TypedDict):
+    """What a stream is made with, besides its mailbox."""
+
+    attach: Callable[[OpenStream], None]
+    detach: Callable[[OpenStream], None]
+    sync: FirstSync
+
+
 class EventStream(Generic[M]):
     """An async context manager and iterator over `InformerEvent`s, created by `SharedInformer.events`.
 
@@ -59,18 +67,11 @@ class EventStream(Generic[M]):
     if it crashed.
     """
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        *,
-        attach: Callable[[OpenStream], None],
-        detach: Callable[[OpenStream], None],
-        sync: FirstSync,
-    ) -> None:
+    def __init__(self, mailbox: Mailbox, **parts: Unpack[StreamParts]) -> None:
         self._mailbox = mailbox
-        self._sync = sync
-        self._attach = attach
-        self._detach = detach
+        self._sync = parts["sync"]
+        self._attach = parts["attach"]
+        self._detach = parts["detach"]
         self._error: BaseException | None = None
         self._reading = False
         self._taken = 0

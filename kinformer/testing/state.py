@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer._runtime.clock import SYSTEM, Clock
-from kinformer.objects.encoding import encode
+from kinformer.objects.requests.encoding import encode
 from kinformer.serving.status import StatusError, bad_request
 from kinformer.serving.storage import Storage
 from kinformer.testing.api.delete import DeleteOptions, Deleter

@@ -10,8 +10,8 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, ConfigError
-from kinformer.objects.encoding import encode_in_slices, refuse_faults
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
 __all__ = ["Document"]
 

@@ -69,7 +69,8 @@ async def confirming(
     """
 
     def late() -> TimeoutError:
-        waits = [root.freshness.waits_for for root in core.roots() if root.freshness.waits_for]
+        proofs = [proof for root in core.roots() for proof in root.parts.proofs.values()]
+        waits = filter(None, (proof.waits_for for proof in proofs))
         objects = lacking()
         reason = core.unlisted_reason() or (f"the cache still lacks {objects}" if objects else "; ".join(waits))
         message = f"{core.name}: not confirmed within {timeout:g} s: {reason or 'its values are still computed'}"

@@ -83,11 +83,6 @@ class Freshness:
         while self._sent is None or self._sent.age > max_staleness:
             await self._proved.wait()
 
-    @property
-    def waits_for(self) -> str:
-        """What the proof in progress waits for, in words, or "" if there is none."""
-        return "; ".join(proof.waits_for for proof in self._proofs().values() if proof.waits_for)
-
     def __str__(self) -> str:
         age = self.staleness
         return f"{self.name} ({'never proved current' if age is None else f'proved current {age:.0f} s ago'})"

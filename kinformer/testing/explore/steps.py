@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer.exceptions import NotFoundError
-from kinformer.objects.encoding import refuse_faults
+from kinformer.objects.requests.encoding import refuse_faults
 
 if TYPE_CHECKING:
     from kinformer.testing.explore.server import ExploredServer

@@ -8,12 +8,11 @@ as long as encoding it: 20 us for a Pod of 2.4 KB, 8 ms for 1 MB of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
-from typing import Any
 
 import msgspec
 
@@ -108,7 +107,7 @@ def _slices(value: object) -> Iterator[None]:
 
     This only distinguishes plain JSON, as nearly every value is, from everything that `refuse_faults` has to look at.
     """
-    waiting: list[Any] = [(value,)]
+    waiting: list[Collection[object]] = [(value,)]
     seen = 0
     for container in waiting:
         seen += len(container)
@@ -122,8 +121,8 @@ def _slices(value: object) -> Iterator[None]:
             if kind is str or kind is int or kind is bool or part is None:
                 continue
             if kind is dict or kind is list:
-                waiting.append(part)
-            elif kind is not float or not isfinite(part):
+                waiting.append(part)  # type: ignore[arg-type]
+            elif kind is not float or not isfinite(part):  # type: ignore[arg-type]
                 return refuse_faults(value)
         if seen > _SLICE:
             seen = 0
@@ -134,7 +133,7 @@ def _slices(value: object) -> Iterator[None]:
 # --- all types --------------------------------------------------------------------------------------------------------
 
 
-def _faults(value: Any, path: str) -> Iterator[str]:
+def _faults(value: object, path: str) -> Iterator[str]:
     """Yield a message for each part of a value that has no JSON."""
     parts = _parts(value)
     reason = _reason(value, is_leaf=parts is None)
@@ -145,29 +144,26 @@ def _faults(value: Any, path: str) -> Iterator[str]:
             yield from _faults(part, path + step)
 
 
-def _parts(value: Any) -> list[tuple[str, Any]] | None:
+def _parts(value: object) -> list[tuple[str, object]] | None:
     """Return the parts of a value with the steps to them in a path, or None if it has none."""
-    kind = type(value)
+    members: Iterable[tuple[object, object]]
     if isinstance(value, list | tuple):
         return [(f"[{number}]", part) for number, part in enumerate(value)]
     if isinstance(value, dict):
-        members = value
+        members = value.items()
     elif isinstance(value, msgspec.Struct):
-        names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-        members = {name: part for name, field in names if (part := getattr(value, field)) is not msgspec.UNSET}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        members = [(name, part) for name, field in names if (part := getattr(value, field)) is not msgspec.UNSET]
     else:
-        fields = getattr(kind, "__dataclass_fields__", None) or [
-            field.name for field in getattr(kind, "__attrs_attrs__", ())
-        ]
+        attributes = (field.name for field in getattr(type(value), "__attrs_attrs__", ()))
+        fields = [*getattr(type(value), "__dataclass_fields__", ()), *attributes]
         if not fields:
             return None
-        members = {name: getattr(value, name) for name in fields if hasattr(value, name)}
-    return [
-        (f".{name}" if _PLAIN_NAME.fullmatch(str(name)) else f"[{str(name)!r}]", part) for name, part in members.items()
-    ]
+        members = [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
+    return [(f".{name}" if _PLAIN_NAME.fullmatch(str(name)) else f"[{str(name)!r}]", part) for name, part in members]
 
 
-def _reason(value: Any, *, is_leaf: bool) -> str:
+def _reason(value: object, *, is_leaf: bool) -> str:
     """Return why a value has no JSON, whatever its parts are, or "" if it has."""
     match value:
         case dict():
@@ -192,15 +188,11 @@ def _reason(value: Any, *, is_leaf: bool) -> str:
     return ""
 
 
-def _reason_of_keys(value: dict[Any, Any]) -> str:
-    names = set()
-    for key in value:
-        name = key.value if isinstance(key, Enum) else key
+def _reason_of_keys(keys: Iterable[object]) -> str:
+    names = [key.value if isinstance(key, Enum) else key for key in keys]
+    for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):
-            return f"a key is a {type(key).__name__}; pass strings"
+            return f"a key is a {type(name).__name__}; pass strings"
         if reason := _reason(name, is_leaf=True):
             return f"a key: {reason}"
-        if str(name) in names:
-            return f"two keys become {str(name)!r}"
-        names.add(str(name))
-    return ""
+    return "" if len({str(name) for name in names}) == len(names) else "two keys become the same text"

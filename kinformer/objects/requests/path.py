@@ -12,6 +12,7 @@ class RequestPath(NamedTuple):
 
     Attributes:
         group: The API group, or "" for the core group.
+        version: The version, such as `"v1"`.
         resource: The plural name, such as `"pods"`.
         namespace: The namespace, or "". Of a Namespace, too, which is cluster-scoped.
         name: The name of the object, or "" for a collection.
@@ -19,6 +20,7 @@ class RequestPath(NamedTuple):
     """
 
     group: str
+    version: str
     resource: str
     namespace: str = ""
     name: str = ""
@@ -29,12 +31,12 @@ class RequestPath(NamedTuple):
         """Return the resource in a path, whose query is ignored, or None if it names none."""
         parts = path.partition("?")[0].strip("/").split("/")
         if parts[0] == "api" and len(parts) > 2:
-            group, rest = "", parts[2:]
+            group, version, *rest = "", *parts[1:]
         elif parts[0] == "apis" and len(parts) > 3:
-            group, rest = parts[1], parts[3:]
+            group, version, *rest = parts[1:]
         else:
             return None
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
             namespace, rest = rest[1], rest[2:]
-        return cls(group, rest[0], namespace, *rest[1:3])
+        return cls(group, version, rest[0], namespace, *rest[1:3])

@@ -61,7 +61,7 @@ class ControllerRun:
         self._options = options
         self._metrics = metrics
         self.queue = queue
-        self.synced = False
+        self._has_synced = False
         cores = [core for source in sources if (core := core_of(source.informer)) is not None]
         self.own_writes = OwnWrites(
             lambda cluster: [root.face for core in cores for root in core.roots(cluster)],
@@ -90,6 +90,11 @@ class ControllerRun:
         self._logged = LogOnce()
         self._logged_stale = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def synced(self) -> bool:
+        """True while reconciles are made."""
+        return self._has_synced and bool(self._tasks.running)  # none runs on a loop that was closed
 
     @property
     def active(self) -> int:
@@ -126,12 +131,12 @@ class ControllerRun:
         dispatching: list[asyncio.Task[None]] = []
         try:
             await self._wait_synced()
-            self.synced = True
+            self._has_synced = True
             what = f"kinformer controller {name}: dispatcher"
             dispatching.append(self._tasks.start(self._dispatch(), what, vital=True))
             await self._end
         finally:
-            self.synced = False
+            self._has_synced = False
             try:
                 await self._leave([*feeding, *dispatching])
             finally:

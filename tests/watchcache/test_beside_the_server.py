@@ -13,7 +13,7 @@ from kinformer.testing import APIServer
 from tests.conformance import test_lists, test_watches
 from tests.conformance.site import Site, Stream
 from tests.support.apiserver_http import Reply
-from tests.watchcache.front import Front, borrowed, front_of
+from tests.watchcache.front import Front, borrowed, front_of, without_ages
 
 pytestmark = pytest.mark.virtual_time
 
@@ -116,12 +116,8 @@ def _shown(reply: Reply) -> Any:
         for item in body["items"] or ():
             item.pop("kind", None)
             item.pop("apiVersion", None)
-    elif body.get("kind") == "Table":  # of two moments, between which a second may begin
-        ages = [number for number, column in enumerate(body["columnDefinitions"]) if column["name"] == "Age"]
-        assert ages
-        for row in body["rows"]:
-            for number in ages:
-                row["cells"][number] = ""
+    elif body.get("kind") == "Table":
+        return without_ages(body)
     elif body.get("kind") == "Status":
         body["metadata"].pop("continue", None)
     return body

@@ -4,6 +4,7 @@
 
     KinformerError
     ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
+    │   └── CredentialError               a credential could not be renewed
     ├── SelectorError (ValueError)        a selector is invalid at `.position`
     ├── NotSyncedError (TimeoutError)     a cache has not synced in time (see `.unsynced`)
     ├── StoppedError                      the queue or informer has ended
@@ -46,6 +47,7 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "ConnectError",
+    "CredentialError",
     "DecodeError",
     "DeletedError",
     "ExpiredError",
@@ -83,6 +85,10 @@ class KinformerError(Exception):
 
 class ConfigError(KinformerError, ValueError):
     """A kubeconfig, context, URL or option is invalid. The message names the file and the field."""
+
+
+class CredentialError(ConfigError):
+    """A credential could not be renewed: a plugin failed, or a provider. The message has its reason."""
 
 
 class SelectorError(KinformerError, ValueError):

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Coro, require_loop
-from kinformer._runtime.waiters import NEXT_WARNING, warnings_while
+from kinformer._runtime.waiters import NEXT_WARNING, warnings_while, within
 from kinformer.exceptions import APIError, KinformerError, NotSyncedError, NotWatchableError, StoppedError
 
-__all__ = ["SHUTDOWN_TIMEOUT", "FirstSync", "Life", "Refusals", "refuses"]
+__all__ = ["SHUTDOWN_TIMEOUT", "Answers", "FirstSync", "Life", "Refusals", "refuses"]
 
 SHUTDOWN_TIMEOUT = 5.0
 """The default number of seconds that leaving may take before tasks are cancelled."""
@@ -140,7 +140,7 @@ class _Source(Protocol):
     def health(self) -> _Health: ...
 
 
-class _Answers:
+class Answers:
     """The answers to the requests of one source.
 
     Attributes:
@@ -161,8 +161,10 @@ class _Answers:
         self._since = 0.0
         self._alone = 0
 
-    def note(self, error: BaseException, now: float) -> None:
-        self.at, self.is_final = now, isinstance(error, NotWatchableError)
+    def note(self, error: BaseException | None) -> None:
+        """Record an answer: its error, or None for a success."""
+        self.at = now = asyncio.get_running_loop().time()
+        self.is_final = isinstance(error, NotWatchableError)
         if not isinstance(error, APIError) or not refuses(error):
             self.last = error if isinstance(error, NotWatchableError) else None
             self.is_repeated = self.is_lasting = False
@@ -191,11 +193,11 @@ class Refusals:
     def __init__(self, name: str, *, optional: bool = False) -> None:
         self.name = name
         self._optional = optional
-        self._answers: dict[_Source, _Answers] = {}
+        self._answers: dict[_Source, Answers] = {}
 
     def note(self, source: _Source, error: BaseException) -> None:
         """Record the error of a request or a stream of a source."""
-        self._answers.setdefault(source, _Answers()).note(error, asyncio.get_running_loop().time())
+        self._answers.setdefault(source, Answers()).note(error)
 
     def forget(self, source: _Source) -> None:
         """Forget a source that is no longer waited for."""
@@ -222,7 +224,7 @@ class Refusals:
                 return answers.last
         return None
 
-    def _preventing(self, fail_fast: bool | None) -> list[_Answers]:
+    def _preventing(self, fail_fast: bool | None) -> list[Answers]:
         final_only = fail_fast is False or (fail_fast is None and self._optional)
         preventing = []
         for source, answers in self._answers.items():
@@ -303,18 +305,14 @@ class FirstSync:
         """
         if self.is_done() and not self._is_prevented(fail_fast):
             return
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                with warnings_while(self._warn):
-                    await self._unless_refused(fail_fast)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            message = f"{self._name} has not synced after {timeout:g} s: {self._why()}"
-            raise NotSyncedError(message, self.errors()) from None
+        async with within(timeout, lambda: self._late(timeout)):
+            with warnings_while(self._warn):
+                await self.unless_refused(fail_fast)
 
-    async def _unless_refused(self, fail_fast: bool | None) -> None:
+    def _late(self, timeout: float | None) -> NotSyncedError:
+        return NotSyncedError(f"{self._name} has not synced after {timeout:g} s: {self._why()}", self.errors())
+
+    async def unless_refused(self, fail_fast: bool | None) -> None:
         """Wait for the first sync, or raise the refusals that prevent it.
 
         They are looked at regularly, because the informers behind a derived collection or a fleet change.

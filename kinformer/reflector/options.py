@@ -14,6 +14,8 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 
+_LATE = 60.0  # seconds by which a list of a polled resource may be late
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorOptions:
@@ -44,6 +46,11 @@ class ReflectorOptions:
     def head_timeout(self) -> float:
         """Seconds for the head of a response. A LIST has longer after a time-out: see `HeadLimit`."""
         return min(HEAD_TIMEOUT, self.idle_timeout)
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign of life after which a cache is not live, even if the reflector noticed nothing."""
+        return self.idle_timeout + 2 * self.head_timeout if self.poll is None else self.poll + _LATE
 
 
 class ReflectorKeywords(TypedDict, total=False):

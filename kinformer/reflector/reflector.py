@@ -190,7 +190,7 @@ class Reflector:
 
     def health(self) -> InformerHealth:
         """Return the current health, that is, how well the store follows the server."""
-        return self._health.snapshot(self._follower.version)
+        return self._health.snapshot(self._follower.version, self._follower.heard)
 
     def refresh(self, resource_version: str) -> None:
         """Request a full list that is not older than `resource_version`, unless the store reaches it before.
@@ -221,7 +221,7 @@ class Reflector:
         """
         if self._health.running:
             raise RuntimeError(f"reflector {self.name} is already running; create another one")
-        self._health.started(asyncio.get_running_loop().time)
+        self._health.started(asyncio.get_running_loop(), self._options.patience)
         bug: Exception | None = None
         try:
             while True:

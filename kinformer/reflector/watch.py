@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from math import inf
 from operator import itemgetter
 from typing import NoReturn
 
@@ -115,13 +116,20 @@ class Follower:
             timeout = IdleTimeout(idle=idle, deadline=opened + seconds + DEADLINE_MARGIN)
             await stack.enter_async_context(timeout)
             self._health.watches += 1
+            self._health.sign = opened
             self.moved = False
             self._open = timeout
             try:
                 yield stream, timeout
             finally:
                 self._open = None
-                self._lasted = now() - opened
+                self._health.sign = now()
+                self._lasted = self._health.sign - opened
+
+    @property
+    def heard(self) -> float:
+        """The time of the last sign of life of the open stream, on the loop's clock, or -inf."""
+        return -inf if self._open is None else self._open.heard
 
     def interrupt(self) -> None:
         """End the open stream soon, if there is one."""

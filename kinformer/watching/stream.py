@@ -14,7 +14,13 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import ConfigError, ExpiredError, NotWatchableError, ResourceVersionTooLargeError
+from kinformer.exceptions import (
+    ConfigError,
+    ExpiredError,
+    NotWatchableError,
+    ResourceVersionTooLargeError,
+    StoppedError,
+)
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
@@ -201,6 +207,8 @@ class WatchStream:
                     return found
                 if found is not None:  # PAUSE
                     await asyncio.sleep(0)
+                elif self._running.cancelled():
+                    raise StoppedError(f"stream {self.name}: its reflector was cancelled")
                 elif self._running.done():
                     self._running.result()  # raises the error that ended it
                     break

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import ExpiredError, ForbiddenError
+from kinformer.exceptions import ExpiredError, ForbiddenError, describe
 from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.accessors import resource_version_of
@@ -168,6 +168,8 @@ class ScopeProof:
         self._reflector = reflector
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
+        self._name = name if scope is None else f"{name} in {scope}"
+        self._wanted: str | None = None  # by the proof in progress. "" until the server has answered
 
     @property
     def polled_age(self) -> float | None:
@@ -189,7 +191,32 @@ class ScopeProof:
             while self._applied.taken[self._scope] < lists:
                 await self._applied.moved(self._scope)
             return
-        before = self._applied.current[self._scope]
+        self._wanted = ""
+        try:
+            while not (before := self._applied.current.get(self._scope)):  # a namespace that has just joined
+                await self._applied.moved(self._scope)
+            tip = await self._verified_tip(before)
+            self._wanted = tip.resource_version
+            wanted = _number(tip.resource_version)
+            if wanted is None:
+                while self._applied.current[self._scope] != tip.resource_version:
+                    await self._applied.moved(self._scope)
+                return
+            await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+        finally:
+            self._wanted = None
+
+    @property
+    def waits_for(self) -> str:
+        """What the proof in progress waits for, in words, or "" if there is none."""
+        if self._wanted is None:
+            return ""
+        has = self._applied.current.get(self._scope) or "none"
+        error = self._reflector.health().last_error
+        about = f"{self._name} has version {has}, and the server {self._wanted or 'has not answered'}"
+        return about if error is None else f"{about} ({describe(error)})"
+
+    async def _verified_tip(self, before: str) -> ServerTip:
         self._check.cluster = self._reflector.cluster
         try:
             tip = await self._tip()
@@ -197,12 +224,7 @@ class ScopeProof:
         except (RewindError, ClusterReplacedError):
             self._reflector.doubt()
             raise
-        wanted = _number(tip.resource_version)
-        if wanted is None:
-            while self._applied.current[self._scope] != tip.resource_version:
-                await self._applied.moved(self._scope)
-            return
-        await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+        return tip
 
     async def _tip(self) -> ServerTip:
         try:
@@ -273,8 +295,9 @@ class ScopeProof:
             timeout_seconds=_SECONDS,
         )
         last_event = last_version = 0
+        limit = asyncio.timeout(_SECONDS + _MARGIN)
         try:
-            async with asyncio.timeout(_SECONDS + _MARGIN), self._source.watch(options) as stream:
+            async with limit, self._source.watch(options) as stream:
                 async for events in stream:
                     for kind, obj in events:
                         last_version = version_number(resource_version_of(obj))
@@ -283,6 +306,9 @@ class ScopeProof:
                         last_event = last_version
         except ExpiredError:  # the cache's version is too old to watch from
             return _ShortWatch(0, 0)
+        except TimeoutError:
+            if not limit.expired():
+                raise
         return _ShortWatch(last_event, last_version)
 
     # --- some objects ---------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ async def _metadata(
 ) -> AsyncIterator[Any]:
     """Yield the metadata of the objects of a selection, page by page."""
     options = {"labelSelector": selection.label_selector, "fieldSelector": selection.field_selector}
-    params: dict[str, Any] = {name: value for name, value in options.items() if value} | {"limit": _PAGE}
+    params = {name: value for name, value in options.items() if value} | {"limit": str(_PAGE)}
     while True:
         page: Any = await client.request("GET", resource.gvr.path(namespace), params=params, headers=_METADATA_ONLY)
         for item in page.get("items") or ():

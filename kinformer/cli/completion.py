@@ -138,7 +138,7 @@ def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
 
 async def _names(client: Client, path: str) -> Offers:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-    response: Any = await client.request("GET", path, params={"limit": str(_MOST)}, headers={"Accept": accept}, retries=0)
+    response: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept}, retries=0)
     return [(item["metadata"]["name"], "") for item in response.get("items") or ()]
 
 

@@ -197,7 +197,7 @@ async def _metadata(
         page: Any = await client.request("GET", resource.gvr.path(namespace), params=params, headers=_METADATA_ONLY)
         for item in page.get("items") or ():
             yield item
-        params["continue"] = (page.get("metadata") or {}).get("continue")
+        params["continue"] = (page.get("metadata") or {}).get("continue") or ""
         if not params["continue"]:
             return
 

@@ -34,9 +34,10 @@ class ServerFeatures(ReadFeatures, Protocol):
 class Backend(Protocol):
     """The objects of one resource, and what decides about answers besides the request."""
 
-    group: str
-    features: ServerFeatures
-
+    @property
+    def group(self) -> str: ...
+    @property
+    def features(self) -> ServerFeatures: ...
     @property
     def storage(self) -> Storage: ...
     @property

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, NamedTuple, Protocol, Self
+from typing import Generic, NamedTuple, Protocol, Self, TypedDict, Unpack
 
+from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
-__all__ = ["EventStream", "InformerEvent", "OpenStream", "Position"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream", "Position", "StreamParts"]
 
 # Events after which a reader that never suspends lets other tasks run.
 _EVENTS_A_TURN = 64
@@ -61,6 +62,15 @@ class OpenStream(Protocol):
     def _end(self, error: BaseException | None = None) -> None: ...
 
 
+class StreamParts(TypedDict):
+    """What a stream is made with, besides its mailbox."""
+
+    attach: Callable[[OpenStream], None]
+    detach: Callable[[OpenStream], None]
+    position: Callable[[], Position | None]
+    sync: FirstSync
+
+
 class EventStream(Generic[M]):
     """An async context manager and iterator over `InformerEvent`s, created by `SharedInformer.events`.
 
@@ -70,18 +80,12 @@ class EventStream(Generic[M]):
     if it crashed.
     """
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        *,
-        attach: Callable[[OpenStream], None],
-        detach: Callable[[OpenStream], None],
-        position: Callable[[], Position | None],
-    ) -> None:
+    def __init__(self, mailbox: Mailbox, **parts: Unpack[StreamParts]) -> None:
         self._mailbox = mailbox
-        self._position = position
-        self._attach = attach
-        self._detach = detach
+        self._sync = parts["sync"]
+        self._position = parts["position"]
+        self._attach = parts["attach"]
+        self._detach = parts["detach"]
         self._error: BaseException | None = None
         self._reading = False
         self._taken = 0
@@ -99,13 +103,13 @@ class EventStream(Generic[M]):
         """
         return None if len(self._mailbox) else self._position()
 
-    async def wait_synced(self) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, while another task reads.
 
-        Raises:
-            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
+        The arguments, the warnings and the errors are as in `SharedInformer.wait_synced`.
         """
-        await self._mailbox.wait_synced()
+        if not self.has_synced:
+            await self._sync.wait(timeout, fail_fast=fail_fast)
 
     def _end(self, error: BaseException | None = None) -> None:
         """Accept no more events. After the waiting ones, the iteration ends, or raises `error`."""

@@ -74,6 +74,7 @@ def negotiate(
     builtin: bool = True,
     tables: bool = True,
     drops: bool = False,
+    media: tuple[str, ...] = _MEDIA,
 ) -> Wanted:
     """Return the first acceptable clause of `Accept`, by weight.
 
@@ -85,6 +86,7 @@ def negotiate(
         builtin: True for a built-in kind, whose whole objects exist as protobuf.
         tables: True if the response can be a table or only metadata, as a review cannot.
         drops: True to support `drop=metadata.managedFields`. Otherwise it is ignored, like any unknown parameter.
+        media: The media types of the response.
 
     Raises:
         StatusError: A 406.
@@ -99,17 +101,17 @@ def negotiate(
         raise failure(406, f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
     last: Wanted | None = None
     for clause in clauses:
-        for media in _MEDIA:
-            wanted = _accepted(clause, media, tables=tables, drops=drops) if clause.takes(media) else None
-            if wanted is None or (media == PROTOBUF and not (builtin or wanted.form)):
+        for offered in media:
+            wanted = _accepted(clause, offered, tables=tables, drops=drops) if clause.takes(offered) else None
+            if wanted is None or (offered == PROTOBUF and not (builtin or wanted.form)):
                 continue
-            if media == PROTOBUF and not wanted.form:
+            if offered == PROTOBUF and not wanted.form:
                 last = last or wanted
                 continue
             return _streamed(wanted) if watch else wanted
     if last is not None:
         return last
-    raise _refusal(_MEDIA)
+    raise _refusal(media)
 
 
 def _accepted(clause: _Clause, media: str, *, tables: bool, drops: bool) -> Wanted | None:

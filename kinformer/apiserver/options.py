@@ -20,7 +20,16 @@ from kinformer.apiserver.selecting.shards import Shards
 from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid_options, quoted
 from kinformer.objects.paths.printing import go_json
 
-__all__ = ["ContinueToken", "Options", "ReadFeatures", "boolean_of", "integer_of", "read_options", "read_version"]
+__all__ = [
+    "USUAL",
+    "ContinueToken",
+    "Options",
+    "ReadFeatures",
+    "boolean_of",
+    "integer_of",
+    "read_options",
+    "read_version",
+]
 
 NOT_OLDER_THAN = "NotOlderThan"
 EXACT = "Exact"
@@ -28,20 +37,23 @@ _BASE64 = f"{string.ascii_letters}{string.digits}-_"
 
 
 class ReadFeatures(Protocol):
-    """The switches of a server that change how it reads a query."""
+    """The switches of a server that change how it answers a LIST or watch."""
 
     @property
     def watch_list(self) -> bool: ...
     @property
     def sharding(self) -> bool: ...
+    @property
+    def compress_watches(self) -> bool: ...
 
 
-class _Defaults(NamedTuple):
+class _Usual(NamedTuple):
     watch_list: bool = True
     sharding: bool = False
+    compress_watches: bool = False
 
 
-_DEFAULT = _Defaults()
+USUAL: ReadFeatures = _Usual()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +132,7 @@ def integer_of(params: Mapping[str, str], name: str) -> int:
         raise bad_request(str(error)) from None
 
 
-def read_options(
-    params: Mapping[str, str], *, forced_watch: bool = False, features: ReadFeatures = _DEFAULT
-) -> Options:
+def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: ReadFeatures = USUAL) -> Options:
     """Parse and validate a query. Raises a `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
     watch = forced_watch or boolean_of(params, "watch")
     version = params.get("resourceVersion", "")

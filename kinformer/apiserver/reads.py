@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from kinformer.apiserver.accept import Wanted, check_kind, negotiate
+from kinformer.apiserver.accept import Wanted, check_kind
 from kinformer.apiserver.options import Options, ReadFeatures, read_options, read_version
 from kinformer.apiserver.pages import chunks, read_page, wait_for_revision
 from kinformer.apiserver.response import ResponseWriter
@@ -22,29 +22,24 @@ from kinformer.objects.units import duration_seconds
 __all__ = ["Backend", "Read", "check_timeout", "respond"]
 
 
-class ServerFeatures(ReadFeatures, Protocol):
-    """The switches of a server that change how it answers reads."""
-
-    @property
-    def drop_managed_fields(self) -> bool: ...
-    @property
-    def compress_watches(self) -> bool: ...
-
-
 class Backend(Protocol):
     """The objects of one resource, and what decides about answers besides the request."""
 
     @property
     def group(self) -> str: ...
     @property
-    def features(self) -> ServerFeatures: ...
+    def features(self) -> ReadFeatures: ...
     @property
     def storage(self) -> Storage: ...
     @property
     def collection(self) -> StoredCollection: ...
 
+    def accept(self, read: Read, /) -> Wanted:
+        """Return the form of the response. Raises a 406 `StatusError`, or another exception to decline."""
+        ...
+
     def codec(self, wanted: Wanted, /) -> Codec:
-        """Return what encodes the objects. Raises a `StatusError`, or another exception to decline."""
+        """Return what encodes the objects."""
         ...
 
     def select(self, namespace: str, options: Options, /) -> Filter:
@@ -93,19 +88,13 @@ async def respond(backend: Backend, read: Read, response: ResponseWriter) -> Non
         StatusError: The request fails. Nothing has been sent.
     """
     collection, watch = read.verb != "get", read.verb == "watch"
-    wanted = negotiate(
-        read.headers,
-        collection=collection,
-        watch=watch,
-        builtin=(plain := backend.codec(Wanted())).builtin,
-        drops=backend.features.drop_managed_fields,
-    )
+    wanted = backend.accept(read)
     codec = backend.codec(wanted)
     view = View(codec, wanted, read.params.get("includeObject", ""))
     if not watch:
-        kind = plain.list_kind if collection else plain.kind
+        kind = codec.list_kind if collection else codec.kind
         go = f"{backend.group.partition('.')[0] or 'core'}.{kind}"
-        check_kind(wanted, collection=collection, builtin=plain.builtin, kind=go)
+        check_kind(wanted, collection=collection, builtin=codec.builtin, kind=go)
     if watch:
         await _watch(backend, read, response, view, wanted)
     elif collection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import uuid
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import NamedTuple
@@ -163,9 +162,7 @@ class ResponseWriter:
     # --- parts --------------------------------------------------------------------------------------------
 
     def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
-        headers = CIMultiDict(
-            {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private", "Content-Type": content_type}
-        )
+        headers = CIMultiDict({"Cache-Control": "no-cache, private", "Content-Type": content_type})
         headers.update(more)
         for warning in dict.fromkeys(self.warnings):
             headers.add("Warning", f'299 - "{_quoted(warning)}"')

@@ -75,19 +75,19 @@ class WatchCache:
     async def respond(self, request: web.Request, *, namespace: str = "", name: str = "") -> web.StreamResponse | None:
         """Answer a request for this resource, or return None if only the server can.
 
-        Errors are responses with the server's Status. None is returned for Tables, protobuf, CBOR, selectors
-        of unknown fields, other namespaces, unknown parameters, requests for the newest state if the cache is not
-        proved to be current within 0.1 s, and all requests if the server's versions are not numbers. Clients that
-        prefer protobuf, and accept the same form as JSON, get JSON.
+        Errors are responses with the server's Status. None is returned for Tables of custom resources, YAML, protobuf,
+        CBOR, selectors of unknown fields, other namespaces, unknown parameters, requests for the newest state if the
+        cache is not proved to be current within 0.1 s, and all requests if the server's versions are not numbers.
+        Clients that prefer protobuf, and accept the same form as JSON, get JSON.
 
         Args:
             request: The request. Only its method, headers and query are read.
             namespace: The namespace in its path, or "" for all.
             name: The name in its path, or "" for a list or watch.
         """
-        from kinformer.watchcache.http import respond  # the only module here that needs aiohttp's server
+        from kinformer.watchcache.backend import respond_from  # the only module here that needs aiohttp's server
 
-        return await respond(self._cached, request, namespace, name)
+        return await respond_from(self._cached, request, namespace, name)
 
     def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
         """Return a source for informers in this process, which get the same objects, not copies.

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from kinformer.apiserver.accept import Wanted
+from kinformer.apiserver.accept import Wanted, negotiate
 from kinformer.apiserver.options import EXACT, Options
+from kinformer.apiserver.reads import Read
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.apiserver.stream import WatchStream
@@ -46,6 +47,16 @@ class StoredResource:
         self.features = call.features
         self.storage: Storage = ledger.storage
         self.collection: StoredCollection = ledger.collection(resource)
+
+    def accept(self, read: Read) -> Wanted:
+        """Return the form of the response. Raises a 406 `StatusError`."""
+        return negotiate(
+            read.headers,
+            collection=read.verb != "get",
+            watch=read.verb == "watch",
+            builtin=self._resource.builtin,
+            drops=self.features.drop_managed_fields,
+        )
 
     def codec(self, wanted: Wanted) -> StoredCodec:
         """Return what encodes the objects."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import uuid
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NoReturn
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.testing.faults import Fault
@@ -93,6 +95,11 @@ class StruckResponse(ResponseWriter):
             await self.close()
         elif fault.kind == "stall":
             await asyncio.get_running_loop().create_future()  # until cancelled: the client leaves or the server stops
+
+    def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
+        headers = CIMultiDict({"Audit-Id": str(uuid.uuid4())})
+        headers.extend(super()._headers(content_type, more))
+        return headers
 
     async def _open(self, response: web.StreamResponse) -> None:
         await self._gate.wait()

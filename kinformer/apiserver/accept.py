@@ -57,7 +57,8 @@ def _clauses(accept: str) -> list[_Clause]:
     weighted: list[tuple[float, _Clause]] = []
     for text in accept.split(","):
         media, *pairs = [part.strip() for part in text.split(";")]
-        parameters = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+        named = ((name.strip(), value.strip()) for name, _, value in (pair.partition("=") for pair in pairs))
+        parameters = {name: value for name, value in named if value}  # `as=` is none
         try:
             weight = float(parameters.get("q", 1))
         except ValueError:

@@ -13,6 +13,7 @@ from kinformer.apiserver.watcher import Line, Watcher
 __all__ = ["WatchStream"]
 
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
+_DRAIN = 30.0  # seconds in which a client that was too slow may read what was sent, before its connection is closed
 
 
 class WatchStream:
@@ -43,8 +44,6 @@ class WatchStream:
         """Send lines until the watch ends, or the client has gone."""
         watcher, request = self._watcher, self._response.request
         watcher.direct = self._response.direct() if self._encoding is None else None
-        if request.transport is not None:
-            watcher.on_slow = request.transport.abort
         with self._looking():
             while not self._ended and (batch := await watcher.next_batch()) is not None:
                 if request.transport is None or request.transport.is_closing():
@@ -54,8 +53,9 @@ class WatchStream:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Look now and then whether the client has gone, since it sends nothing."""
+        """Look now and then whether the client has gone, since it sends nothing, or does not read any more."""
         loop = asyncio.get_running_loop()
+        transport = self._response.request.transport
         timer: asyncio.TimerHandle
 
         def look() -> None:
@@ -63,7 +63,14 @@ class WatchStream:
             self._watcher.wake()
             timer = loop.call_later(_LOOK, look)
 
+        def drain() -> None:
+            nonlocal timer
+            if transport is not None:
+                timer.cancel()
+                timer = loop.call_later(_DRAIN, transport.abort)
+
         timer = loop.call_later(_LOOK, look)
+        self._watcher.on_slow = drain
         try:
             yield
         finally:

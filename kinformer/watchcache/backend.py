@@ -118,7 +118,8 @@ async def respond_from(
     verb = "get" if name else "watch" if boolean_of(params, "watch") else "list"
     response = ResponseWriter(request, pretty=is_pretty(request.headers, params))
     try:
-        check_timeout(params)
+        if verb != "watch":
+            check_timeout(params)
         await respond(_CachedBackend(cache), Read(verb, namespace, name, params, request.headers), response)
     except _LeftToServer:
         return None

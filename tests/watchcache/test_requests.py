@@ -76,7 +76,6 @@ async def test_metadata_that_is_preferred_as_protobuf_is_answered_as_json(front:
 @pytest.mark.parametrize(
     "accept",
     [
-        "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     ],

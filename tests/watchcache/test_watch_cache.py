@@ -161,12 +161,13 @@ async def test_selectors_of_labels_and_names_are_answered(front: Front) -> None:
     assert names((await front.get("resourceVersion=0&labelSelector=none"))[1]) == []
 
 
-async def test_metadata_is_answered_and_tables_are_not(front: Front) -> None:
+async def test_metadata_and_tables_are_answered_and_protobuf_is_not(front: Front) -> None:
     partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     status, body = await front.get("resourceVersion=0", accept=partial)
     assert (status, body["kind"], "spec" in body["items"][0]) == (200, "PartialObjectMetadataList", False)
-    for accept in ("application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf"):
-        assert (await front.get("resourceVersion=0", accept=accept))[0] == 406
+    status, body = await front.get("resourceVersion=0", accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert (status, body["columnDefinitions"][1]["name"], body["rows"][0]["cells"][0]) == (200, "Ready", "web-1")
+    assert (await front.get("resourceVersion=0", accept="application/vnd.kubernetes.protobuf"))[0] == 406
 
 
 @pytest.mark.parametrize("query", ["limit=x", "labelSelector=%21%21", "resourceVersion=x", "continue=x"])

@@ -1,38 +1,20 @@
-"""Request paths: their meaning to an API server, and the paths that two programs could read differently."""
+"""Request paths that a proxy refuses: those that two programs could read differently, and those that write."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from kinformer.apiserver.status import StatusError, bad_request, failure
+from kinformer.objects.requests.path import RequestPath
 
-__all__ = ["ResourcePath", "check_reads_only", "read_path", "segments_of"]
+__all__ = ["check_reads_only", "segments_of"]
 
 READS = ("GET", "HEAD", "OPTIONS")
 _TARGET = re.compile(r"/[!-~]*")
 _INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 # The subresources of kube-apiserver and KubeVirt that reach into a program, with any method.
 _CONNECTING = frozenset({"exec", "attach", "portforward", "proxy", "console", "vnc", "usbredir", "vsock"})
-
-
-class ResourcePath(NamedTuple):
-    """The resource that a path names (apiserver, pkg/endpoints/request/requestinfo.go).
-
-    `prefix` is the deprecated word before the resource, "watch" or "proxy". `namespace` of a Namespace is its own name.
-    `inside` is True for a path in a namespace, such as `/api/v1/namespaces/x/pods`, but not `/api/v1/namespaces/x`.
-    """
-
-    group: str
-    version: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-    prefix: str = ""
-    inside: bool = False
 
 
 def segments_of(target: str) -> tuple[str, ...]:
@@ -64,28 +46,7 @@ def _decoded(segment: str) -> str:
     return decoded
 
 
-def read_path(segments: tuple[str, ...]) -> ResourcePath | None:
-    """Return the resource that a path names, or None if it names none."""
-    match segments:
-        case ("api", version, word, *rest):
-            group = ""
-        case ("apis", group, version, word, *rest):
-            pass
-        case _:
-            return None
-    prefix, namespace, inside = "", "", False
-    if word in ("watch", "proxy") and rest:
-        prefix, word, *rest = word, *rest
-    if word == "namespaces" and rest:
-        namespace = rest[0]
-        inside = len(rest) > 1 and rest[1] not in _NAMESPACE_SUBRESOURCES
-        if inside:
-            _, word, *rest = rest
-    name, subresource, *_ = *rest, "", ""
-    return ResourcePath(group, version, word, namespace, name, subresource, prefix, inside)
-
-
-def check_reads_only(method: str, path: ResourcePath | None, *, upgrade: bool) -> None:
+def check_reads_only(method: str, path: RequestPath | None, *, upgrade: bool) -> None:
     """Refuse a request that may change the cluster, or reach into a program that runs in it.
 
     Raises:

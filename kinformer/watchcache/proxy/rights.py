@@ -16,8 +16,8 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.apiserver.selecting.selection import parse_fields
 from kinformer.apiserver.status import StatusError, forbidden
 from kinformer.client.client import Client
+from kinformer.objects.requests.path import RequestPath
 from kinformer.watchcache.proxy.callers import UNANSWERED, Caller, Callers, Memory, review
-from kinformer.watchcache.proxy.paths import ResourcePath
 from kinformer.watchcache.proxy.tunnel import Ending
 
 __all__ = ["Access", "Attempt", "attempt_of"]
@@ -65,7 +65,7 @@ class Attempt(NamedTuple):
         return forbidden(self.group, self.resource, self.name, text)
 
 
-def attempt_of(path: ResourcePath, params: Mapping[str, str], *, watch: bool) -> Attempt:
+def attempt_of(path: RequestPath, params: Mapping[str, str], *, watch: bool) -> Attempt:
     """Return the attempt of a GET of a resource without a subresource.
 
     Raises:
@@ -77,7 +77,7 @@ def attempt_of(path: ResourcePath, params: Mapping[str, str], *, watch: bool) ->
         labels, fields = params.get("labelSelector", ""), params.get("fieldSelector", "")
         named = [value for field, value, wanted in parse_fields(fields) if field == "metadata.name" and wanted]
         name = named[0] if named else ""
-    return Attempt(verb, path.group, path.version, path.resource, path.namespace, name, fields, labels)
+    return Attempt(verb, path.group, path.version, path.resource, path.namespace_of_access, name, fields, labels)
 
 
 class Access:

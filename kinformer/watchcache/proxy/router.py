@@ -20,11 +20,12 @@ from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.objects.paths.printing import go_json
+from kinformer.objects.requests.path import RequestPath
 from kinformer.watchcache.proxy.callers import Caller
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.headers import is_impersonating, upgrade_of
-from kinformer.watchcache.proxy.paths import ResourcePath, check_reads_only, read_path, segments_of
+from kinformer.watchcache.proxy.paths import check_reads_only, segments_of
 from kinformer.watchcache.proxy.rights import Access, attempt_of
 from kinformer.watchcache.proxy.tunnel import Ending
 from kinformer.watchcache.watch_cache import WatchCache
@@ -50,13 +51,13 @@ class Served(NamedTuple):
     cache: WatchCache
     namespace: str | None
 
-    def holds(self, path: ResourcePath) -> bool:
+    def holds(self, path: RequestPath) -> bool:
         """Return True if the cache has what a path of this resource names."""
         if path.prefix or path.subresource:
             return False
         if not self.resource.namespaced:
-            return not path.inside
-        if not path.inside:
+            return not path.namespace
+        if not path.namespace:
             return not path.name and self.namespace is None
         return self.namespace in (None, path.namespace)
 
@@ -137,7 +138,7 @@ class Router:
             raise method_not_allowed()
         if request.headers.get("Expect", "100-continue").lower() != "100-continue":
             raise failure(417, "the proxy knows no expectation but 100-continue")
-        path = read_path(segments_of(request.raw_path))
+        path = RequestPath.of_segments(segments_of(request.raw_path))
         caller = None if self._access is None else await self._access.callers.identify(request)
         upgrade = bool(upgrade_of(request.headers))
         if not self._allow_writes:
@@ -159,7 +160,7 @@ class Router:
             self._endings.discard(ending)
 
     async def _from_cache(
-        self, request: web.Request, path: ResourcePath, caller: Caller | None, ending: Ending, *, watch: bool
+        self, request: web.Request, path: RequestPath, caller: Caller | None, ending: Ending, *, watch: bool
     ) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))
         if served is None or not served.holds(path) or not served.is_ready or request.path.endswith("/"):

@@ -12,7 +12,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.client.config import ClientKeywords
+from kinformer.connection.config import ClientKeywords
 from kinformer.derived.short_forms import UnionCollection
 from kinformer.derived.union_engine import AWAY_AFTER, check_member
 from kinformer.derived.values import ValueIndexers

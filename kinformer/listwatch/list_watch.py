@@ -14,9 +14,9 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.capabilities import Capabilities, find_capabilities
-from kinformer.client.body import Body
-from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe
+from kinformer.connection.body import Body
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.kinds.builtin import builtin_kind
 from kinformer.list_watcher import (
@@ -95,7 +95,7 @@ class ListWatch:
 
     def __init__(
         self,
-        client: Client,
+        client: Connection,
         resource: str | GroupVersionResource,
         *,
         namespace: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from kinformer.client.client import Client
+from kinformer.connection.connection import Connection
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.object import KubeObject
@@ -48,7 +48,7 @@ class SharedCache(Protocol):
         """The process id of the holder, or None if this process is alone."""
         ...
 
-    def begin(self, client: Client, options: Mapping[str, object]) -> None:
+    def begin(self, client: Connection, options: Mapping[str, object]) -> None:
         """Start to share, on the running event loop.
 
         Args:

@@ -14,7 +14,7 @@ from kinformer.apiserver.selecting.filters import Filter
 from kinformer.apiserver.storage import EventView, Limits, Storage, Stored
 from kinformer.apiserver.watcher import Watcher
 from kinformer.client.client import Client
-from kinformer.client.discovery import served_kind
+from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED

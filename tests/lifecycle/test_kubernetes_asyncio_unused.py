@@ -107,8 +107,8 @@ def test_the_three_places_that_need_it_import_it_within_a_function() -> None:
                 place = "function" if id(node) in inner else "module"
                 found.setdefault(str(file.relative_to(PACKAGE)), set()).add(place)
     assert found == {
-        "client/api_client_bridge.py": {"function"},  # Client.api_client
-        "client/credentials/library_provider.py": {"function"},  # the old auth-providers of a kubeconfig, oidc and gcp
+        "connection/api_client_bridge.py": {"function"},  # Client.api_client
+        "connection/credentials/library_provider.py": {"function"},  # the old auth-providers of a kubeconfig, oidc and gcp
         "objects/models.py": {"function"},  # decode() as one of its models, which the program has imported
     }
 

@@ -22,7 +22,7 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Coro
 from kinformer.apiserver.status import StatusError, failure, unauthorized
 from kinformer.client.client import Client
-from kinformer.client.single_flight import SingleFlight
+from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import APIError, ConnectError, DecodeError
 from kinformer.objects.object import KubeObject
 

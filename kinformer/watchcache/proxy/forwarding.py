@@ -12,8 +12,8 @@ from multidict import CIMultiDict
 
 from kinformer._runtime.logs import get_logger
 from kinformer.apiserver.status import failure
-from kinformer.client.aiohttp_internals import transport_of, without_close_notify
-from kinformer.client.client import Client
+from kinformer.connection.aiohttp_internals import transport_of, without_close_notify
+from kinformer.connection.connection import Connection
 from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.watchcache.proxy.headers import request_headers, response_headers, upgrade_of
 from kinformer.watchcache.proxy.tunnel import Ending, tunnel
@@ -35,7 +35,7 @@ class Forwarder:
         credentials: True to pass on the `Authorization` of a request. The client must then have no credentials.
     """
 
-    def __init__(self, client: Client, *, credentials: bool = False) -> None:
+    def __init__(self, client: Connection, *, credentials: bool = False) -> None:
         self._client = client
         self._credentials = credentials
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover
+from kinformer.connection.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 
 from kinformer.apiserver.options import boolean_of
 from kinformer.apiserver.status import StatusError, failure, method_not_allowed
-from kinformer.client.discovery import APIResource
+from kinformer.connection.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections

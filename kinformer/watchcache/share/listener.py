@@ -18,7 +18,7 @@ from aiohttp import ClientConnectionError, web
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
-from kinformer.client.config import installed_version
+from kinformer.connection.config import installed_version
 from kinformer.exceptions import (
     APIError,
     ConfigError,

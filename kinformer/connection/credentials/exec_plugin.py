@@ -17,9 +17,9 @@ from typing import cast
 import anyio
 
 from kinformer._runtime.logs import get_logger
-from kinformer.client.credentials.credential import CredentialKind, header_text, reason_of
-from kinformer.client.showable import is_secret_name, showable_output
-from kinformer.client.single_flight import SingleFlight
+from kinformer.connection.credentials.credential import CredentialKind, header_text, reason_of
+from kinformer.connection.showable import is_secret_name, showable_output
+from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, CredentialError
 from kinformer.objects.types import JSON
 

@@ -14,17 +14,17 @@ from urllib.parse import SplitResult, urlsplit
 
 import anyio.to_thread
 
-from kinformer.client.credentials.credential import (
+from kinformer.connection.credentials.credential import (
     Credential,
     CredentialKind,
     StaticCredential,
     TokenFile,
     header_text,
 )
-from kinformer.client.credentials.exec_plugin import ExecPlugin
-from kinformer.client.proxy import environment_proxy
-from kinformer.client.retries import RateLimit
-from kinformer.client.showable import showable_url
+from kinformer.connection.credentials.exec_plugin import ExecPlugin
+from kinformer.connection.proxy import environment_proxy
+from kinformer.connection.retries import RateLimit
+from kinformer.connection.showable import showable_url
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import Metrics
 
@@ -33,8 +33,8 @@ __all__ = [
     "ClientKeywords",
     "ClientOptions",
     "Compression",
-    "Connection",
     "ConnectionInfo",
+    "ConnectionSettings",
     "Pem",
     "accepted_encoding",
     "at_once",
@@ -90,7 +90,7 @@ class TLS:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ConnectionSettings:
     """The settings of a transport. Its repr contains no secret.
 
     Attributes:
@@ -114,7 +114,7 @@ class Connection:
     compresses: bool = True
     socket: str | None = None
 
-    def without_credentials(self) -> Connection:
+    def without_credentials(self) -> ConnectionSettings:
         """Return the connection of a program whose requests bring their own credentials.
 
         Raises:
@@ -228,15 +228,17 @@ def _is_host_name(name: str) -> bool:
     return True
 
 
-def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
+def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> ConnectionSettings:
     """Create the connection for a URL. `ssl_` is a context, False to verify nothing, or None for the system's CAs."""
     server = check_server(url, where="url")
     credential = StaticCredential(f"Bearer {header_text(token, where='token')}" if token else None)
     tls = TLS(context=ssl_) if isinstance(ssl_, ssl.SSLContext) else TLS(verify=ssl_ is not False)
-    return Connection(server=server, source="url", credential=credential, tls=tls, proxy=environment_proxy(server))
+    return ConnectionSettings(
+        server=server, source="url", credential=credential, tls=tls, proxy=environment_proxy(server)
+    )
 
 
-def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None = None) -> Connection:
+def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None = None) -> ConnectionSettings:
     """Create the connection of a pod, from the environment (server) and from files (token and CA).
 
     (client-go, rest/config.go)
@@ -263,7 +265,7 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
         own_namespace = namespace.read_text().strip() if namespace.is_file() else ""
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {namespace}: {error}") from None
-    return Connection(
+    return ConnectionSettings(
         server=server,
         source="in-cluster",
         credential=TokenFile(root / "token", where="in-cluster"),
@@ -284,7 +286,7 @@ def check_compression(compression: str) -> None:
         raise ConfigError(f"invalid compression={compression!r}: expected one of {choices}")
 
 
-def accepted_encoding(compression: Compression, connection: Connection) -> str:
+def accepted_encoding(compression: Compression, connection: ConnectionSettings) -> str:
     """Return the `Accept-Encoding` for requests with potentially long responses.
 
     With "auto", a server on this machine is not compressed, because compression saves no time without a network. A
@@ -296,7 +298,7 @@ def accepted_encoding(compression: Compression, connection: Connection) -> str:
     return "gzip" if compression == "gzip" else "identity"
 
 
-def _is_loopback(connection: Connection) -> bool:
+def _is_loopback(connection: ConnectionSettings) -> bool:
     host = urlsplit(connection.server).hostname or ""
     if host == "localhost":
         return True
@@ -337,7 +339,7 @@ class ClientOptions:
         check_user_agent(self.user_agent)
         self.limit()
 
-    def apply_to(self, connection: Connection) -> Connection:
+    def apply_to(self, connection: ConnectionSettings) -> ConnectionSettings:
         """Return the connection with the options that concern its credential."""
         credential = connection.credential
         if not self.log_plugin_stderr or not isinstance(credential, ExecPlugin):
@@ -373,19 +375,19 @@ def installed_version() -> str:
         return "0"  # running from a checkout that is not installed
 
 
-def in_thread(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+def in_thread(load: Callable[[], ConnectionSettings]) -> Callable[[], Awaitable[ConnectionSettings]]:
     """Return a coroutine function that loads a configuration in a worker thread."""
 
-    async def loading() -> Connection:
+    async def loading() -> ConnectionSettings:
         return await anyio.to_thread.run_sync(load)  # reads files, and imports a YAML parser
 
     return loading
 
 
-def at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+def at_once(load: Callable[[], ConnectionSettings]) -> Callable[[], Awaitable[ConnectionSettings]]:
     """Return a coroutine function that loads a configuration directly."""
 
-    async def loading() -> Connection:
+    async def loading() -> ConnectionSettings:
         return load()
 
     return loading

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kinformer._runtime.logs import get_logger
-from kinformer.client.client import Client
-from kinformer.client.retries import RETRIES
+from kinformer.connection.connection import Connection
+from kinformer.connection.retries import RETRIES
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource, version_path
@@ -157,7 +157,7 @@ class Discovery(tuple[APIResource, ...]):
         raise ConfigError(f"the server has no resource {name!r}{hint}")
 
 
-async def discover(client: Client) -> Discovery:
+async def discover(client: Connection) -> Discovery:
     """Return all resources that the server serves, without subresources.
 
     ::
@@ -176,12 +176,12 @@ async def discover(client: Client) -> Discovery:
     return await _Reading(client, retries=RETRIES).discovery()
 
 
-async def recent_discovery(client: Client) -> Discovery:
+async def recent_discovery(client: Connection) -> Discovery:
     """Return what the server serves, as `discover` does, without retries. A result of the last 10 s is reused."""
     return await client._shared("discovery", lambda: _Reading(client, retries=0).discovery(), ttl=REMEMBERED)
 
 
-async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
+async def recent_version(client: Connection, resource: GroupVersionResource) -> Any:
     """Return the list of the resources of a group version. A result of the last 10 s is reused.
 
     Raises:
@@ -191,18 +191,18 @@ async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
     return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=REMEMBERED)
 
 
-async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
+async def is_namespaced(client: Connection, resource: GroupVersionResource) -> bool | None:
     """Return True if the resource is namespaced according to discovery of the last 10 s, or None if this is unknown."""
     scope = (await _recent_entry(client, resource)).get("namespaced")
     return scope if isinstance(scope, bool) else None
 
 
-async def served_verbs(client: Client, resource: GroupVersionResource) -> tuple[str, ...]:
+async def served_verbs(client: Connection, resource: GroupVersionResource) -> tuple[str, ...]:
     """Return the verbs of a resource according to discovery of the last 10 s, or none if they are unknown."""
     return _texts(await _recent_entry(client, resource), "verbs")
 
 
-async def _recent_entry(client: Client, resource: GroupVersionResource) -> _Document:
+async def _recent_entry(client: Connection, resource: GroupVersionResource) -> _Document:
     try:
         return _entry_of(resource, _dict(await recent_version(client, resource)))
     except UNANSWERED as error:
@@ -210,7 +210,7 @@ async def _recent_entry(client: Client, resource: GroupVersionResource) -> _Docu
         return {}
 
 
-async def served_kind(client: Client, resource: GroupVersionResource, *, is_last: bool = False) -> str:
+async def served_kind(client: Connection, resource: GroupVersionResource, *, is_last: bool = False) -> str:
     """Return the kind of a resource according to discovery, or "" if this is unknown.
 
     With `is_last`, the connection is closed afterwards, because no other request follows soon.
@@ -239,7 +239,7 @@ def _entry_of(resource: GroupVersionResource, document: _Document) -> _Document:
 class KubeSystemProbe:
     """Reads the uid of kube-system, the identity of a cluster. A refusal is cached for a while."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Connection) -> None:
         self._client = client
         self._unreadable_until = 0.0
 
@@ -268,7 +268,7 @@ class _Reading:
         retries: The number of retries of each request.
     """
 
-    def __init__(self, client: Client, *, retries: int) -> None:
+    def __init__(self, client: Connection, *, retries: int) -> None:
         self._client = client
         self._retries = retries
         self._unclear: set[str] = set()  # the groups of which a part cannot be read, which grows with each document

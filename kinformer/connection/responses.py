@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from kinformer._runtime.json_depth import bounded
-from kinformer.client.aiohttp_internals import system_error
-from kinformer.client.showable import showable_url
+from kinformer.connection.aiohttp_internals import system_error
+from kinformer.connection.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.excerpts import excerpt_of_page, text_of
 from kinformer.objects.object import KubeObject

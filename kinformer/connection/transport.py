@@ -21,18 +21,18 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kinformer._runtime.fence import unfenced
-from kinformer.client.aiohttp_internals import (
+from kinformer.connection.aiohttp_internals import (
     Connecting,
     abort_on_cancel,
     keepalive_socket,
     on_a_current_connection,
     request_class,
 )
-from kinformer.client.body import Body
-from kinformer.client.config import Compression, Connection, accepted_encoding
-from kinformer.client.responses import reason_of
-from kinformer.client.showable import showable_url
-from kinformer.client.tls import TLSMaterials
+from kinformer.connection.body import Body
+from kinformer.connection.config import Compression, ConnectionSettings, accepted_encoding
+from kinformer.connection.responses import reason_of
+from kinformer.connection.showable import showable_url
+from kinformer.connection.tls import TLSMaterials
 from kinformer.exceptions import ConfigError, ConnectError, CredentialError
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices
@@ -71,7 +71,7 @@ class Transport:
         compression: The compression of responses. See `Client`. The headers of a request may override it.
     """
 
-    def __init__(self, connection: Connection, *, user_agent: str, compression: Compression = "auto") -> None:
+    def __init__(self, connection: ConnectionSettings, *, user_agent: str, compression: Compression = "auto") -> None:
         self.connection = connection
         self.user_agent = user_agent
         self.authorization: str | None = None  # the first one. None: no such header is sent

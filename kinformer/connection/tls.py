@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kinformer.client.config import Connection, Pem
+from kinformer.connection.config import ConnectionSettings, Pem
 from kinformer.exceptions import ConfigError
 
 __all__ = ["TLSMaterials", "is_outdated"]
@@ -44,7 +44,7 @@ class TLSMaterials:
     Because the context stays the same, every session that shares it uses the new certificates for its next connection.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionSettings) -> None:
         self._tls = connection.tls
         self._credential = connection.credential
         self._context: _Context | None = None

@@ -18,12 +18,12 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from kinformer._runtime.yaml_reader import MANY_VALUES, read_yaml
-from kinformer.client.config import TLS, Connection, Pem, check_server, check_server_name, load_in_cluster
-from kinformer.client.credentials.credential import Credential, StaticCredential, TokenFile, header_text
-from kinformer.client.credentials.exec_plugin import ExecPlugin
-from kinformer.client.credentials.library_provider import LibraryProvider
-from kinformer.client.proxy import check_proxy, environment_proxy
-from kinformer.client.showable import showable_file
+from kinformer.connection.config import TLS, ConnectionSettings, Pem, check_server, check_server_name, load_in_cluster
+from kinformer.connection.credentials.credential import Credential, StaticCredential, TokenFile, header_text
+from kinformer.connection.credentials.exec_plugin import ExecPlugin
+from kinformer.connection.credentials.library_provider import LibraryProvider
+from kinformer.connection.proxy import check_proxy, environment_proxy
+from kinformer.connection.showable import showable_file
 from kinformer.exceptions import ConfigError
 
 __all__ = [
@@ -74,7 +74,7 @@ def _plain(value: object) -> object:
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def load_default(environ: Mapping[str, str] | None = None) -> Connection:
+def load_default(environ: Mapping[str, str] | None = None) -> ConnectionSettings:
     """Load KUBECONFIG, or else `~/.kube/config`, or else the pod's service account.
 
     Raises:
@@ -94,7 +94,7 @@ def load_default(environ: Mapping[str, str] | None = None) -> Connection:
 
 def load_kubeconfig(
     path: Kubeconfig | None, *, context: str | None = None, environ: Mapping[str, str] | None = None
-) -> Connection:
+) -> ConnectionSettings:
     """Load one context of a kubeconfig.
 
     Args:
@@ -126,7 +126,7 @@ def load_kubeconfig(
     scheme = "https" if tls.ca or tls.cert or not tls.verify else "http"
     server = check_server(cluster.text("server", required=True), where=cluster.at("server"), scheme=scheme)
     proxy = cluster.text("proxy-url")
-    return Connection(
+    return ConnectionSettings(
         server=server,
         source=f"{chosen.file}, context {name!r}",
         credential=_credential(user, cluster) if user else StaticCredential(),

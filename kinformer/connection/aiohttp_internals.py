@@ -25,7 +25,7 @@ from aiohttp import StreamReader
 from aiohttp.payload import BytesPayload
 
 from kinformer._runtime.fence import check_fences
-from kinformer.client.tls import is_outdated
+from kinformer.connection.tls import is_outdated
 from kinformer.exceptions import MALFORMED, KinformerError
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ import aiohttp
 
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer.client.aiohttp_internals import (
+from kinformer.connection.aiohttp_internals import (
     low_watermark,
     read_untaken,
     read_whole,
     transport_of,
     without_close_notify,
 )
-from kinformer.client.responses import failure, reason_of
+from kinformer.connection.responses import failure, reason_of
 from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.objects.excerpts import excerpt_of
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import anyio.to_thread
 
-from kinformer.client.credentials.credential import REREAD, CredentialKind
-from kinformer.client.single_flight import SingleFlight
+from kinformer.connection.credentials.credential import REREAD, CredentialKind
+from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import CredentialError
 
 __all__ = ["LibraryProvider"]

@@ -14,14 +14,14 @@ from yarl import URL
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import is_logged, note_write
-from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
-from kinformer.client.config import TLS, Connection, Pem, check_server
-from kinformer.client.credentials.credential import CredentialKind
-from kinformer.client.proxy import environment_proxy
-from kinformer.client.responses import decode_answer
-from kinformer.client.retries import Exchange, Sender
-from kinformer.client.showable import showable_url
-from kinformer.client.transport import Transport, request_url
+from kinformer.connection.aiohttp_internals import json_body, on_a_current_connection, request_class
+from kinformer.connection.config import TLS, ConnectionSettings, Pem, check_server
+from kinformer.connection.credentials.credential import CredentialKind
+from kinformer.connection.proxy import environment_proxy
+from kinformer.connection.responses import decode_answer
+from kinformer.connection.retries import Exchange, Sender
+from kinformer.connection.showable import showable_url
+from kinformer.connection.transport import Transport, request_url
 from kinformer.exceptions import ConfigError, CredentialError, DecodeError
 
 __all__ = ["ApiClientBridge", "connection_of"]
@@ -213,7 +213,7 @@ class _Lent:
         """Do nothing. The ApiClient belongs to the program."""
 
 
-def connection_of(api_client: Any) -> Connection:
+def connection_of(api_client: Any) -> ConnectionSettings:
     """Return the connection settings of an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
 
     Raises:
@@ -236,7 +236,7 @@ def connection_of(api_client: Any) -> Connection:
     headers = [(name, str(value)) for name, value in api_client.default_headers.items() if name.lower() not in own]
     if getattr(api_client, "cookie", None):
         headers.append(("Cookie", str(api_client.cookie)))
-    return Connection(
+    return ConnectionSettings(
         server=server,
         source="ApiClient",
         credential=_Lent(configuration),

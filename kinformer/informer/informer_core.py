@@ -48,7 +48,7 @@ class InformerCore(CollectionCore):
         options: The informer's options.
 
     Attributes:
-        source: The capabilities of the source, or of one of several.
+        source: The source, or one of several.
         options: See above.
         parts: The parts from the sources to the cache.
         face: The informer that programs see.
@@ -75,7 +75,7 @@ class InformerCore(CollectionCore):
             schedule=self.parts.schedule,
             metrics=self._metrics,
             log=log,
-            limiter=self.source.handler_limiter,
+            limiter=lambda: self.source.handler_limiter,
             shutdown_timeout=options.shutdown_timeout,
         )
         self.face: Any = None
@@ -245,10 +245,10 @@ class InformerCore(CollectionCore):
             resource_version=self.parts.processor.applied.lowest(),
             staleness=self.freshness.staleness,
         )
-        shared = self.source.shared
+        shared = self.source.shared()
         if shared is None:
             return combined
-        live, holder = shared()
+        live, holder = shared
         return replace(combined, live=combined.live and live, holder=holder)
 
     def statistics(self) -> InformerStatistics:

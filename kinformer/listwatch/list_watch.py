@@ -5,15 +5,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from functools import cached_property
 from urllib.parse import urlencode
-
-from anyio import CapacityLimiter
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer.capabilities import Capabilities, find_capabilities
 from kinformer.connection.body import Body
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import KubeSystemProbe
@@ -27,6 +23,7 @@ from kinformer.list_watcher import (
     PageHeader,
     ReadBack,
     ServerTip,
+    Source,
     WatchEvent,
 )
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
@@ -64,8 +61,8 @@ _ALL_SENT = "%s: the server seems to ignore the shard selector and send all obje
 _DROP = ";drop=metadata.managedFields"
 
 
-class ListWatch:
-    """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
+class ListWatch(Source):
+    """A `Source` on a client (client-go, tools/cache/listwatch.go).
 
     It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except 70 s for
     the head of a LIST and 30 s for that of a watch. All that is up to the reflector.
@@ -93,6 +90,11 @@ class ListWatch:
         name: `"v1/pods in default"`.
     """
 
+    client: Connection
+    stats: IngestStats
+    head_limit: HeadLimit
+    sends_bookmarks = True
+
     def __init__(
         self,
         client: Connection,
@@ -113,7 +115,8 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()
-        self._head_limit = HeadLimit()
+        self.head_limit = HeadLimit()
+        self.handler_limiter = client.handler_limiter
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
@@ -150,30 +153,6 @@ class ListWatch:
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
-
-    @cached_property
-    def capabilities(self) -> Capabilities:
-        """The source's optional abilities, determined once.
-
-        :meta private:
-        """
-        return find_capabilities(self)
-
-    @property
-    def handler_limiter(self) -> CapacityLimiter:
-        """The client's limiter of worker threads, for handlers with `thread=True`.
-
-        :meta private:
-        """
-        return self.client.handler_limiter
-
-    @property
-    def head_limit(self) -> HeadLimit:
-        """The limit for the head of a LIST, which grows if the server needs longer.
-
-        :meta private:
-        """
-        return self._head_limit
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
@@ -236,7 +215,7 @@ class ListWatch:
             yield HTTPEvents(events, Arrivals(body, framer, self._decoder.fast, self.stats))
 
     def push(self, stream: AsyncIterator[Events], take: Callable[[Events], bool]) -> bool:
-        """Offer events that arrive alone to `take`. See `PushingSource`.
+        """Offer events that arrive alone to `take`. See `Source.push`.
 
         :meta private:
         """
@@ -280,7 +259,7 @@ class ListWatch:
             await check_existence(self.client, self.namespace, self.name)
 
     @property
-    def contents(self) -> Mapping[str, str]:
+    def contents(self) -> Mapping[str, str]:  # type: ignore[override]
         """Return a description of the objects and their form. It is equal for sources of the same objects."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
@@ -304,7 +283,7 @@ class ListWatch:
         self._decoder.read_paths(paths)
 
     @property
-    def selects_all(self) -> bool:
+    def selects_all(self) -> bool:  # type: ignore[override]
         """Return True if the requests have no selector, so that all objects are selected.
 
         :meta private:

@@ -6,9 +6,7 @@ import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import replace
 
-from kinformer.capabilities import Capabilities
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
@@ -59,16 +57,12 @@ class ShardSource(ListerWatcherWrapper):
         self._waiting: asyncio.Timeout | None = None
         self._changed = asyncio.Event()
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """The inner source's capabilities, and the ability to recognize objects that are in none of the slots."""
-        return replace(super().capabilities, selecting=self, selects_all=False)
+    selects_all = False
 
     def selects(self, obj: KubeObject) -> bool:
         """Return False if the object is in none of the current slots, or if the inner source leaves it out."""
-        inner = super().capabilities.selecting
         uid = obj.uid if self._uid_of is None else self._uid_of(obj)
-        return uid is not None and slot_of(uid) in self.slots and (inner is None or inner.selects(obj))
+        return uid is not None and slot_of(uid) in self.slots and self._inner.selects(obj)
 
     def __repr__(self) -> str:
         return f"<ShardSource of {self._inner!r}: {len(self.slots)} slots>"

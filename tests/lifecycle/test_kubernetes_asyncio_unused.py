@@ -108,7 +108,7 @@ def test_the_three_places_that_need_it_import_it_within_a_function() -> None:
                 found.setdefault(str(file.relative_to(PACKAGE)), set()).add(place)
     assert found == {
         "connection/api_client_bridge.py": {"function"},  # Client.api_client
-        "connection/credentials/library_provider.py": {"function"},  # the old auth-providers of a kubeconfig, oidc and gcp
+        "connection/credentials/library_provider.py": {"function"},  # old auth-providers of a kubeconfig
         "objects/models.py": {"function"},  # decode() as one of its models, which the program has imported
     }
 

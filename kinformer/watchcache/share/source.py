@@ -11,11 +11,9 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from kinformer.capabilities import Capabilities
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
@@ -147,6 +145,8 @@ class SharedSource(ListerWatcherWrapper):
         has_listed: True once its informer has listed the objects.
     """
 
+    supports_watch_list = False
+
     def __init__(
         self,
         direct: ListWatch,
@@ -162,12 +162,6 @@ class SharedSource(ListerWatcherWrapper):
         self._routes = routes
         self._paths: list[str] = []
         self._at_holder: ListWatch | None = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of the source at the server. Its version and cluster are those of the present route."""
-        inner = super().capabilities
-        return replace(inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self.shared)
 
     def shared(self) -> tuple[bool, int | None]:
         """Return whether the holder gives signs of life and follows the server, and its process id."""
@@ -203,6 +197,13 @@ class SharedSource(ListerWatcherWrapper):
     async def cluster(self) -> str | None:
         """Return the identity of the cluster, or None if unknown."""
         return self._routes.cluster or await self.direct.cluster()
+
+    async def presence(self) -> bool | None:
+        """Return whether the collection exists. The server proves it only for the cluster of the shared cache."""
+        present = await self.direct.presence()
+        if present is False and self._routes.cluster not in (None, "", await self.direct.cluster()):
+            return None
+        return present
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page."""

@@ -204,7 +204,7 @@ class Client(Connection):
         return one_by_one(pages)
 
     async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
-        """Create an object, and return it as the server stored it.
+        """Create an object, and return it as the server stored it, with the model of a KubeObject that has one.
 
         The request is never sent again after its connection was lost, because the object may have been created.
 
@@ -226,7 +226,7 @@ class Client(Connection):
         return await requests.create(self, obj, subresource=subresource, dry_run=dry_run)
 
     async def replace(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
-        """Replace an object that was read before, and return its new state.
+        """Replace an object that was read before, and return its new state, with its model if it has one.
 
         Fields that are missing from `obj` are removed, which includes fields that a model does not have.
 

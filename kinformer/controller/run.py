@@ -11,7 +11,6 @@ from functools import partial
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
-from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import Write, logged_writes
 from kinformer._runtime.tasks import Tasks
@@ -24,6 +23,7 @@ from kinformer.exceptions import APIError, ConflictError, KinformerError, Leader
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.informer.freshness.freshness import Freshness, too_old
+from kinformer.processor.first_sync import FirstSync
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 
 __all__ = ["ControllerRun"]

@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from kinformer._runtime.life import FirstSync, Life, Refusals
+from kinformer._runtime.life import Life
 from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import all_of
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
+from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
 from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
@@ -20,7 +21,7 @@ from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
-from kinformer.informer.typed import with_model
+from kinformer.informer.typed import ModelInformer
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
@@ -30,6 +31,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
+from kinformer.processor.first_sync import FirstSync
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["SharedInformerFactory", "refuse_release"]
@@ -58,7 +60,7 @@ class _Held:
         if model is None:
             return self.informer
         if model not in self._by_model:
-            self._by_model[model] = with_model(self.informer, model)
+            self._by_model[model] = ModelInformer(self.informer, model)
         return self._by_model[model]
 
 

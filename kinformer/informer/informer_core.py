@@ -10,11 +10,11 @@ from typing import Any
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Coro
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
+from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, WatchError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore

@@ -16,9 +16,9 @@ from typing import Self, TypeVar, Unpack
 from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
-from kinformer._runtime.life import Answers
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
+from kinformer.connection.refusals import Answers
 from kinformer.exceptions import (
     AlreadyExistsError,
     ConfigError,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypedDict, Unpack
 
-from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
 __all__ = ["EventStream", "InformerEvent", "OpenStream", "Position", "StreamParts"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import anyio
 
-from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Coro, Tasks
@@ -15,6 +14,7 @@ from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream, OpenStream
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.publisher import Publisher

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kinformer._runtime.clock import SYSTEM, Clock
-from kinformer._runtime.life import Answers
 from kinformer._runtime.logs import get_logger
+from kinformer.connection.refusals import Answers
 from kinformer.exceptions import KinformerError
 from kinformer.leaderelection.lease import JITTER, LeaseOptions, LeaseValidity
 from kinformer.leaderelection.lease_client import Requester

@@ -13,7 +13,7 @@ from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import Model
+from kinformer.objects.typed import Model, read_like
 from kinformer.verbs.bodies import Document
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
@@ -54,7 +54,7 @@ async def create(client: Connection, obj: object, *, subresource: str | None, dr
         _check_name(document, target)
         path = target.path(subresource)
     answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
-    return _object_in(answer, target)
+    return read_like(obj, _object_in(answer, target))
 
 
 async def replace(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
@@ -68,7 +68,8 @@ async def replace(client: Connection, obj: object, *, subresource: str | None, d
             "apply"
         )
     params = _params(dry_run=dry_run)
-    return _object_in(await _request(client, target, "PUT", subresource, body=document.raw, params=params), target)
+    answer = await _request(client, target, "PUT", subresource, body=document.raw, params=params)
+    return read_like(obj, _object_in(answer, target))
 
 
 async def apply(
@@ -87,7 +88,7 @@ async def apply(
         )
     params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
     answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
-    return _object_in(answer, target)
+    return read_like(obj, _object_in(answer, target))
 
 
 async def patch(

@@ -1,6 +1,6 @@
 """Server-sent events to a browser, even after it was away, was slow, or the server is about to end.
 
-Internals: the log and the folding, since a browser sees neither their limits nor their sharing.
+Internals: the log and the folding, whose limits and sharing no browser sees, and the informer with a model, as of a factory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kinformer import KubeObject, SelectorError, SharedInformer
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import Sight, folded
 from kinformer.contrib.fastapi import EventSourceResponse, close_event_streams, sse_response
-from kinformer.informer import with_model
+from kinformer.informer.typed import ModelInformer
 from tests.support.bare_http import connected
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
@@ -224,7 +224,7 @@ async def test_the_bytes_of_an_object_are_passed_on_as_they_are() -> None:
 
 
 async def test_a_typed_cache_of_packed_objects_is_passed_on_as_json() -> None:
-    informer = with_model(SharedInformer(filled(2, data={"a": "b"}), compact=True), dict)
+    informer = ModelInformer(SharedInformer(filled(2, data={"a": "b"}), compact=True), dict)
 
     async def events(request: Request) -> Response:
         return sse_response(informer)

@@ -1,6 +1,6 @@
 """Server-sent events to a browser, even after it was away, was slow, or the server is about to end.
 
-Internals: the log and the folding, whose limits and sharing no browser sees, and the informer with a model of a factory.
+Internals: the log and the folding, whose limits and sharing no browser sees, and the informer with a model.
 """
 
 from __future__ import annotations

@@ -13,10 +13,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from types import coroutine
+from typing import Any, Generic, NamedTuple, TypeVar
 
-__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "YieldBudget"]
+from kinformer._runtime.logs import StructuredLogger
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # not on Linux
+    getrusage = None  # type: ignore[assignment]
+
+__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "Steps", "UserFunction", "YieldBudget"]
+
+T = TypeVar("T")
 
 # Seconds of work after which the event loop runs other tasks. The loop's own socket read adds up to a millisecond, for
 # 256 KB. Together, a stall is shorter than the jitter of a network response. A pause takes about 10 us. With 2 ms
@@ -72,21 +83,69 @@ class Clock:
 SYSTEM = Clock()
 
 
-class _Turn:
-    """The turn of work that all budgets of one thread share, with the time at which it ends."""
+# Seconds that a task may work in a turn that others have used up. A pause takes about 3 us.
+_LEAST = 0.00005
 
-    __slots__ = ("begun", "looked", "perf", "until")
+# If no budget has looked at the clock for this many seconds, the event loop has been idle, or busy with other work.
+_AWAY = 0.0002
+
+_OLD = 0.01  # seconds after the end of a turn that cannot be the present one any more
+
+_HOLDS = 0.1  # seconds for which a function of the program may hold the event loop before a warning
+
+
+class _Usage(NamedTuple):
+    """The CPU seconds of a thread, and how often it has waited by itself."""
+
+    cpu: float
+    waits: int
+
+
+def _usage_of_thread() -> _Usage | None:
+    """Return the usage of this thread, or None if the system does not count it. Takes half a microsecond."""
+    if getrusage is None:
+        return None
+    usage = getrusage(RUSAGE_THREAD)
+    return _Usage(usage.ru_utime + usage.ru_stime, usage.ru_nvcsw)
+
+
+class _Turn:
+    """The turn of work that all budgets of one thread share: about one iteration of the event loop.
+
+    Attributes:
+        perf: The clock.
+        until: The time at which it ends.
+        looked: The time of the last look at the clock by any budget.
+        begun: The number of turns so far.
+        longest: The longest time of a function that has returned in the present run, if it is of importance.
+        slowest: That function, and the key that it was called for.
+    """
+
+    __slots__ = ("_usage", "begun", "longest", "looked", "perf", "slowest", "until")
 
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
         self.until = 0.0
-        self.looked = -1.0  # the time of the last check by any budget
-        self.begun = 0  # the number of turns so far
+        self.looked = -1.0
+        self.begun = 0
+        self.longest = YIELD_SECONDS
+        self.slowest: tuple[UserFunction, str] | None = None
+        self._usage: _Usage | None = None
 
-    def begin(self, seconds: float) -> None:
-        self.looked = self.perf()
-        self.until = self.looked + seconds
+    def begin(self, now: float, seconds: float) -> None:
+        self.until = now + seconds
         self.begun += 1
+        self._usage = _usage_of_thread()
+
+    def was_given_the_cpu(self) -> bool:
+        """True unless the thread waited for the CPU, or if the system does not count that.
+
+        It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`.
+        """
+        usage = _usage_of_thread()
+        if usage is None or self._usage is None:
+            return True
+        return usage.cpu - self._usage.cpu > _HOLDS or usage.waits > self._usage.waits
 
 
 class _Turns(threading.local):
@@ -96,77 +155,197 @@ class _Turns(threading.local):
 
 _turns = _Turns()
 
-# If no task has checked the clock for this many seconds, a task that resumes assumes that the event loop has completed
-# an iteration, and starts a new turn. A smaller value would be wrong while others work between two checks. A larger
-# one causes needless pauses.
-_AWAY = 0.0005
+
+class UserFunction:
+    """A function of the program that runs on the event loop, as the log names it, once, if it blocks the loop.
+
+    Args:
+        name: Its name in the log: `"the filter of handler x"`.
+        log: The logger.
+        resource: The resource in the log.
+        advice: The advice in the log.
+    """
+
+    __slots__ = ("_advice", "_is_named", "_log", "_resource", "name")
+
+    def __init__(
+        self,
+        name: str,
+        log: StructuredLogger,
+        resource: str = "",
+        *,
+        advice: str = "it is called for each object, so it should take microseconds",
+    ) -> None:
+        self.name = name
+        self._log = log
+        self._resource = resource
+        self._advice = advice
+        self._is_named = False
+
+    def returned(self, key: str) -> None:
+        """Note that it has returned, in a run in which several functions are called one after the other."""
+        turn = _turns.turn
+        now = turn.perf()
+        if now - turn.looked > turn.longest:
+            turn.longest, turn.slowest = now - turn.looked, (self, key)
+        turn.looked = now
+
+    def held(self, seconds: float, key: str) -> None:
+        """Log that it has held the event loop."""
+        if not self._is_named:
+            self._is_named = True
+            message = "%s blocked the event loop for %.1f s on %s: %s"
+            about = (self.name, seconds, key, self._advice)
+            self._log.warning(message, *about, resource=self._resource, key=key, reason="loop_held")
 
 
 class YieldBudget:
-    """Limits the time for which work holds the event loop: 1 ms, for all budgets together.
+    """Limits the time for which work holds the event loop: 1 ms between two changes, for all budgets together.
 
     All budgets of a thread share the limit. Otherwise a reader, a processor and sixteen handlers that work for 1 ms
-    each in a row would hold the loop for 18 ms. So the first uses up the turn, the others work only until their first
-    check, and the first to resume after its pause begins the next turn.
+    each in a row would hold the loop for 18 ms. So the first uses up the turn, and the first to resume after its pause
+    begins the next one. The others work for 50 us, so that they are not slowed down by pauses.
 
     ::
 
         budget = YieldBudget()
-        for number, item in enumerate(items):
+        for item in items:
             work(item)
-            if number % 64 == 0 and budget.exhausted():
+            if budget.exhausted():
                 await budget.pause()
 
+    A *run* is the work between two pauses. If it takes more than 0.1 s, the function of the program that took longest is
+    named in the log, unless the thread was waiting for the CPU.
+
     Args:
-        seconds: Seconds of work between two pauses. Default: 0.001.
         clock: For tests. A budget with a clock other than the system's shares its turns with no other budget.
+
+    Attributes:
+        blames: True if a run that takes too long is logged. False if the work may have waited within it.
+        perf: The clock, for loops that look at it themselves: `if budget.perf() >= budget.limit`.
+        began: The time at which the present run began.
+        limit: The time at which the present run must end.
+        calling: The key for which a coroutine of the program is running, or None. See `Steps`.
     """
 
-    __slots__ = ("_perf", "_seconds", "_turn", "rested")
+    __slots__ = ("_left", "_paused", "_turn", "began", "blames", "calling", "limit", "perf")
 
-    def __init__(self, seconds: float = YIELD_SECONDS, *, clock: Clock = SYSTEM) -> None:
+    def __init__(self, *, clock: Clock = SYSTEM) -> None:
         if clock is SYSTEM:
             clock = _simulated() or SYSTEM
-        self._seconds = seconds
-        self._perf = clock.perf
+        self.perf = clock.perf
+        self.blames = True
+        self.calling: str | None = None
         self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
-        self.rested = False
-        """Set to True by a task that has waited, so that the next check restarts the budget first. Cheaper than
-        `restart` for work that ends before its first check."""
-        self.restart()
+        self._paused = -1  # the number of the turn that a pause has ended
+        self._left = 0.0
+        self.enter()
+
+    def enter(self) -> None:
+        """Begin a run, after the work has waited for something. In a turn that others have used up it is short.
+
+        After a pause, the loop's own time, mostly for reading the socket that brings the work, counts against the new
+        turn, up to half of the budget, because other tasks wait for it too.
+        """
+        turn = self._turn
+        now = turn.perf()
+        if turn.begun == self._paused:  # the first to resume
+            turn.begin(now, max(YIELD_SECONDS - (now - self._left), YIELD_SECONDS / 2))
+        elif now - turn.looked > _AWAY or now - turn.until > _OLD:
+            turn.begin(now, YIELD_SECONDS)
+        self._paused = -1
+        turn.looked = self.began = now
+        turn.longest, turn.slowest = YIELD_SECONDS, None
+        least = now + _LEAST
+        self.limit = turn.until if turn.until > least else least
 
     def exhausted(self) -> bool:
         """True if it is time to pause."""
-        if self.rested:
-            self.restart()
         turn = self._turn
-        turn.looked = now = self._perf()
-        return now >= turn.until
+        turn.looked = now = turn.perf()
+        return now >= self.limit
 
-    def restart(self) -> None:
-        """Begin a new turn, after the work has waited for something, unless others work in this loop iteration."""
-        turn = self._turn
-        self.rested = False
-        if self._perf() - turn.looked > _AWAY:
-            turn.begin(self._seconds)
+    def blame(self, function: UserFunction | None = None, key: str = "") -> None:
+        """If this run has held the event loop for too long, name the function of the program that did it in the log.
 
-    async def pause(self) -> None:
-        """Let everything else that is ready run once, and begin a new turn.
-
-        The loop's own time, mostly for reading the socket that brings the work, counts against the new turn, up to half
-        of the budget, because other tasks wait for it too.
+        Args:
+            function: The function that was called in this run, with `key`. None if there were several, which note when
+                they have `returned`.
+            key: See `function`.
         """
-        come_back = self.leave()
-        await asyncio.sleep(0)
-        come_back()
+        turn = self._turn
+        turn.looked = now = turn.perf()
+        seconds = now - self.began
+        if seconds > _HOLDS and turn.was_given_the_cpu():
+            if turn.slowest is not None and (function is None or turn.longest > seconds / 2):
+                function, key = turn.slowest
+            if function is not None:
+                function.held(seconds, key)
 
-    def leave(self) -> Callable[[], None]:
-        """Pause in a callback: return to the loop, and when it calls again, call the function that this returns."""
-        turn, seconds, perf = self._turn, self._seconds, self._perf
-        begun, left = turn.begun, perf()
+    async def pause(self, function: UserFunction | None = None, key: str = "") -> None:
+        """Let everything else that is ready run once, and begin a new run. The arguments are those of `blame`."""
+        self.leave(function, key)
+        await _next_iteration()
+        if self._paused >= 0:  # `Steps` has not done it
+            self.enter()
 
-        def come_back() -> None:
-            if turn.begun == begun:  # this is the first to resume
-                turn.begin(max(seconds - (perf() - left), seconds / 2))
+    def leave(self, function: UserFunction | None = None, key: str = "") -> None:
+        """Pause in a callback: return to the loop, and when it calls again, `enter`."""
+        if self.blames:
+            self.blame(function, key)
+        self._paused = self._turn.begun
+        self._left = self._turn.looked
 
-        return come_back
+
+@coroutine
+def _next_iteration() -> Generator[None, None, None]:
+    """Yield to the event loop once, as `asyncio.sleep(0)` does."""
+    yield
+
+
+class Steps(Coroutine[Any, Any, T], Generic[T]):
+    """A coroutine that calls functions of the program, and whose every step begins a new run of a budget.
+
+    So the time in which a coroutine of the program waits is distinguished from the time in which it holds the event
+    loop.
+
+    Args:
+        steps: The coroutine.
+        budget: Its budget, whose `calling` is set while a coroutine of the program runs.
+        function: Named in the log if a step of that coroutine holds the event loop.
+    """
+
+    def __init__(self, steps: Coroutine[Any, Any, T], budget: YieldBudget, function: UserFunction) -> None:
+        self._steps = steps
+        self._budget = budget
+        self._function = function
+
+    def send(self, value: Any, /) -> Any:
+        """Make a step."""
+        self._budget.enter()
+        try:
+            return self._steps.send(value)
+        finally:
+            self._left()
+
+    def throw(self, *error: Any) -> Any:
+        """Make a step that begins with an exception."""
+        self._budget.enter()
+        try:
+            return self._steps.throw(*error)
+        finally:
+            self._left()
+
+    def close(self) -> None:
+        """End it."""
+        self._steps.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._steps.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._steps, name)  # such as `cr_frame`, by which asyncio shows where a task is
+
+    def _left(self) -> None:
+        if self._budget.calling is not None:
+            self._budget.blame(self._function, self._budget.calling)

@@ -77,6 +77,9 @@ class Tasks:
         self.cluster: str | None = None
         self._on_crash = on_crash
         self._tasks: set[asyncio.Task[object]] = set()
+        self._guests: set[asyncio.Task[object]] = set()  # tasks that run the program's code
+        self._finishing: set[asyncio.Task[object]] = set()
+        self._ending: set[asyncio.Task[object]] = set()
 
     def start(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
         """Start a task and keep it."""
@@ -86,13 +89,25 @@ class Tasks:
             task.add_done_callback(self._ended)
         return task
 
+    def start_guest(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
+        """Start a task that runs code of the program, which may cancel it from inside (see `is_ending`)."""
+        task = self.start(coroutine, name)
+        self._guests.add(task)
+        return task
+
+    def is_ending(self, task: asyncio.Task[object]) -> bool:
+        """True if the owner ends a task, or if all of its own tasks are ending, as at the end of `asyncio.run`."""
+        own = self._tasks - self._guests
+        return task in self._ending or (task not in self._finishing and all(other.cancelling() for other in own))
+
     @property
     def running(self) -> tuple[asyncio.Task[object], ...]:
         """The tasks that have not ended."""
         return tuple(self._tasks)
 
     def _ended(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
+        for kept in (self._tasks, self._guests, self._finishing, self._ending):
+            kept.discard(task)
         if not task.cancelled():
             error = task.exception()
         elif not task.cancelling():
@@ -105,6 +120,7 @@ class Tasks:
     async def finish(self, tasks: Iterable[asyncio.Task[object]], deadline: float) -> None:
         """Wait for tasks to end by themselves, until `deadline` on the loop's clock. Raises none of their errors."""
         waiting = {task for task in tasks if not task.done()}
+        self._finishing |= waiting
         if waiting:
             await asyncio.wait(waiting, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
 
@@ -114,6 +130,7 @@ class Tasks:
         They are cancelled once, not repeatedly, so that a `finally` that awaits can do its work.
         """
         pending = {task for task in (self._tasks if tasks is None else tasks) if not task.done()}
+        self._ending |= pending
         for task in pending:
             task.cancel()
         if not pending:

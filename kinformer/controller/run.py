@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
-from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.cancellation import ends_with_this_task, guarded, shielded_from_scopes
+from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import logged_writes
@@ -70,8 +71,10 @@ class ControllerRun:
         self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
         failed = partial(metrics.count, "source_errors")
+        self._has_ended = ends_with_this_task()
         self._feeds = [
-            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes) for source in sources
+            SourceFeed(source, name, self.trigger, failed, self._is_ending, clusters=clusters, completes=completes)
+            for source in sources
         ]
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}
@@ -79,6 +82,8 @@ class ControllerRun:
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._task_crashed)
         self._logged = LogOnce()
+        advice = "await what takes long, or call it with asyncio.to_thread"
+        self._function = UserFunction(f"the reconcile of controller {name}", log, self._resource, advice=advice)
         self._logged_stale = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -90,6 +95,10 @@ class ControllerRun:
     @property
     def _resource(self) -> str:
         return next((feed.informer.name for feed in self._feeds), "")
+
+    def _is_ending(self) -> bool:
+        """True if the run ends its tasks. Otherwise the program's code has cancelled one that is cancelled."""
+        return self.queue.shutting_down or self._has_ended()
 
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
         """Queue a key, after the debounce if there is one."""
@@ -199,7 +208,10 @@ class ControllerRun:
                 self._metrics.count("stale_waits")
                 self._start_task(key, self._wait_for_fresh(key, stale), f"{key} is waiting for a current cache")
                 continue
-            task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
+            budget = YieldBudget()
+            budget.calling = key
+            steps = Steps(self._reconcile_key(key), budget, self._function)
+            task = self._start_task(key, steps, f"reconcile {key}")
             self._active[task] = key
             task.add_done_callback(self._reconcile_ended)
 
@@ -290,20 +302,18 @@ class ControllerRun:
         limit = asyncio.timeout(self._options.timeout)
         try:
             with logged_writes(lambda write: self.own_writes.note_request(key, write)):
-                async with limit:
-                    result = await self._reconcile(request)
+                result = await guarded(self._reconciled(request, limit), self._is_ending, "the reconcile")
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
             self._succeeded(key, result, clock.time() - began)
         except LeadershipLostError:
             raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._failed(request, error, clock.time() - began)  # it awaited something that was cancelled
         except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
             self._failed(request, error, clock.time() - began, timed_out=limit.expired())
+
+    async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
+        async with limit:
+            return await self._reconcile(request)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

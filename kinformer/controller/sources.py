@@ -8,7 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from kinformer._runtime.cancellation import guarded
+from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.tasks import Coro
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
@@ -94,6 +97,7 @@ class SourceFeed:
         name: The name of the controller.
         trigger: Called with each key, the reason and the priority.
         on_failure: Called when a predicate or mapper has raised, before the error is logged.
+        is_ending: Returns True if the controller ends its tasks. See `guarded`.
         clusters: True if keys may begin with the name of a cluster, because one of the sources is a union.
         completes: True if a key without a cluster, which a mapper returns for an object of a union, gets the object's
             cluster.
@@ -105,6 +109,7 @@ class SourceFeed:
         name: str,
         trigger: Trigger,
         on_failure: Callable[[], None],
+        is_ending: Callable[[], bool],
         *,
         clusters: bool,
         completes: bool = False,
@@ -114,6 +119,7 @@ class SourceFeed:
         self._name = name
         self._trigger = trigger
         self._on_failure = on_failure
+        self._is_ending = is_ending
         self._clusters = clusters
         self._completes = completes and _has_members(source)
         self._stream: EventStream | None = None
@@ -122,14 +128,20 @@ class SourceFeed:
         self._queued.set()
         self._own_reasons: dict[str, Reason] = {}
         self._logged = LogOnce()
+        resource = source.informer.name
+        self._function = UserFunction(f"the predicate or mapper of controller {name} for {resource}", log, resource)
 
-    async def run(self) -> None:
+    def run(self) -> Coro[None]:
         """Turn events into triggers until cancelled.
 
         Raises:
             StoppedError: The informer was exited, so there will be no more events.
             Exception: The informer crashed with this error.
         """
+        budget = YieldBudget()
+        return Steps(self._run(budget), budget, self._function)
+
+    async def _run(self, budget: YieldBudget) -> None:
         # Events are not merged: the cache is ahead of the events waiting here, so a reconcile may have read a state
         # that merging would skip, and must be triggered when that state has ended.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
@@ -138,8 +150,10 @@ class SourceFeed:
             async for event in stream:
                 if event.is_in_initial_list:
                     self._queued.clear()
-                await self._trigger_keys_of(event)
+                await self._trigger_keys_of(event, budget)
                 self._queued.set()
+                if budget.perf() >= budget.limit:
+                    await budget.pause(self._function, event.key)
         raise StoppedError(f"informer {self.informer.name} was exited while controller {self._name} was using it")
 
     @property
@@ -160,31 +174,33 @@ class SourceFeed:
         missing: str = "" if core is None else core.unlisted_reason()
         return missing or "its first objects are being queued"
 
-    async def _trigger_keys_of(self, event: InformerEvent) -> None:
+    async def _trigger_keys_of(self, event: InformerEvent, budget: YieldBudget) -> None:
         source = self._source
-        try:
-            if source.predicate is not None and not source.predicate(event):
+        keys: Iterable[str] = (event.key,)
+        if source.predicate is not None or source.mapper is not None:
+            budget.calling = event.key
+            try:
+                keys = await guarded(self._keys_of(event), self._is_ending, "the mapper")
+            except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
+                self._mapping_failed(event, error)
                 return
-            if source.mapper is None:
-                kind = "INITIAL" if event.is_in_initial_list else event.type
-                self._trigger(event.key, self._own_reason(kind), _priority(event))
-                return
-            keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
-            if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
-                keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._mapping_failed(event, error)  # the mapper awaited something that was cancelled
-            return
-        except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
-            self._mapping_failed(event, error)
-            return
+            finally:
+                budget.calling = None
         kind = "INITIAL" if event.is_in_initial_list else event.type
-        reason = Reason(kind, self.informer.name, event.key)
+        reason = self._own_reason(kind) if source.mapper is None else Reason(kind, self.informer.name, event.key)
         for key in keys:
-            self._trigger(self._completed(key, event), reason, _priority(event))
+            self._trigger(key, reason, _priority(event))
+
+    async def _keys_of(self, event: InformerEvent) -> Iterable[str]:
+        source = self._source
+        if source.predicate is not None and not source.predicate(event):
+            return ()
+        if source.mapper is None:
+            return (event.key,)
+        keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
+        if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
+            keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
+        return [self._completed(key, event) for key in keys]
 
     def _completed(self, key: str, event: InformerEvent) -> str:
         if not self._completes or key.count("/") == 2:

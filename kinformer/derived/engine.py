@@ -30,9 +30,6 @@ __all__ = ["Engine"]
 
 log = get_logger("kinformer.derived")
 
-_LOOK = 16  # changes between two checks of the clock, because each may run an index function of the program
-
-
 class Engine(ComputedCore):
     """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
 
@@ -358,10 +355,9 @@ class Engine(ComputedCore):
         if self.values.is_publishing and not self.values.publish(budget):
             return True
         for tap in tuple(self.taps):
-            while changes := tap.take(_LOOK):
-                for change in changes:
-                    self._absorb(tap, change)
-                if budget.exhausted():
+            while (change := tap.take()) is not None:
+                self._absorb(tap, change)
+                if budget.perf() >= budget.limit:
                     return True
         if not self._compute(budget):
             return True

@@ -55,7 +55,7 @@ class Propagation:
         self._numbers = count()
         self._held: list[Node] = []  # waiting nodes that were held in this turn
         self._is_scheduled = False
-        self._come_back: Callable[[], None] | None = None
+        self._budget = YieldBudget()
         self._turns = WaiterQueue()
         self._context = Context()  # a program's functions run outside the context of its requests and tasks
 
@@ -93,20 +93,18 @@ class Propagation:
         await self._turns.wait()
 
     def _turn(self) -> None:
-        budget = YieldBudget()
-        if self._come_back is not None:
-            self._come_back()
-            self._come_back = None
+        self._budget.enter()
         for node in self._held:
             self._place(node)
         self._held.clear()
         try:
-            self._work(budget)
+            self._work(self._budget)
         finally:
             self._is_scheduled = False  # not earlier: nodes wake their readers, and there is one turn at a time
             self._turns.wake_all()
+            self._budget.blame()
             if self._next() is not None:
-                self._come_back = budget.leave()
+                self._budget.leave()
                 self._schedule()
 
     def _work(self, budget: YieldBudget) -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
@@ -22,10 +23,6 @@ from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventTyp
 __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification"]
 
 Filter = Callable[[KubeObject], object]
-
-# Objects of a replay that a filter may hide in a row before the reader pauses. A filter that hides nearly all of a long
-# replay must not block the loop during the search for the next visible object.
-_HIDDEN_AT_ONCE = 64
 
 
 class Mailbox:
@@ -46,6 +43,8 @@ class Mailbox:
             directly: the result is the same as from `take`, without a function call.
         folds: True while it folds or replays, until `take` has returned None.
         held: The number of calls that the reader has taken and not begun yet. They count as waiting.
+        budget: The reader's, for its own work and for the filter, which hides objects of a replay while it reads.
+        filtering: The filter's name in the log, or None without a filter.
     """
 
     def __init__(
@@ -65,6 +64,8 @@ class Mailbox:
         self.plain: deque[Notification] = deque()
         self.folds = False
         self.held = 0
+        self.budget = YieldBudget()
+        self.filtering: UserFunction | None = None
         self._folded = FoldedCalls(self.queue_size)
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
@@ -74,6 +75,11 @@ class Mailbox:
         self._synced = Latch()
 
     # --- the processor's side -----------------------------------------------------------------
+
+    @property
+    def filters(self) -> bool:
+        """True if it calls a filter with each change."""
+        return self._filter is not None
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
         """Queue calls in order. `initial` is the number of initial adds among them."""
@@ -125,15 +131,13 @@ class Mailbox:
 
     def take(self) -> Notification | None:
         """Take the next call, or return None if the reader must `wait`. Call `finished` for each initial add taken."""
-        hidden = 0
         while self._replays:
             for obj in self._replays[0]:
                 self._replay_left -= 1
                 if self._filter is None or self._passes(obj):
                     return (ADD, obj.key, None, obj, True)
                 self._initial_finished()
-                hidden += 1
-                if hidden == _HIDDEN_AT_ONCE:
+                if self.budget.exhausted():
                     return None
             self._replays.popleft()
         if self.plain:
@@ -156,7 +160,7 @@ class Mailbox:
         The result must be awaited at once, by one task at a time. Cancelling it loses nothing.
         """
         if self.plain or self.folds or self.draining:
-            return asyncio.sleep(0)
+            return self.budget.pause()
         self._waiter = asyncio.get_running_loop().create_future()  # without a coroutine, for a call that comes alone
         return self._waiter
 
@@ -204,6 +208,9 @@ class Mailbox:
             if self._on_filter_error is not None:
                 self._on_filter_error(obj.key, error)
             return False
+        finally:
+            if self.filtering is not None:
+                self.filtering.returned(obj.key)
 
     def _through_filter(self, call: Notification) -> Notification | None:
         """Return the call in this handler's view, or None. Entering the filter is an add, leaving it is a delete."""

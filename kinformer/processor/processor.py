@@ -29,8 +29,7 @@ __all__ = ["UNKNOWN_SCOPES", "Processor"]
 UNKNOWN_SCOPES = ""
 """The scope that is missing until the first namespaces are known: no namespace has this name."""
 
-_SLICE = 256  # changes between two checks of the clock. Each costs about a microsecond
-_ITEMS = 16  # items of a list between two checks, because an index function may be slow
+_KNOWN = 16  # cached items of a list between two looks at the clock. Each costs half a microsecond
 
 
 class Processor(Publisher):
@@ -59,6 +58,7 @@ class Processor(Publisher):
         self.applied = AppliedVersions(scopes)
         self._missing = {*scopes, *([UNKNOWN_SCOPES] if scopes_follow else [])}
         self._left: set[str] = set()  # scopes that have left before the cache was complete
+        self._budget: YieldBudget | None = None
 
     @property
     def missing(self) -> frozenset[str | None]:
@@ -78,39 +78,55 @@ class Processor(Publisher):
 
     # --- changes --------------------------------------------------------------------------------------
 
-    def apply_now(self, changes: Changes) -> None:
-        """Apply a small batch in one step."""
-        calls: list[Notification] = []
-        self._apply_events(changes.events, calls)
-        self._hand_out(calls)
+    def apply_now(self, changes: Changes) -> Changes | None:
+        """Apply a batch in one step, as far as the budget allows. Return the changes that are left, if there are any."""
+        events = changes.events
+        budget = None
+        if len(events) > 1 or self._slice == 1 or self._indexer.calls_functions:
+            budget = self._begun()
+        done = self._apply_events(events, budget)
+        self.hand_out()
+        if budget is not None:
+            budget.blame()
+        if done < len(events):
+            return changes._replace(events=events[done:])
         self._advance(changes)
+        return None
 
     async def apply(self, entries: Iterable[Entry]) -> None:
         """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
-        budget = YieldBudget()
-        calls: list[Notification] = []
-        left = _SLICE
+        budget = self._begun()
         for entry in entries:
             if isinstance(entry, Changes):
                 events = entry.events
-                for start in range(0, len(events), _SLICE):
-                    self._apply_events(events[start : start + _SLICE], calls)
-                    left -= len(events)
-                    if left <= 0:
-                        left = _SLICE
-                        if budget.exhausted():
-                            calls = self._hand_out(calls)
-                            await budget.pause()
+                while (done := self._apply_events(events, budget)) < len(events):
+                    events = events[done:]
+                    await self._pause(budget)
                 self._advance(entry)
+                if budget.perf() >= budget.limit:
+                    await self._pause(budget)
                 continue
-            calls = self._hand_out(calls)
+            self.hand_out()
             if isinstance(entry, Replacement):
                 await self._replace(entry, budget)
             elif isinstance(entry, ScopeChange):
                 await self._change_scope(entry, budget)
             elif entry is Marker.RESYNC:
                 await self._replay_due(budget)
-        self._hand_out(calls)
+        self.hand_out()
+        budget.blame()
+
+    def _begun(self) -> YieldBudget:
+        """Return the budget, whose run begins now."""
+        if self._budget is None:
+            self._budget = YieldBudget()
+        else:
+            self._budget.enter()
+        return self._budget
+
+    async def _pause(self, budget: YieldBudget) -> None:
+        self.hand_out()
+        await budget.pause()
 
     def _advance(self, changes: Changes) -> None:
         applied = self.applied
@@ -119,13 +135,19 @@ class Processor(Publisher):
         else:  # inlined, because nearly always no task waits
             applied.current[changes.scope] = changes.resource_version
 
-    def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
-        """Apply events to the cache, and append the resulting calls.
+    def _apply_events(self, events: Sequence[WatchEvent], budget: YieldBudget | None) -> int:
+        """Apply events to the cache, and append the resulting calls. Return how many the budget allowed, at least one.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
         """
-        advance = self._indexer.advance
-        for kind, obj in events:
+        advance, calls = self._indexer.advance, self._calls
+        for number, (kind, obj) in enumerate(events):
+            if number and budget is not None:
+                if len(calls) >= self._slice:
+                    self.hand_out()
+                    calls = self._calls
+                if budget.perf() >= budget.limit:
+                    return number
             if kind == "BOOKMARK":
                 continue
             if type(obj) is not KubeObject:
@@ -144,6 +166,7 @@ class Processor(Publisher):
             else:
                 calls.append((DELETE, key, old, old, True))
                 calls.append((ADD, key, None, obj, bool(self._missing)))
+        return len(events)
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.get_by_key(key)
@@ -156,25 +179,6 @@ class Processor(Publisher):
             unknown = bool(uid and old.uid) or type(obj) is UndecodableObject
         self._indexer.pop(key)
         calls.append((DELETE, key, old, old if unknown else obj, unknown))
-
-    def _hand_out(self, calls: list[Notification]) -> list[Notification]:
-        """Put calls into the mailboxes, and return the list for the next calls."""
-        if not calls:
-            return calls
-        if len(calls) == 1:
-            self.events[calls[0][0]] += 1
-        else:
-            self._count(calls)
-        initial = sum(1 for call in calls if call[0] == ADD) if self._missing else 0
-        for receiver in self._receivers:
-            receiver.put(calls, initial)
-        return []
-
-    def _count(self, calls: Sequence[Notification]) -> None:
-        kinds = [call[0] for call in calls]
-        for kind in (ADD, UPDATE, DELETE):
-            if number := kinds.count(kind):
-                self.events[kind] += number
 
     async def _change_scope(self, change: ScopeChange, budget: YieldBudget) -> None:
         scope, step = change
@@ -205,7 +209,7 @@ class Processor(Publisher):
         fresh: ChunkedList[KubeObject] = ChunkedList()
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]] = ChunkedList()
         gone: ChunkedList[KubeObject] = ChunkedList()
-        items = replacement.items
+        items, perf = replacement.items, budget.perf
         try:
             for number, item in enumerate(items.drain() if isinstance(items, ChunkedList) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
@@ -214,7 +218,8 @@ class Processor(Publisher):
                     fresh.append(obj)
                 elif old is None or (old is not obj and old != obj):
                     changes.append((old, obj))
-                if number % _ITEMS == 0 and budget.exhausted():
+                # No function is called for an object that is cached already.
+                if (old is not obj or number % _KNOWN == 0) and perf() >= budget.limit:
                     await budget.pause()
             for left in rebuild.sweep():
                 gone.add(left)
@@ -269,7 +274,7 @@ class Processor(Publisher):
 
         for old in gone.drain():
             calls.append((DELETE, old.key, old, old, True))
-            if len(calls) >= _SLICE:
+            if len(calls) >= self._slice:
                 await hand_out()
         for before, obj in changes.drain():
             if before is None:
@@ -279,7 +284,7 @@ class Processor(Publisher):
                 calls.append((ADD, obj.key, None, obj, False))
             else:
                 calls.append((UPDATE, obj.key, before, obj, False))
-            if len(calls) >= _SLICE:
+            if len(calls) >= self._slice:
                 await hand_out()
         await hand_out()
 
@@ -290,7 +295,7 @@ class Processor(Publisher):
             return
         # The partitions are read one by one, which is safe because only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
-        while calls := [_sync_of(obj) for obj in islice(objects, _SLICE)]:
+        while calls := [_sync_of(obj) for obj in islice(objects, self._slice)]:
             self.events[SYNC] += len(calls)
             for receiver in receivers:
                 receiver.put(calls)

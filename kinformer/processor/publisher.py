@@ -14,15 +14,23 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import ADD, Notification
+from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Notification
 from kinformer.processor.resync_schedule import ResyncSchedule
 
 __all__ = ["Publisher", "Receiver"]
 
+_SLICE = 256  # changes that are handed out together. With a filter, which may be slow, it is one
+
 
 class Receiver(Protocol):
-    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection."""
+    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection.
 
+    Attributes:
+        filters: True if it calls a function of the program with each change.
+    """
+
+    @property
+    def filters(self) -> bool: ...
     def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
     def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
     def upstream_synced(self) -> None: ...
@@ -51,6 +59,8 @@ class Publisher:
         self._indexer = indexer
         self._resyncs = resyncs
         self._receivers: list[Receiver] = []
+        self._slice = _SLICE
+        self._calls: list[Notification] = []  # changes that are in the cache, and in no receiver yet
 
     @property
     def cache(self) -> Indexer:
@@ -68,11 +78,13 @@ class Publisher:
         if self.synced.is_open:
             receiver.upstream_synced()
         self._receivers.append(receiver)
+        self._slice = 1 if any(each.filters for each in self._receivers) else _SLICE
 
     def detach(self, receiver: Receiver) -> None:
         """Stop delivering changes to `receiver`."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
+            self._slice = 1 if any(each.filters for each in self._receivers) else _SLICE
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in each task that waits for the cache to be complete, because it will not be."""
@@ -81,6 +93,26 @@ class Publisher:
             receiver.fail(error)
 
     # --- the writer's side ------------------------------------------------------------------------
+
+    def hand_out(self) -> None:
+        """Deliver the changes since the last call to the receivers. They are all in the cache."""
+        calls = self._calls
+        if not calls:
+            return
+        self._calls = []
+        self._count(calls)
+        initial = 0 if self.synced.is_open else sum(1 for call in calls if call[0] == ADD)
+        for receiver in self._receivers:
+            receiver.put(calls, initial)
+
+    def _count(self, calls: Sequence[Notification]) -> None:
+        if len(calls) == 1:
+            self.events[calls[0][0]] += 1
+            return
+        kinds = [call[0] for call in calls]
+        for kind in (ADD, UPDATE, DELETE):
+            if number := kinds.count(kind):
+                self.events[kind] += number
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""

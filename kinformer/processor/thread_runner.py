@@ -12,7 +12,9 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Coro
 from kinformer.processor.handler import Handler, HandlerRunner
 from kinformer.processor.mailbox import Mailbox, Notification
 
@@ -61,9 +63,13 @@ class ThreadRunner(HandlerRunner):
         """True if called from inside the handler."""
         return self._thread == threading.get_ident() or super().is_caller()
 
-    async def run(self) -> None:
+    def run(self) -> Coro[None]:
         """Make calls until the mailbox is closed, or is draining and empty."""
+        return self._run_in_thread()
+
+    async def _run_in_thread(self) -> None:
         mailbox = self.mailbox
+        mailbox.budget = YieldBudget()
         most = min(_MOST, mailbox.queue_size)
         taken: deque[Notification] = deque()
         size = 1
@@ -71,15 +77,19 @@ class ThreadRunner(HandlerRunner):
             while not mailbox.closed:
                 while len(taken) < size and (call := mailbox.take()) is not None:
                     taken.append(call)
+                    if mailbox.filters and mailbox.budget.exhausted():
+                        break
                 if not taken:
                     if mailbox.draining and not len(mailbox):
                         return
                     await mailbox.wait()
+                    mailbox.budget.enter()
                     continue
                 mailbox.held = len(taken) - 1
                 made = await anyio.to_thread.run_sync(
                     self._make, tuple(taken), abandon_on_cancel=True, limiter=self._limiter
                 )
+                mailbox.budget.enter()
                 self._note(taken, made)
                 size = min(most, size * 2) if not taken else 1
         finally:

@@ -14,7 +14,15 @@ import anyio
 
 from kinformer._runtime.tasks import Coro
 
-__all__ = ["BodyCancellation", "ShieldedExitStack", "ends_with_this_task", "first_kept", "guarded", "settled", "shielded_from_scopes"]
+__all__ = [
+    "BodyCancellation",
+    "ShieldedExitStack",
+    "ends_with_this_task",
+    "first_kept",
+    "guarded",
+    "settled",
+    "shielded_from_scopes",
+]
 
 F = TypeVar("F", bound=Callable[..., Coro[object]])
 T = TypeVar("T")
@@ -125,7 +133,7 @@ class BodyCancellation:
         return False
 
 
-# --- code of the program in a task of kinformer's ----------------------------------------------------------------------
+# --- code of the program in a task of kinformer's ----------------------------------------------------------
 
 
 async def guarded(awaitable: Awaitable[T], is_ending: Callable[[], bool], name: str) -> T:
@@ -145,13 +153,9 @@ async def guarded(awaitable: Awaitable[T], is_ending: Callable[[], bool], name: 
     count = task.cancelling()
     try:
         result = await awaitable
-    except BaseException as error:  # noqa: BLE001 - not only those of the awaitable: see `settled`
-        failure = await settled(error, count, is_ending, name)
-    else:
-        if task.cancelling() == count:
-            return result
-        failure = await settled(None, count, is_ending, name)
-    if failure is not None:
+    except BaseException as error:  # noqa: BLE001 - see `settled`
+        raise await settled(error, count, is_ending, name) or error  # noqa: B904 - its cause is set
+    if task.cancelling() > count and (failure := await settled(None, count, is_ending, name)) is not None:
         raise failure
     return result
 
@@ -180,7 +184,7 @@ async def settled(
             if error is None or is_cancelled:
                 raise error or asyncio.CancelledError
             return error
-        is_cancelled = await _take_back(task, count) and error is None or is_cancelled
+        is_cancelled = (await _take_back(task, count) and error is None) or is_cancelled
     if not is_cancelled:
         return error
     failure = RuntimeError(f"{name} was cancelled from inside: by its own code, or by awaiting what was cancelled")

@@ -15,15 +15,18 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
 from types import coroutine
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kinformer._runtime.logs import StructuredLogger
 
 try:
-    from resource import RUSAGE_THREAD, getrusage
-except ImportError:  # not on Linux
-    getrusage = None  # type: ignore[assignment]
+    import resource
+
+    _measure: Callable[[], resource.struct_rusage] | None = partial(resource.getrusage, resource.RUSAGE_THREAD)
+except (ImportError, AttributeError):  # not on Linux
+    _measure = None
 
 __all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "Steps", "UserFunction", "YieldBudget"]
 
@@ -103,9 +106,9 @@ class _Usage(NamedTuple):
 
 def _usage_of_thread() -> _Usage | None:
     """Return the usage of this thread, or None if the system does not count it. Takes half a microsecond."""
-    if getrusage is None:
+    if _measure is None:
         return None
-    usage = getrusage(RUSAGE_THREAD)
+    usage = _measure()
     return _Usage(usage.ru_utime + usage.ru_stime, usage.ru_nvcsw)
 
 
@@ -214,8 +217,8 @@ class YieldBudget:
             if budget.exhausted():
                 await budget.pause()
 
-    A *run* is the work between two pauses. If it takes more than 0.1 s, the function of the program that took longest is
-    named in the log, unless the thread was waiting for the CPU.
+    A *run* is the work between two pauses. If it takes more than 0.1 s, the function of the program that took longest
+    is named in the log, unless the thread was waiting for the CPU.
 
     Args:
         clock: For tests. A budget with a clock other than the system's shares its turns with no other budget.
@@ -256,8 +259,7 @@ class YieldBudget:
         self._paused = -1
         turn.looked = self.began = now
         turn.longest, turn.slowest = YIELD_SECONDS, None
-        least = now + _LEAST
-        self.limit = turn.until if turn.until > least else least
+        self.limit = max(turn.until, now + _LEAST)
 
     def exhausted(self) -> bool:
         """True if it is time to pause."""
@@ -303,7 +305,7 @@ def _next_iteration() -> Generator[None, None, None]:
     yield
 
 
-class Steps(Coroutine[Any, Any, T], Generic[T]):
+class Steps(Coroutine[object, object, T]):
     """A coroutine that calls functions of the program, and whose every step begins a new run of a budget.
 
     So the time in which a coroutine of the program waits is distinguished from the time in which it holds the event
@@ -315,12 +317,12 @@ class Steps(Coroutine[Any, Any, T], Generic[T]):
         function: Named in the log if a step of that coroutine holds the event loop.
     """
 
-    def __init__(self, steps: Coroutine[Any, Any, T], budget: YieldBudget, function: UserFunction) -> None:
+    def __init__(self, steps: Coroutine[object, object, T], budget: YieldBudget, function: UserFunction) -> None:
         self._steps = steps
         self._budget = budget
         self._function = function
 
-    def send(self, value: Any, /) -> Any:
+    def send(self, value: object, /) -> object:
         """Make a step."""
         self._budget.enter()
         try:
@@ -328,11 +330,11 @@ class Steps(Coroutine[Any, Any, T], Generic[T]):
         finally:
             self._left()
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, error: BaseException, /) -> object:  # type: ignore[override]
         """Make a step that begins with an exception."""
         self._budget.enter()
         try:
-            return self._steps.throw(*error)
+            return self._steps.throw(error)
         finally:
             self._left()
 
@@ -340,10 +342,10 @@ class Steps(Coroutine[Any, Any, T], Generic[T]):
         """End it."""
         self._steps.close()
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[object, object, T]:
         return self._steps.__await__()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._steps, name)  # such as `cr_frame`, by which asyncio shows where a task is
 
     def _left(self) -> None:

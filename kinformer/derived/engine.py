@@ -30,6 +30,7 @@ __all__ = ["Engine"]
 
 log = get_logger("kinformer.derived")
 
+
 class Engine(ComputedCore):
     """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
 

@@ -9,7 +9,6 @@ it reaches, and of their reads, however many paths lead through them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextvars import Context
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count

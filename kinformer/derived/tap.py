@@ -6,7 +6,6 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList

@@ -49,8 +49,8 @@ class Arrivals:
             nonlocal last
             pending, size = framer.pending, len(data)
             try:
-                # Not since the last arrived, but since it was handled: a slow function of the program may be in between,
-                # and a callback of the transport may bring many events.
+                # Not since the last one arrived, but since it was handled: a function of the program may have been
+                # slow in between, and one callback of the transport may bring many events.
                 if pending + size > SMALL or (perf() - last < QUICK and not pending):
                     return False
                 text = framer.last(data)

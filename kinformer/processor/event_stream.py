@@ -14,6 +14,7 @@ from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, N
 
 __all__ = ["EventStream", "InformerEvent", "OpenStream"]
 
+
 @dataclass(frozen=True, slots=True)
 class InformerEvent(Generic[M_co]):
     """One change of the cache.

@@ -106,7 +106,7 @@ class Handler:
         if function is None:
             return None
         obj = ObjectView(*fields_of(new)) if type(new) is KubeObject else view(new)
-        if kind == ADD or kind == DELETE:
+        if kind in {ADD, DELETE}:
             if not keywords:
                 return function(obj)
             return function(obj, **{keyword: key if keyword == "key" else flag for keyword in keywords})

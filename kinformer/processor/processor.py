@@ -79,7 +79,7 @@ class Processor(Publisher):
     # --- changes --------------------------------------------------------------------------------------
 
     def apply_now(self, changes: Changes) -> Changes | None:
-        """Apply a batch in one step, as far as the budget allows. Return the changes that are left, if there are any."""
+        """Apply a batch in one step, as far as the budget allows. Return the changes that are left, or None."""
         events = changes.events
         budget = None
         if len(events) > 1 or self._slice == 1 or self._indexer.calls_functions:

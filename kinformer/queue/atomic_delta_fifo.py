@@ -166,6 +166,8 @@ class QueueWriter:
 
     __slots__ = ("_queue", "_scope", "is_closed")
 
+    at_once = 512
+
     def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
         self._queue = queue
         self._scope = scope
@@ -181,12 +183,11 @@ class QueueWriter:
         if self.is_closed:
             return
         queue = self._queue
-        changes: Changes | None = _new_tuple(Changes, (self._scope, resource_version, events))  # without a Python call
+        changes = _new_tuple(Changes, (self._scope, resource_version, events))  # without a Python call
         is_empty_and_awaited = queue._waiter is not None
-        if is_empty_and_awaited and queue.direct is not None:
-            changes = queue.direct(changes)
-        if changes is not None:
-            queue.append(changes)
+        left = queue.direct(changes) if is_empty_and_awaited and queue.direct is not None else changes
+        if left is not None:
+            queue.append(left)
 
     def replace(self, items: list[object] | ChunkedList[object], resource_version: str) -> None:
         """Queue a full list. The queue owns `items` from then on."""

@@ -6,11 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction
+from kinformer._runtime.logs import get_logger
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, is_another, resource_version_of, uid_of
 
-__all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
+__all__ = [
+    "MOST_AT_ONCE",
+    "EventStore",
+    "ListSink",
+    "ReflectorStore",
+    "StreamingStore",
+    "event_store",
+    "streaming_store",
+]
+
+log = get_logger("kinformer.reflector")
+
+MOST_AT_ONCE = 512
+"""Events that take less than a millisecond to write, if no function of the program is called."""
 
 
 @runtime_checkable
@@ -58,6 +73,11 @@ class KnowingStore(Protocol):
 
 class EventStore(Protocol):
     """A store that accepts whole batches, such as an informer's queue."""
+
+    @property
+    def at_once(self) -> int:
+        """The number of events to write before a look at the clock. 1 if they go to functions of the program."""
+        ...
 
     @property
     def known(self) -> Known | None:
@@ -138,8 +158,11 @@ def _known_of(store: ReflectorStore) -> Known | None:
 class _StoreAdapter:
     """Writes batches to a store that takes objects one by one."""
 
+    at_once = 1
+
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
+        self._function = UserFunction(f"the store {type(store).__name__}", log)
         self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
         self.known = _known_of(store)
 
@@ -155,6 +178,7 @@ class _StoreAdapter:
                     store.delete(obj)
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
+            self._function.returned(str(getattr(obj, "key", "")))
 
     def _is_late(self, deleted: object) -> bool:
         """True for the doubled or late DELETED of an object whose name belongs to another one now."""

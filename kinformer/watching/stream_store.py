@@ -13,6 +13,7 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import is_gone, key_of, resource_version_of, uid_of
 from kinformer.objects.object import UndecodableObject, view
 from kinformer.reflector.relist import reaches
+from kinformer.reflector.store_adapter import MOST_AT_ONCE
 from kinformer.watching.differences import Listed, StreamEvent, difference, event_of
 from kinformer.watching.version_index import Record, VersionIndex
 
@@ -53,6 +54,7 @@ class StreamStore:
     """
 
     known = None
+    at_once = MOST_AT_ONCE
 
     def __init__(self, size: int, *, tell_initial: bool, position: str = "") -> None:
         self.told = VersionIndex()

@@ -9,7 +9,6 @@ import asyncio
 import heapq
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from kinformer._runtime.clock import YieldBudget

@@ -13,20 +13,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from types import coroutine
-from typing import NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from kinformer._runtime.logs import StructuredLogger
 
 try:
     import resource
 
-    _measure: Callable[[], resource.struct_rusage] | None = partial(resource.getrusage, resource.RUSAGE_THREAD)
+    # The CPU that this thread has used, and how often it has waited by itself. It takes half a microsecond.
+    _usage: Callable[[], resource.struct_rusage] | None = partial(resource.getrusage, resource.RUSAGE_THREAD)
 except (ImportError, AttributeError):  # not on Linux
-    _measure = None
+    _usage = None
 
 __all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "Steps", "UserFunction", "YieldBudget"]
 
@@ -97,21 +98,6 @@ _OLD = 0.01  # seconds after the end of a turn that cannot be the present one an
 _HOLDS = 0.1  # seconds for which a function of the program may hold the event loop before a warning
 
 
-class _Usage(NamedTuple):
-    """The CPU seconds of a thread, and how often it has waited by itself."""
-
-    cpu: float
-    waits: int
-
-
-def _usage_of_thread() -> _Usage | None:
-    """Return the usage of this thread, or None if the system does not count it. Takes half a microsecond."""
-    if _measure is None:
-        return None
-    usage = _measure()
-    return _Usage(usage.ru_utime + usage.ru_stime, usage.ru_nvcsw)
-
-
 class _Turn:
     """The turn of work that all budgets of one thread share: about one iteration of the event loop.
 
@@ -133,22 +119,24 @@ class _Turn:
         self.begun = 0
         self.longest = YIELD_SECONDS
         self.slowest: tuple[UserFunction, str] | None = None
-        self._usage: _Usage | None = None
+        self._usage = None if _usage is None else _usage()
 
     def begin(self, now: float, seconds: float) -> None:
         self.until = now + seconds
         self.begun += 1
-        self._usage = _usage_of_thread()
+        if _usage is not None:
+            self._usage = _usage()
 
-    def was_given_the_cpu(self) -> bool:
+    def had_the_cpu(self) -> bool:
         """True unless the thread waited for the CPU, or if the system does not count that.
 
         It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`.
         """
-        usage = _usage_of_thread()
-        if usage is None or self._usage is None:
+        if _usage is None or self._usage is None:
             return True
-        return usage.cpu - self._usage.cpu > _HOLDS or usage.waits > self._usage.waits
+        then, now = self._usage, _usage()
+        used = now.ru_utime + now.ru_stime - then.ru_utime - then.ru_stime
+        return used > _HOLDS or now.ru_nvcsw > then.ru_nvcsw
 
 
 class _Turns(threading.local):
@@ -228,17 +216,15 @@ class YieldBudget:
         perf: The clock, for loops that look at it themselves: `if budget.perf() >= budget.limit`.
         began: The time at which the present run began.
         limit: The time at which the present run must end.
-        calling: The key for which a coroutine of the program is running, or None. See `Steps`.
     """
 
-    __slots__ = ("_left", "_paused", "_turn", "began", "blames", "calling", "limit", "perf")
+    __slots__ = ("_left", "_paused", "_turn", "began", "blames", "limit", "perf")
 
     def __init__(self, *, clock: Clock = SYSTEM) -> None:
         if clock is SYSTEM:
             clock = _simulated() or SYSTEM
         self.perf = clock.perf
         self.blames = True
-        self.calling: str | None = None
         self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
         self._paused = -1  # the number of the turn that a pause has ended
         self._left = 0.0
@@ -251,15 +237,17 @@ class YieldBudget:
         turn, up to half of the budget, because other tasks wait for it too.
         """
         turn = self._turn
-        now = turn.perf()
-        if turn.begun == self._paused:  # the first to resume
+        now = self.perf()
+        if self._paused == turn.begun:  # the first to resume
             turn.begin(now, max(YIELD_SECONDS - (now - self._left), YIELD_SECONDS / 2))
         elif now - turn.looked > _AWAY or now - turn.until > _OLD:
             turn.begin(now, YIELD_SECONDS)
+        if turn.slowest is not None:
+            turn.longest, turn.slowest = YIELD_SECONDS, None
         self._paused = -1
         turn.looked = self.began = now
-        turn.longest, turn.slowest = YIELD_SECONDS, None
-        self.limit = max(turn.until, now + _LEAST)
+        least, until = now + _LEAST, turn.until
+        self.limit = until if until > least else least  # noqa: FURB136 - `max` takes as long as all of this
 
     def exhausted(self) -> bool:
         """True if it is time to pause."""
@@ -278,7 +266,7 @@ class YieldBudget:
         turn = self._turn
         turn.looked = now = turn.perf()
         seconds = now - self.began
-        if seconds > _HOLDS and turn.was_given_the_cpu():
+        if seconds > _HOLDS and turn.had_the_cpu():
             if turn.slowest is not None and (function is None or turn.longest > seconds / 2):
                 function, key = turn.slowest
             if function is not None:
@@ -288,8 +276,7 @@ class YieldBudget:
         """Let everything else that is ready run once, and begin a new run. The arguments are those of `blame`."""
         self.leave(function, key)
         await _next_iteration()
-        if self._paused >= 0:  # `Steps` has not done it
-            self.enter()
+        self.enter()
 
     def leave(self, function: UserFunction | None = None, key: str = "") -> None:
         """Pause in a callback: return to the loop, and when it calls again, `enter`."""
@@ -305,49 +292,57 @@ def _next_iteration() -> Generator[None, None, None]:
     yield
 
 
-class Steps(Coroutine[object, object, T]):
-    """A coroutine that calls functions of the program, and whose every step begins a new run of a budget.
+_NOTHING: Final = object()
 
-    So the time in which a coroutine of the program waits is distinguished from the time in which it holds the event
-    loop.
+
+class Steps(Generic[T]):
+    """An awaitable of the program, whose every step is a run of a budget: the time in which it waits is none.
+
+    If a step holds the event loop, `function` is named in the log.
 
     Args:
-        steps: The coroutine.
-        budget: Its budget, whose `calling` is set while a coroutine of the program runs.
-        function: Named in the log if a step of that coroutine holds the event loop.
+        awaitable: The coroutine, or anything else to await.
+        budget: The budget.
+        function: Its function.
+        key: The key for which it was called.
+        steps: The iterator of an awaitable whose first step has been made.
+        first: The result of that step.
     """
 
-    def __init__(self, steps: Coroutine[object, object, T], budget: YieldBudget, function: UserFunction) -> None:
-        self._steps = steps
+    def __init__(
+        self,
+        awaitable: Awaitable[T],
+        budget: YieldBudget,
+        function: UserFunction,
+        key: str,
+        steps: Generator[object, None, T] | None = None,
+        first: object = _NOTHING,
+    ) -> None:
+        self._awaitable = awaitable
+        self._steps = awaitable.__await__() if steps is None else steps
         self._budget = budget
-        self._function = function
-
-    def send(self, value: object, /) -> object:
-        """Make a step."""
-        self._budget.enter()
-        try:
-            return self._steps.send(value)
-        finally:
-            self._left()
-
-    def throw(self, error: BaseException, /) -> object:  # type: ignore[override]
-        """Make a step that begins with an exception."""
-        self._budget.enter()
-        try:
-            return self._steps.throw(error)
-        finally:
-            self._left()
-
-    def close(self) -> None:
-        """End it."""
-        self._steps.close()
+        self._about = function, key
+        self._first = first
 
     def __await__(self) -> Generator[object, object, T]:
-        return self._steps.__await__()
+        return self  # type: ignore[return-value] # it has what `await` uses of a generator
+
+    def __next__(self) -> object:
+        first, self._first = self._first, _NOTHING
+        return self._step(next, self._steps) if first is _NOTHING else first
+
+    def throw(self, *error: object) -> object:
+        return self._step(self._steps.throw, *error)
+
+    def close(self) -> None:
+        self._steps.close()
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._steps, name)  # such as `cr_frame`, by which asyncio shows where a task is
+        return getattr(self._awaitable, name)  # such as `cr_frame`, by which asyncio shows where a task is
 
-    def _left(self) -> None:
-        if self._budget.calling is not None:
-            self._budget.blame(self._function, self._budget.calling)
+    def _step(self, step: Callable[..., object], *args: object) -> object:
+        self._budget.enter()
+        try:
+            return step(*args)
+        finally:
+            self._budget.blame(*self._about)

@@ -208,10 +208,7 @@ class ControllerRun:
                 self._metrics.count("stale_waits")
                 self._start_task(key, self._wait_for_fresh(key, stale), f"{key} is waiting for a current cache")
                 continue
-            budget = YieldBudget()
-            budget.calling = key
-            steps = Steps(self._reconcile_key(key), budget, self._function)
-            task = self._start_task(key, steps, f"reconcile {key}")
+            task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
             self._active[task] = key
             task.add_done_callback(self._reconcile_ended)
 
@@ -313,7 +310,7 @@ class ControllerRun:
 
     async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
         async with limit:
-            return await self._reconcile(request)
+            return await Steps(self._reconcile(request), YieldBudget(), self._function, request.key)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from kinformer._runtime.cancellation import guarded
 from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.tasks import Coro
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
@@ -131,17 +130,14 @@ class SourceFeed:
         resource = source.informer.name
         self._function = UserFunction(f"the predicate or mapper of controller {name} for {resource}", log, resource)
 
-    def run(self) -> Coro[None]:
+    async def run(self) -> None:
         """Turn events into triggers until cancelled.
 
         Raises:
             StoppedError: The informer was exited, so there will be no more events.
             Exception: The informer crashed with this error.
         """
-        budget = YieldBudget()
-        return Steps(self._run(budget), budget, self._function)
-
-    async def _run(self, budget: YieldBudget) -> None:
+        self._budget = YieldBudget()
         # Events are not merged: the cache is ahead of the events waiting here, so a reconcile may have read a state
         # that merging would skip, and must be triggered when that state has ended.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
@@ -150,10 +146,8 @@ class SourceFeed:
             async for event in stream:
                 if event.is_in_initial_list:
                     self._queued.clear()
-                await self._trigger_keys_of(event, budget)
+                await self._trigger_keys_of(event)
                 self._queued.set()
-                if budget.perf() >= budget.limit:
-                    await budget.pause(self._function, event.key)
         raise StoppedError(f"informer {self.informer.name} was exited while controller {self._name} was using it")
 
     @property
@@ -174,18 +168,18 @@ class SourceFeed:
         missing: str = "" if core is None else core.unlisted_reason()
         return missing or "its first objects are being queued"
 
-    async def _trigger_keys_of(self, event: InformerEvent, budget: YieldBudget) -> None:
+    async def _trigger_keys_of(self, event: InformerEvent) -> None:
         source = self._source
         keys: Iterable[str] = (event.key,)
         if source.predicate is not None or source.mapper is not None:
-            budget.calling = event.key
+            self._budget.enter()
             try:
                 keys = await guarded(self._keys_of(event), self._is_ending, "the mapper")
             except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
                 self._mapping_failed(event, error)
                 return
             finally:
-                budget.calling = None
+                self._budget.blame(self._function, event.key)
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = self._own_reason(kind) if source.mapper is None else Reason(kind, self.informer.name, event.key)
         for key in keys:
@@ -197,10 +191,16 @@ class SourceFeed:
             return ()
         if source.mapper is None:
             return (event.key,)
-        keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
+        keys = dict.fromkeys(await self._mapped(source.mapper, event.object))
         if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
-            keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
+            keys.update(dict.fromkeys(await self._mapped(source.mapper, event.old)))
         return [self._completed(key, event) for key in keys]
+
+    async def _mapped(self, mapper: Mapper, obj: KubeObject) -> list[str]:
+        found = mapper(obj)
+        if inspect.isawaitable(found):
+            found = await Steps(found, self._budget, self._function, obj.key)
+        return [request_key(key, clusters=self._clusters) for key in found]
 
     def _completed(self, key: str, event: InformerEvent) -> str:
         if not self._completes or key.count("/") == 2:
@@ -228,10 +228,3 @@ class SourceFeed:
 
 def _priority(event: InformerEvent) -> int:
     return LOW_PRIORITY if event.is_in_initial_list or event.type == "SYNC" else 0
-
-
-async def _mapped_keys(mapper: Mapper, obj: KubeObject, *, clusters: bool) -> list[str]:
-    found = mapper(obj)
-    if inspect.isawaitable(found):
-        found = await found
-    return [request_key(key, clusters=clusters) for key in found]

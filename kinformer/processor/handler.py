@@ -12,7 +12,6 @@ from kinformer._runtime.cancellation import settled
 from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
-from kinformer._runtime.tasks import Coro
 from kinformer._runtime.waiters import warnings_while
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
@@ -23,6 +22,8 @@ __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 log = get_logger("kinformer.handler")
 
 Callback = Callable[..., object]
+
+_ADVICE = "await what takes long, or pass thread=True to add_event_handler"
 
 
 class Handler:
@@ -148,27 +149,28 @@ class HandlerRunner:
         except RuntimeError:  # a thread without an event loop
             return False
 
-    def run(self) -> Coro[None]:
+    async def run(self) -> None:
         """Make calls until the mailbox is closed, or is draining and empty."""
-        budget = self.mailbox.budget = YieldBudget()
-        advice = "await what takes long, or pass thread=True to add_event_handler"
-        function = UserFunction(f"handler {self.mailbox.name}", log, self._resource, advice=advice)
-        return Steps(self._run(budget, function), budget, function)
-
-    async def _run(self, budget: YieldBudget, function: UserFunction) -> None:
-        mailbox, observe, perf = self.mailbox, self.observe, budget.perf
+        mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
         update = self.handler.plain_update
+        budget = mailbox.budget = YieldBudget()
+        function = UserFunction(f"handler {mailbox.name}", log, self._resource, advice=_ADVICE)
+        perf, started, initial = budget.perf, budget.began, 0
         task = asyncio.current_task()
         assert task is not None
-        requests_to_cancel = task.cancelling
-        started = budget.began
+        call: Notification | None = None
         while not mailbox.closed:
-            call = plain.popleft() if plain and not mailbox.folds else take()
+            before, call = call, plain.popleft() if plain and not mailbox.folds else take()
+            if initial and (call is None or not call[4]):
+                initial = mailbox.initial_finished(initial)
             if call is None:
+                if before is not None and task.cancelling():
+                    await self._settle(before, None)
                 if mailbox.draining and not len(mailbox):
                     return
                 await mailbox.wait()
+                budget.enter()
                 started = budget.began
                 continue
             error: BaseException | None = None
@@ -176,26 +178,33 @@ class HandlerRunner:
                 # Updates are inlined, which saves a function call, because nearly all calls are updates.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
-                    if type(old) is KubeObject and type(new) is KubeObject:
-                        result = update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
-                    else:
-                        result = update(view(old), view(new))
+                    result = (
+                        update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
+                        if type(old) is KubeObject and type(new) is KubeObject
+                        else update(view(old), view(new))
+                    )
                 else:
                     result = make(call)
-                if result is not None and (type(result) is CoroutineType or inspect.isawaitable(result)):
-                    budget.calling = call[1]
-                    await result
+                if type(result) is CoroutineType:
+                    steps = result.__await__()
+                    for first in steps:  # it waits. Nearly always it ends in its first step
+                        initial = mailbox.initial_finished(initial)
+                        await Steps(result, budget, function, call[1], steps, first)
+                        break
+                elif result is not None and inspect.isawaitable(result):
+                    await Steps(result, budget, function, call[1])
             except BaseException as raised:  # noqa: BLE001 - counted and logged, and the other objects follow
                 error = raised
-            budget.calling = None
-            if call[4]:  # only initial adds are waited for
-                mailbox.finished(call)
+            initial += call[4] and call[0] == ADD
             if observe is not None:
                 started, began = perf(), started
                 observe(started - began)
-            if error is not None or requests_to_cancel():
+            if error is not None:
                 await self._settle(call, error)
             if perf() >= budget.limit:
+                initial = mailbox.initial_finished(initial)
+                if task.cancelling():
+                    await self._settle(call, None)
                 await budget.pause(function, call[1])
                 started = budget.began
 

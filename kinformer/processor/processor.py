@@ -97,14 +97,14 @@ class Processor(Publisher):
         """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
         budget = self._begun()
         for entry in entries:
+            if budget.perf() >= budget.limit:
+                await self._pause(budget)
             if isinstance(entry, Changes):
                 events = entry.events
                 while (done := self._apply_events(events, budget)) < len(events):
                     events = events[done:]
                     await self._pause(budget)
                 self._advance(entry)
-                if budget.perf() >= budget.limit:
-                    await self._pause(budget)
                 continue
             self.hand_out()
             if isinstance(entry, Replacement):

@@ -59,6 +59,7 @@ class Publisher:
         self._indexer = indexer
         self._resyncs = resyncs
         self._receivers: list[Receiver] = []
+        self._is_complete = False
         self._slice = _SLICE
         self._calls: list[Notification] = []  # changes that are in the cache, and in no receiver yet
 
@@ -100,15 +101,15 @@ class Publisher:
         if not calls:
             return
         self._calls = []
-        self._count(calls)
-        initial = 0 if self.synced.is_open else sum(1 for call in calls if call[0] == ADD)
+        if len(calls) == 1:
+            self.events[calls[0][0]] += 1
+        else:
+            self._count(calls)
+        initial = 0 if self._is_complete else sum(1 for call in calls if call[0] == ADD)
         for receiver in self._receivers:
             receiver.put(calls, initial)
 
     def _count(self, calls: Sequence[Notification]) -> None:
-        if len(calls) == 1:
-            self.events[calls[0][0]] += 1
-            return
         kinds = [call[0] for call in calls]
         for kind in (ADD, UPDATE, DELETE):
             if number := kinds.count(kind):
@@ -116,6 +117,7 @@ class Publisher:
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""
+        self._is_complete = True
         self.synced.open()
         for receiver in self._receivers:
             receiver.upstream_synced()

@@ -14,7 +14,6 @@ import anyio.to_thread
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.tasks import Coro
 from kinformer.processor.handler import Handler, HandlerRunner
 from kinformer.processor.mailbox import Mailbox, Notification
 
@@ -63,11 +62,8 @@ class ThreadRunner(HandlerRunner):
         """True if called from inside the handler."""
         return self._thread == threading.get_ident() or super().is_caller()
 
-    def run(self) -> Coro[None]:
+    async def run(self) -> None:
         """Make calls until the mailbox is closed, or is draining and empty."""
-        return self._run_in_thread()
-
-    async def _run_in_thread(self) -> None:
         mailbox = self.mailbox
         mailbox.budget = YieldBudget()
         most = min(_MOST, mailbox.queue_size)

@@ -110,7 +110,7 @@ class _Turn:
         slowest: That function, and the key that it was called for.
     """
 
-    __slots__ = ("_usage", "begun", "longest", "looked", "perf", "slowest", "until")
+    __slots__ = ("_is_exact", "_usage", "_usage_until", "begun", "longest", "looked", "perf", "slowest", "until")
 
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
@@ -120,23 +120,28 @@ class _Turn:
         self.longest = YIELD_SECONDS
         self.slowest: tuple[UserFunction, str] | None = None
         self._usage = None if _usage is None else _usage()
+        self._usage_until = 0.0
+        self._is_exact = False  # True if the usage is that of the beginning of this turn
 
     def begin(self, now: float, seconds: float) -> None:
         self.until = now + seconds
         self.begun += 1
-        if _usage is not None:
-            self._usage = _usage()
+        self._is_exact = now > self._usage_until
+        if self._is_exact and _usage is not None:  # not for each event, because that would cost a lone one a hundredth
+            self._usage, self._usage_until = _usage(), now + _OLD
 
     def had_the_cpu(self) -> bool:
         """True unless the thread waited for the CPU, or if the system does not count that.
 
-        It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`.
+        It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`. The event loop
+        waits by itself, too, but only before the turn.
         """
         if _usage is None or self._usage is None:
             return True
         then, now = self._usage, _usage()
         used = now.ru_utime + now.ru_stime - then.ru_utime - then.ru_stime
-        return used > _HOLDS or now.ru_nvcsw > then.ru_nvcsw
+        waited = now.ru_nvcsw > then.ru_nvcsw and (self._is_exact or now.ru_nivcsw == then.ru_nivcsw)
+        return used > _HOLDS or waited
 
 
 class _Turns(threading.local):

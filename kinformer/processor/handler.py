@@ -195,7 +195,8 @@ class HandlerRunner:
                     await Steps(result, budget, function, call[1])
             except BaseException as raised:  # noqa: BLE001 - counted and logged, and the other objects follow
                 error = raised
-            initial += call[4] and call[0] == ADD
+            if call[4] and call[0] == ADD:
+                initial += 1
             if observe is not None:
                 started, began = perf(), started
                 observe(started - began)

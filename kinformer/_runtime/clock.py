@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from functools import partial
 from types import coroutine
@@ -29,7 +30,7 @@ try:
 except (ImportError, AttributeError):  # not on Linux
     _usage = None
 
-__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "Steps", "UserFunction", "YieldBudget"]
+__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "Steps", "UserFunction", "YieldBudget", "in_steps"]
 
 T = TypeVar("T")
 
@@ -221,16 +222,17 @@ class YieldBudget:
         perf: The clock, for loops that look at it themselves: `if budget.perf() >= budget.limit`.
         began: The time at which the present run began.
         limit: The time at which the present run must end.
+        turn: The turn that budgets of the thread share.
     """
 
-    __slots__ = ("_left", "_paused", "_turn", "began", "blames", "limit", "perf")
+    __slots__ = ("_left", "_paused", "began", "blames", "limit", "perf", "turn")
 
     def __init__(self, *, clock: Clock = SYSTEM) -> None:
         if clock is SYSTEM:
             clock = _simulated() or SYSTEM
         self.perf = clock.perf
         self.blames = True
-        self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
+        self.turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
         self._paused = -1  # the number of the turn that a pause has ended
         self._left = 0.0
         self.enter()
@@ -241,7 +243,7 @@ class YieldBudget:
         After a pause, the loop's own time, mostly for reading the socket that brings the work, counts against the new
         turn, up to half of the budget, because other tasks wait for it too.
         """
-        turn = self._turn
+        turn = self.turn
         now = self.perf()
         if self._paused == turn.begun:  # the first to resume
             turn.begin(now, max(YIELD_SECONDS - (now - self._left), YIELD_SECONDS / 2))
@@ -256,7 +258,7 @@ class YieldBudget:
 
     def exhausted(self) -> bool:
         """True if it is time to pause."""
-        turn = self._turn
+        turn = self.turn
         turn.looked = now = turn.perf()
         return now >= self.limit
 
@@ -268,7 +270,7 @@ class YieldBudget:
                 they have `returned`.
             key: See `function`.
         """
-        turn = self._turn
+        turn = self.turn
         turn.looked = now = turn.perf()
         seconds = now - self.began
         if seconds > _HOLDS and turn.had_the_cpu():
@@ -287,8 +289,8 @@ class YieldBudget:
         """Pause in a callback: return to the loop, and when it calls again, `enter`."""
         if self.blames:
             self.blame(function, key)
-        self._paused = self._turn.begun
-        self._left = self._turn.looked
+        self._paused = self.turn.begun
+        self._left = self.turn.looked
 
 
 @coroutine
@@ -301,30 +303,30 @@ _NOTHING: Final = object()
 
 
 class Steps(Generic[T]):
-    """An awaitable of the program, whose every step is a run of a budget: the time in which it waits is none.
+    """A coroutine of the program, to be awaited, whose every step is a run of a budget, between two waits.
 
     If a step holds the event loop, `function` is named in the log.
 
     Args:
-        awaitable: The coroutine, or anything else to await.
+        coroutine: The coroutine.
         budget: The budget.
         function: Its function.
         key: The key for which it was called.
-        steps: The iterator of an awaitable whose first step has been made.
+        steps: The iterator of a coroutine that has made its first step.
         first: The result of that step.
     """
 
     def __init__(
         self,
-        awaitable: Awaitable[T],
+        coroutine: Coroutine[object, object, T],
         budget: YieldBudget,
         function: UserFunction,
         key: str,
         steps: Generator[object, None, T] | None = None,
         first: object = _NOTHING,
     ) -> None:
-        self._awaitable = awaitable
-        self._steps = awaitable.__await__() if steps is None else steps
+        self._coroutine = coroutine
+        self._steps = coroutine.__await__() if steps is None else steps
         self._budget = budget
         self._about = function, key
         self._first = first
@@ -334,7 +336,10 @@ class Steps(Generic[T]):
 
     def __next__(self) -> object:
         first, self._first = self._first, _NOTHING
-        return self._step(next, self._steps) if first is _NOTHING else first
+        if first is _NOTHING:
+            return self._step(next, self._steps)
+        self._budget.blame(*self._about)
+        return first
 
     def throw(self, *error: object) -> object:
         return self._step(self._steps.throw, *error)
@@ -343,7 +348,7 @@ class Steps(Generic[T]):
         self._steps.close()
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._awaitable, name)  # such as `cr_frame`, by which asyncio shows where a task is
+        return getattr(self._coroutine, name)  # such as `cr_frame`, by which asyncio shows where a task is
 
     def _step(self, step: Callable[..., object], *args: object) -> object:
         self._budget.enter()
@@ -351,3 +356,8 @@ class Steps(Generic[T]):
             return step(*args)
         finally:
             self._budget.blame(*self._about)
+
+
+def in_steps(awaitable: Awaitable[T], budget: YieldBudget, function: UserFunction, key: str) -> Awaitable[T]:
+    """Return the `Steps` of a coroutine, or what else was passed to be awaited."""
+    return Steps(awaitable, budget, function, key) if inspect.iscoroutine(awaitable) else awaitable

@@ -95,7 +95,7 @@ class Tasks:
         self._guests.add(task)
         return task
 
-    def is_ending(self, task: asyncio.Task[object]) -> bool:
+    def is_ending(self, task: asyncio.Task[T] | None) -> bool:
         """True if the owner ends a task, or if all of its own tasks are ending, as at the end of `asyncio.run`."""
         own = self._tasks - self._guests
         return task in self._ending or (task not in self._finishing and all(other.cancelling() for other in own))

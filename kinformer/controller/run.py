@@ -10,7 +10,7 @@ from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import ends_with_this_task, guarded, shielded_from_scopes
-from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import logged_writes
@@ -310,7 +310,7 @@ class ControllerRun:
 
     async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
         async with limit:
-            return await Steps(self._reconcile(request), YieldBudget(), self._function, request.key)
+            return await in_steps(self._reconcile(request), YieldBudget(), self._function, request.key)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

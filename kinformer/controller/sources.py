@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from kinformer._runtime.cancellation import guarded
-from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
@@ -199,7 +199,8 @@ class SourceFeed:
     async def _mapped(self, mapper: Mapper, obj: KubeObject) -> list[str]:
         found = mapper(obj)
         if inspect.isawaitable(found):
-            found = await Steps(found, self._budget, self._function, obj.key)
+            found = await in_steps(found, self._budget, self._function, obj.key)
+            self._budget.enter()
         return [request_key(key, clusters=self._clusters) for key in found]
 
     def _completed(self, key: str, event: InformerEvent) -> str:

@@ -156,22 +156,25 @@ class HandlerRunner:
         update = self.handler.plain_update
         budget = mailbox.budget = YieldBudget()
         function = UserFunction(f"handler {mailbox.name}", log, self._resource, advice=_ADVICE)
-        perf, started, initial = budget.perf, budget.began, 0
+        perf, started = budget.perf, budget.began
+        now = started
         task = asyncio.current_task()
         assert task is not None
+        initial = 0  # initial adds that are finished, which the mailbox is told before the next wait
         call: Notification | None = None
         while not mailbox.closed:
-            before, call = call, plain.popleft() if plain and not mailbox.folds else take()
+            last, call = call, plain.popleft() if plain and not mailbox.folds else take()
             if initial and (call is None or not call[4]):
                 initial = mailbox.initial_finished(initial)
             if call is None:
-                if before is not None and task.cancelling():
-                    await self._settle(before, None)
+                if last is not None and task.cancelling():
+                    await self._settle(last, None)
                 if mailbox.draining and not len(mailbox):
                     return
+                budget.turn.looked = now
                 await mailbox.wait()
                 budget.enter()
-                started = budget.began
+                started = now = budget.began
                 continue
             error: BaseException | None = None
             try:
@@ -187,12 +190,13 @@ class HandlerRunner:
                     result = make(call)
                 if type(result) is CoroutineType:
                     steps = result.__await__()
-                    for first in steps:  # it waits. Nearly always it ends in its first step
+                    for first in steps:  # only if it has to wait: nearly always it ends in its first step
                         initial = mailbox.initial_finished(initial)
                         await Steps(result, budget, function, call[1], steps, first)
                         break
                 elif result is not None and inspect.isawaitable(result):
-                    await Steps(result, budget, function, call[1])
+                    await result
+                    budget.enter()
             except BaseException as raised:  # noqa: BLE001 - counted and logged, and the other objects follow
                 error = raised
             if call[4] and call[0] == ADD:
@@ -200,14 +204,13 @@ class HandlerRunner:
             if observe is not None:
                 started, began = perf(), started
                 observe(started - began)
-            if error is not None:
-                await self._settle(call, error)
-            if perf() >= budget.limit:
+            if error is not None or (now := perf()) >= budget.limit:
                 initial = mailbox.initial_finished(initial)
-                if task.cancelling():
-                    await self._settle(call, None)
+                if error is not None or task.cancelling():
+                    await self._settle(call, error)
+                    error = None
                 await budget.pause(function, call[1])
-                started = budget.began
+                started = now = budget.began
 
     async def _settle(self, call: Notification, error: BaseException | None) -> None:
         """Log and count the failure of a call that has raised an error or cancelled this task, if it is one."""

@@ -19,7 +19,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Page", "page_of"]
 
-log = get_logger("kinformer.page")
+log = get_logger("kinformer.informer")
 
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)

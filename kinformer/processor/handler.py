@@ -160,15 +160,13 @@ class HandlerRunner:
         now = started
         task = asyncio.current_task()
         assert task is not None
+        requests_to_cancel = task.cancelling
         initial = 0  # initial adds that are finished, which the mailbox is told before the next wait
-        call: Notification | None = None
         while not mailbox.closed:
-            last, call = call, plain.popleft() if plain and not mailbox.folds else take()
+            call = plain.popleft() if plain and not mailbox.folds else take()
             if initial and (call is None or not call[4]):
                 initial = mailbox.initial_finished(initial)
             if call is None:
-                if last is not None and task.cancelling():
-                    await self._settle(last, None)
                 if mailbox.draining and not len(mailbox):
                     return
                 budget.turn.looked = now
@@ -204,11 +202,12 @@ class HandlerRunner:
             if observe is not None:
                 started, began = perf(), started
                 observe(started - began)
-            if error is not None or (now := perf()) >= budget.limit:
+            if error is not None or requests_to_cancel():
                 initial = mailbox.initial_finished(initial)
-                if error is not None or task.cancelling():
-                    await self._settle(call, error)
-                    error = None
+                await self._settle(call, error)
+                error = None
+            if (now := perf()) >= budget.limit:
+                initial = mailbox.initial_finished(initial)
                 await budget.pause(function, call[1])
                 started = now = budget.began
 

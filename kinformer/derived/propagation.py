@@ -15,7 +15,7 @@ from itertools import count
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.waiters import WaiterQueue
 
 __all__ = ["Node", "Propagation"]
@@ -101,8 +101,9 @@ class Propagation:
         finally:
             self._is_scheduled = False  # not earlier: nodes wake their readers, and there is one turn at a time
             self._turns.wake_all()
-            self._budget.blame()
-            if self._next() is not None:
+            if self._next() is None:
+                self._budget.blame()
+            else:
                 self._budget.leave()
                 self._schedule()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.budget import YieldBudget
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from types import CoroutineType
 
+from kinformer._runtime.budget import Steps, UserFunction, YieldBudget
 from kinformer._runtime.cancellation import settled
-from kinformer._runtime.clock import Steps, UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
 from kinformer._runtime.waiters import warnings_while

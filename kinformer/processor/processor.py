@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
+from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.indexer import Indexer
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import is_gone

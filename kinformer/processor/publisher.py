@@ -59,7 +59,6 @@ class Publisher:
         self._indexer = indexer
         self._resyncs = resyncs
         self._receivers: list[Receiver] = []
-        self._is_complete = False
         self._slice = _SLICE
         self._calls: list[Notification] = []  # changes that are in the cache, and in no receiver yet
 
@@ -79,13 +78,16 @@ class Publisher:
         if self.synced.is_open:
             receiver.upstream_synced()
         self._receivers.append(receiver)
-        self._slice = 1 if any(each.filters for each in self._receivers) else _SLICE
+        self._fit_slice()
 
     def detach(self, receiver: Receiver) -> None:
         """Stop delivering changes to `receiver`."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
-            self._slice = 1 if any(each.filters for each in self._receivers) else _SLICE
+            self._fit_slice()
+
+    def _fit_slice(self) -> None:
+        self._slice = 1 if any(receiver.filters for receiver in self._receivers) else _SLICE
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in each task that waits for the cache to be complete, because it will not be."""
@@ -105,7 +107,7 @@ class Publisher:
             self.events[calls[0][0]] += 1
         else:
             self._count(calls)
-        initial = 0 if self._is_complete else sum(1 for call in calls if call[0] == ADD)
+        initial = 0 if self.synced.is_open else sum(1 for call in calls if call[0] == ADD and call[4])
         for receiver in self._receivers:
             receiver.put(calls, initial)
 
@@ -117,7 +119,6 @@ class Publisher:
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""
-        self._is_complete = True
         self.synced.open()
         for receiver in self._receivers:
             receiver.upstream_synced()

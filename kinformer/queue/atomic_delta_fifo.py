@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kinformer._runtime.budget import MOST_AT_ONCE
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
@@ -166,7 +167,7 @@ class QueueWriter:
 
     __slots__ = ("_queue", "_scope", "is_closed")
 
-    at_once = 512
+    at_once = MOST_AT_ONCE
 
     def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
         self._queue = queue

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack, nullcontext
 from itertools import islice
 
+from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
+from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage

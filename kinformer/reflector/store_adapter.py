@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from kinformer._runtime.budget import UserFunction, YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, is_another, resource_version_of, uid_of
 
-__all__ = [
-    "MOST_AT_ONCE",
-    "EventStore",
-    "ListSink",
-    "ReflectorStore",
-    "StreamingStore",
-    "event_store",
-    "streaming_store",
-]
+__all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
 
 log = get_logger("kinformer.reflector")
-
-MOST_AT_ONCE = 512
-"""Events that take less than a millisecond to write, if no function of the program is called."""
 
 
 @runtime_checkable
@@ -162,12 +151,14 @@ class _StoreAdapter:
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
+        self._budget = YieldBudget()
         self._function = UserFunction(f"the store {type(store).__name__}", log)
         self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
         self.known = _known_of(store)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        store = self._store
+        store, key = self._store, ""
+        self._budget.enter()
         for kind, obj in events:
             if kind == "MODIFIED":
                 store.update(obj)
@@ -178,7 +169,8 @@ class _StoreAdapter:
                     store.delete(obj)
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
-            self._function.returned(str(getattr(obj, "key", "")))
+            key = str(getattr(obj, "key", ""))
+        self._budget.blame(self._function, key)
 
     def _is_late(self, deleted: object) -> bool:
         """True for the doubled or late DELETED of an object whose name belongs to another one now."""

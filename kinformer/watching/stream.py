@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack, cast
 
+from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end

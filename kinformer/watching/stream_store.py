@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from kinformer._runtime.budget import MOST_AT_ONCE
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ExpiredError
@@ -13,7 +14,6 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import is_gone, key_of, resource_version_of, uid_of
 from kinformer.objects.object import UndecodableObject, view
 from kinformer.reflector.relist import reaches
-from kinformer.reflector.store_adapter import MOST_AT_ONCE
 from kinformer.watching.differences import Listed, StreamEvent, difference, event_of
 from kinformer.watching.version_index import Record, VersionIndex
 

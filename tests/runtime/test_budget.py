@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
+from kinformer._runtime.budget import YIELD_SECONDS, YieldBudget
+from kinformer._runtime.clock import Clock
 
 QUICK = 0.000_005  # seconds of a quick call
 LEAST = 0.000_05  # seconds of work of each task in a turn

@@ -120,17 +120,17 @@ class Changes:
     # --- writing ----------------------------------------------------------------------------------
 
     async def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
-        time = datetime.fromtimestamp(self._clock(), UTC)
+        when = datetime.fromtimestamp(self._clock(), UTC)
         if kind != "deleted" and any(obj is not None and len(obj.raw) > _LARGE for obj in (old, new)):
-            found = await anyio.to_thread.run_sync(self._compared, resource, kind, old, new, time)
+            change = await anyio.to_thread.run_sync(self._compared, resource, kind, old, new, when)
         else:
-            found = self._compared(resource, kind, old, new, time)
-        if found is not None:
+            change = self._compared(resource, kind, old, new, when)
+        if change is not None:
             self._number += 1
-            self._append(replace(found, number=self._number))
+            self._append(replace(change, number=self._number))
 
     def _compared(
-        self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, time: datetime
+        self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, when: datetime
     ) -> Change | None:
         """Return the change, without its number, or None if it is noise that is not kept."""
         telling: list[Difference] = []
@@ -138,8 +138,8 @@ class Changes:
         summary: str = kind
         if kind == "changed" and old is not None:
             try:
-                for one in object_differences(old, new, _WITHOUT, shown=self._shown):
-                    (noise if is_noise(new.kind, one) else telling).append(one)
+                for difference in object_differences(old, new, _WITHOUT, shown=self._shown):
+                    (noise if is_noise(new.kind, difference) else telling).append(difference)
                 summary = summary_of(telling or noise)
             except (DecodeError, RecursionError):  # nested too deeply to be compared
                 summary, telling = "unreadable", [Difference("<unreadable>", None, None)]
@@ -147,7 +147,7 @@ class Changes:
                 return None
         return Change(
             number=0,
-            time=time,
+            time=when,
             type=kind,
             resource=resource,
             kind=new.kind,

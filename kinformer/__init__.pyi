@@ -54,8 +54,8 @@ from kinformer.queue.delta import Delta as Delta
 from kinformer.queue.delta import DeltaType as DeltaType
 from kinformer.queue.delta_fifo import DeltaFIFO as DeltaFIFO
 from kinformer.reflector.health import InformerHealth as InformerHealth
+from kinformer.reflector.indexed import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
 from kinformer.reflector.reflector import Reflector as Reflector
-from kinformer.reflector.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
 from kinformer.snapshot.option import Snapshot as Snapshot
 from kinformer.watching.stream import watch as watch
 

@@ -107,6 +107,13 @@ class PushingSource(Protocol):
 
 
 @runtime_checkable
+class LimitedSource(Protocol):
+    """A source that remembers how long the heads of its LISTs take. `head_limit` is a `HeadLimit`."""
+
+    head_limit: object
+
+
+@runtime_checkable
 class DecodingSource(Protocol):
     """A source that reports whether all its objects are `KubeObject`s, because it skips undecodable ones."""
 
@@ -171,6 +178,7 @@ class Capabilities:
         resource: A `GroupVersionResource`.
         namespace: The namespace of its objects, or None for all.
         watch_list: False if the source does not support an initial stream.
+        head_limit: A `HeadLimit`.
         decodes: True if all objects of the source are `KubeObject`s.
         selects_all: True if the source certainly has all objects.
         shared: Returns whether the process from whose cache it reads is live, and its process id.
@@ -182,6 +190,7 @@ class Capabilities:
     namespace: str | None = None
     namespace_probe: NamespaceProbe | None = None
     watch_list: bool = True
+    head_limit: object = None
     decodes: bool = False
     selects_all: bool = False
     tip: TipProbe | None = None
@@ -218,13 +227,14 @@ def capabilities_of(source: object) -> Capabilities:
 
 
 def find_capabilities(source: object) -> Capabilities:
-    """Determine the optional abilities of a source with 19 Protocols, which takes 0.1 ms before Python 3.12."""
+    """Determine the optional abilities of a source with 20 Protocols, which takes 0.1 ms before Python 3.12."""
     return Capabilities(
         name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
         resource=source.resource if isinstance(source, ResourceSource) else None,
         namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
         namespace_probe=source if isinstance(source, NamespaceProbe) else None,
         watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
+        head_limit=source.head_limit if isinstance(source, LimitedSource) else None,
         decodes=source.decodes is True if isinstance(source, DecodingSource) else False,
         selects_all=source.selects_all is True if isinstance(source, WholeSource) else False,
         tip=source if isinstance(source, TipProbe) else None,

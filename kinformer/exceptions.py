@@ -4,11 +4,13 @@
 
     KinformerError
     ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
+    │   └── CredentialError               a credential could not be renewed
     ├── SelectorError (ValueError)        a selector is invalid at `.position`
     ├── NotSyncedError (TimeoutError)     a cache has not synced in time (see `.unsynced`)
     ├── StoppedError                      the queue or informer has ended
     ├── DecodeError                       received bytes are not the expected JSON
     ├── WatchError                        a stream broke its protocol
+    │   └── NotWatchableError             the resource can only be listed: pass `poll=`
     ├── KeyFuncError                      a key function failed
     ├── IndexNotFoundError (LookupError)  an index does not exist
     ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
@@ -45,6 +47,7 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "ConnectError",
+    "CredentialError",
     "DecodeError",
     "DeletedError",
     "ExpiredError",
@@ -56,6 +59,7 @@ __all__ = [
     "LeadershipLostError",
     "NotFoundError",
     "NotSyncedError",
+    "NotWatchableError",
     "ResourceVersionTooLargeError",
     "SelectorError",
     "ServerError",
@@ -81,6 +85,10 @@ class KinformerError(Exception):
 
 class ConfigError(KinformerError, ValueError):
     """A kubeconfig, context, URL or option is invalid. The message names the file and the field."""
+
+
+class CredentialError(ConfigError):
+    """A credential could not be renewed: a plugin failed, or a provider. The message has its reason."""
 
 
 class SelectorError(KinformerError, ValueError):
@@ -114,6 +122,13 @@ class DecodeError(KinformerError):
 
 class WatchError(KinformerError):
     """A stream broke its protocol, or can no longer be trusted."""
+
+
+class NotWatchableError(WatchError):
+    """The server answers a watch by 405, and discovery has no verb `watch` for the resource.
+
+    Such resources, as those of `metrics.k8s.io`, are followed by ``for_resource(..., poll=30)``.
+    """
 
 
 class KeyFuncError(KinformerError):

@@ -183,10 +183,13 @@ class ClusterProbe(Protocol):
 
 @runtime_checkable
 class PresenceProbe(Protocol):
-    """Optional method of a `ListerWatcher`: checks whether its resource still exists."""
+    """Optional method of a `ListerWatcher`: checks whether its collection still exists.
+
+    If two answers, at least 45 s apart, are False, its objects count as deleted.
+    """
 
     async def presence(self) -> bool | None:
-        """Return whether discovery has the resource, or None if the response is missing or unreliable."""
+        """Return True if it exists, in another version too, False if it is gone, or None if nothing proves either."""
         ...
 
 

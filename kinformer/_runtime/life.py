@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Coro, require_loop
-from kinformer._runtime.waiters import NEXT_WARNING, warnings_while
-from kinformer.exceptions import APIError, NotSyncedError, StoppedError
+from kinformer._runtime.waiters import NEXT_WARNING, warnings_while, within
+from kinformer.exceptions import APIError, KinformerError, NotSyncedError, NotWatchableError, StoppedError
 
-__all__ = ["SHUTDOWN_TIMEOUT", "FirstSync", "Life", "Refusals", "refuses"]
+__all__ = ["SHUTDOWN_TIMEOUT", "Answers", "FirstSync", "Life", "Refusals", "refuses"]
 
 SHUTDOWN_TIMEOUT = 5.0
 """The default number of seconds that leaving may take before tasks are cancelled."""
@@ -126,24 +126,34 @@ def refuses(error: BaseException | None) -> bool:
     return isinstance(error, APIError) and error.status in _STATUSES
 
 
+class _Health(Protocol):
+    @property
+    def synced(self) -> bool: ...
+
+
 class _Source(Protocol):
     """The source of answers: a reflector, whose health says whether it has synced."""
 
-    def health(self) -> Any: ...
+    @property
+    def has_followed(self) -> bool: ...
+
+    def health(self) -> _Health: ...
 
 
-class _Answers:
+class Answers:
     """The answers to the requests of one source.
 
     Attributes:
         last: The last answer, if it is a refusal.
         at: The time of the last answer, on the loop's clock.
+        is_final: True if no wait changes it, because the resource cannot be watched.
         is_repeated: True if the last answer is a refusal, and not the first one with its status.
         is_lasting: True if there have been at least 4 refusals for at least 15 s, and nothing else in between.
     """
 
     def __init__(self) -> None:
-        self.last: APIError | None = None
+        self.last: KinformerError | None = None
+        self.is_final = False
         self.is_repeated = False
         self.is_lasting = False
         self.at = 0.0
@@ -151,10 +161,13 @@ class _Answers:
         self._since = 0.0
         self._alone = 0
 
-    def note(self, error: BaseException, now: float) -> None:
-        self.at = now
+    def note(self, error: BaseException | None) -> None:
+        """Record an answer: its error, or None for a success."""
+        self.at = now = asyncio.get_running_loop().time()
+        self.is_final = isinstance(error, NotWatchableError)
         if not isinstance(error, APIError) or not refuses(error):
-            self.last, self.is_repeated, self.is_lasting = None, False, False
+            self.last = error if isinstance(error, NotWatchableError) else None
+            self.is_repeated = self.is_lasting = False
             return
         if self.last is None:
             self._since, self._alone = now, 0
@@ -169,7 +182,8 @@ class Refusals:
     """The answers 401, 403 and 404 to the requests of one informer, which end a wait for its first sync.
 
     `fail_fast=True` ends it at the second one. None ends it once there has been nothing else for 15 s, in at least 4
-    answers of which the last one came during the wait. False never does.
+    answers of which the last one came during the wait. False never does. A resource that cannot be watched ends each
+    wait. A wait goes on after the first list until a watch is open, if the last answer before was a refusal.
 
     Args:
         name: The name of the informer.
@@ -179,35 +193,48 @@ class Refusals:
     def __init__(self, name: str, *, optional: bool = False) -> None:
         self.name = name
         self._optional = optional
-        self._answers: dict[_Source, _Answers] = {}
+        self._answers: dict[_Source, Answers] = {}
 
     def note(self, source: _Source, error: BaseException) -> None:
         """Record the error of a request or a stream of a source."""
-        self._answers.setdefault(source, _Answers()).note(error, asyncio.get_running_loop().time())
+        self._answers.setdefault(source, Answers()).note(error)
 
     def forget(self, source: _Source) -> None:
         """Forget a source that is no longer waited for."""
         self._answers.pop(source, None)
 
-    @property
-    def last(self) -> APIError | None:
-        """The refusal that a source which has not synced got last, or None."""
-        return next((answers.last for answers in self._unsynced() if answers.last is not None), None)
+    def clear(self) -> None:
+        """Forget all sources, because there will be no further answer."""
+        self._answers.clear()
 
-    def ended_by(self, fail_fast: bool | None, since: float) -> APIError | None:
+    @property
+    def last(self) -> KinformerError | None:
+        """The refusal that prevents the sync of a source, or that its watch got last, or None."""
+        return next((answers.last for answers in self._preventing(True)), None)
+
+    def prevent(self, fail_fast: bool | None) -> bool:
+        """Return True if a refusal prevents the sync of a source, or has met its watch alone, and may end the wait."""
+        return bool(self._preventing(fail_fast))
+
+    def ended_by(self, fail_fast: bool | None, since: float) -> KinformerError | None:
         """Return the refusal that ends a wait which began at `since`, or None."""
-        if fail_fast is False or (fail_fast is None and self._optional):
-            return None
-        for answers in self._unsynced():
-            if answers.is_repeated if fail_fast else answers.is_lasting and answers.at >= since:
+        for answers in self._preventing(fail_fast):
+            is_enough = answers.is_repeated if fail_fast else answers.is_lasting and answers.at >= since
+            if is_enough or answers.is_final:
                 return answers.last
         return None
 
-    def _unsynced(self) -> list[_Answers]:
-        return [answers for source, answers in self._answers.items() if not source.health().synced]
+    def _preventing(self, fail_fast: bool | None) -> list[Answers]:
+        final_only = fail_fast is False or (fail_fast is None and self._optional)
+        preventing = []
+        for source, answers in self._answers.items():
+            is_over = answers.last is None or (source.has_followed and source.health().synced)
+            if not is_over and (answers.is_final or not final_only):
+                preventing.append(answers)
+        return preventing
 
 
-def _error_of(refusals: Sequence[Refusals], fail_fast: bool | None, since: float) -> APIError | None:
+def _error_of(refusals: Sequence[Refusals], fail_fast: bool | None, since: float) -> KinformerError | None:
     """Return the error that ends a wait for several informers, or None. It lists all that are refused.
 
     Args:
@@ -218,8 +245,8 @@ def _error_of(refusals: Sequence[Refusals], fail_fast: bool | None, since: float
     first = next((error for one in refusals if (error := one.ended_by(fail_fast, since)) is not None), None)
     if first is None:
         return None
-    each = {one.name: one.last for one in refusals if one.last is not None}
-    if len(each) == 1:
+    each = {one.name: error for one in refusals if isinstance(error := one.last, APIError)}
+    if len(each) <= 1 or not isinstance(first, APIError):
         return first
     message = "; ".join(f"{name}: {error.message or error}" for name, error in each.items())
     return type(first)(first.status, first.reason, message, first.retry_after, first.details)
@@ -273,27 +300,26 @@ class FirstSync:
         Raises:
             NotSyncedError: `timeout` seconds have passed.
             APIError: The server keeps refusing.
+            NotWatchableError: The resource cannot be watched, and is not polled.
             BaseException: The error that ended the owner, such as a StoppedError if it was left.
         """
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                with warnings_while(self._warn):
-                    await (self.first() if fail_fast is False else self._unless_refused(fail_fast))
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            message = f"{self._name} has not synced after {timeout:g} s: {self.reason()}"
-            raise NotSyncedError(message, self.errors()) from None
+        if self.is_done() and not self._is_prevented(fail_fast):
+            return
+        async with within(timeout, lambda: self._late(timeout)):
+            with warnings_while(self._warn):
+                await self.unless_refused(fail_fast)
 
-    async def _unless_refused(self, fail_fast: bool | None) -> None:
+    def _late(self, timeout: float | None) -> NotSyncedError:
+        return NotSyncedError(f"{self._name} has not synced after {timeout:g} s: {self._why()}", self.errors())
+
+    async def unless_refused(self, fail_fast: bool | None) -> None:
         """Wait for the first sync, or raise the refusals that prevent it.
 
         They are looked at regularly, because the informers behind a derived collection or a fleet change.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        refused: APIError | None = None
+        refused: KinformerError | None = None
         timer: asyncio.TimerHandle
         interrupt = asyncio.timeout(None)
 
@@ -309,13 +335,22 @@ class FirstSync:
         try:
             async with interrupt:
                 await self.first()
+                while self._is_prevented(fail_fast):  # noqa: ASYNC110 - no event tells that a watch is allowed now
+                    await asyncio.sleep(_LOOK)
         except TimeoutError:
             if refused is None:
                 raise
-            if not self.is_done():
+            if not self.is_done() or _error_of(self.refusals(fail_fast is True), fail_fast, began) is not None:
                 raise refused from None
         finally:
             timer.cancel()
+
+    def _is_prevented(self, fail_fast: bool | None) -> bool:
+        return any(one.prevent(fail_fast) for one in self.refusals(fail_fast is True))
+
+    def _why(self) -> str:
+        """Return why the owner has not synced, or why it has, and does not follow."""
+        return self.reason() or "; ".join(f"{one.name}: {one.last}" for one in self.refusals(False) if one.last)
 
     def _warn(self) -> None:
         """Log why the owner has not synced. If many tasks wait at once, only one logs it."""
@@ -323,5 +358,5 @@ class FirstSync:
         if self._warned is None or now - self._warned > NEXT_WARNING / 2:
             self._warned = now
             message, resources = "%s is still waiting for its first sync: %s", list(self.errors())[:_NAMED]
-            about, resource = (self._name, self.reason()), ",".join(resources)
+            about, resource = (self._name, self._why()), ",".join(resources)
             self._log.warning(message, *about, resource=resource, reason="unsynced", cluster=self.cluster)

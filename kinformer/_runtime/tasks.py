@@ -66,8 +66,9 @@ class Tasks:
     """Named tasks with one owner.
 
     Args:
-        on_crash: Called with the name and the exception of a task that failed. If a task ends by a CancelledError
-            without being cancelled (because it awaited a cancelled future), the exception is a RuntimeError.
+        on_crash: Called with the name and the exception of a task that failed. The exception is a RuntimeError if a
+            task ended by a CancelledError without being cancelled (because it awaited a cancelled future), or if a
+            vital task was cancelled, but not by `cancel` or `drop`.
 
     Attributes:
         cluster: The cluster whose name begins their log messages, or "". None keeps that of the code that starts them.
@@ -80,12 +81,15 @@ class Tasks:
         self._guests: set[asyncio.Task[object]] = set()  # tasks that run the program's code
         self._finishing: set[asyncio.Task[object]] = set()
         self._ending: set[asyncio.Task[object]] = set()
+        self._vital: set[asyncio.Task[object]] = set()
 
-    def start(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
-        """Start a task and keep it."""
+    def start(self, coroutine: Coro[T], name: str, *, vital: bool = False) -> asyncio.Task[T]:
+        """Start a task and keep it. The owner cannot do without a vital one."""
         with nullcontext() if self.cluster is None else logged_for(self.cluster):
             task = asyncio.get_running_loop().create_task(coroutine, name=name)
             self._tasks.add(task)
+            if vital:
+                self._vital.add(task)
             task.add_done_callback(self._ended)
         return task
 
@@ -102,8 +106,8 @@ class Tasks:
 
     @property
     def running(self) -> tuple[asyncio.Task[object], ...]:
-        """The tasks that have not ended."""
-        return tuple(self._tasks)
+        """The tasks that have not ended, and whose event loop is open."""
+        return tuple(task for task in self._tasks if not task.get_loop().is_closed())
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         for kept in (self._tasks, self._guests, self._finishing, self._ending):
@@ -112,8 +116,11 @@ class Tasks:
             error = task.exception()
         elif not task.cancelling():
             error = RuntimeError(f"{task.get_name()} ended with a CancelledError, although it was not cancelled")
+        elif task in self._vital:
+            error = RuntimeError(f"{task.get_name()} was cancelled, but not by its owner")
         else:
             error = None
+        self._vital.discard(task)
         if error is not None:
             self._on_crash(task.get_name(), error)
 
@@ -124,6 +131,12 @@ class Tasks:
         if waiting:
             await asyncio.wait(waiting, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
 
+    def drop(self, tasks: Iterable[asyncio.Task[object]]) -> None:
+        """Cancel tasks without waiting for their end."""
+        for task in tasks:
+            self._vital.discard(task)
+            task.cancel()
+
     async def cancel(self, tasks: Iterable[asyncio.Task[object]] | None = None) -> None:
         """Cancel tasks (default: all), as asyncio does. Tasks that still run after 1 s are logged and abandoned.
 
@@ -131,8 +144,7 @@ class Tasks:
         """
         pending = {task for task in (self._tasks if tasks is None else tasks) if not task.done()}
         self._ending |= pending
-        for task in pending:
-            task.cancel()
+        self.drop(pending)
         if not pending:
             return
         _, stuck = await asyncio.wait(pending, timeout=GRACE)

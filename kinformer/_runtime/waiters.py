@@ -1,13 +1,13 @@
-"""Ways for tasks to wait: a FIFO that wakes one task at a time or all at once, a latch that opens once, warnings."""
+"""Ways for tasks to wait: a FIFO that wakes one task at a time or all at once, a latch that opens once, and limits."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
-__all__ = ["NEXT_WARNING", "Latch", "WaiterQueue", "warnings_while"]
+__all__ = ["NEXT_WARNING", "Latch", "WaiterQueue", "warnings_while", "within"]
 
 FIRST_WARNING = 5.0  # seconds from the start of a wait
 NEXT_WARNING = 10.0  # seconds between warnings
@@ -115,6 +115,22 @@ class Latch:
         if not self._opened:
             self._error = error
             self._waiters.fail(error)
+
+
+@asynccontextmanager
+async def within(seconds: float | None, late: Callable[[], TimeoutError]) -> AsyncIterator[None]:
+    """Cancel the body after so many seconds, and raise the error that `late` returns.
+
+    A TimeoutError that the body raises for another reason is raised unchanged.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise late() from None
 
 
 @contextmanager

@@ -40,10 +40,10 @@ class HandlerRegistration:
         """True if the handler has finished its initial adds."""
         return self._registration.has_synced
 
-    def wait_synced(self, timeout: float | None = None) -> None:
+    def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`. Raises the same errors as `kinformer.HandlerRegistration.wait_synced`."""
         self._registration._refuse_inside("wait_synced")
-        self._loop_thread.call("wait_synced", partial(self._registration.wait_synced, timeout))
+        self._loop_thread.call("wait_synced", partial(self._registration.wait_synced, timeout, fail_fast=fail_fast))
 
     def __repr__(self) -> str:
         return repr(self._registration)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -134,7 +135,7 @@ def _sorting(sort: Sort[V], name: str) -> tuple[bool, Callable[[V], object]]:
 
 def _order(value: object) -> tuple[int, int | float | str]:
     """Return what a value is sorted by: missing ones first, then numbers, strings, and all others by their JSON."""
-    if value is None:
+    if value is None or value != value:  # nan, which has no order
         return 0, 0
     if isinstance(value, int | float):
         return 1, int(value) if isinstance(value, bool) else value
@@ -144,15 +145,14 @@ def _order(value: object) -> tuple[int, int | float | str]:
 
 
 def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")  # json takes inf
 
 
 def _place(cursor: str) -> Place:
     try:
-        place: tuple[int, int | float | str, str] = msgspec.json.decode(
-            base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=tuple[int, int | float | str, str]
-        )
-    except (binascii.Error, ValueError, TypeError, msgspec.MsgspecError):
+        decoded = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        place: Place = msgspec.convert(decoded, type=tuple[int, int | float | str, str])
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         place = (-1, 0, "")
     if place[0] not in (0, 1, 2, 3) or isinstance(place[1], str) != (place[0] > 1):
         raise ConfigError(f"page: invalid after={cursor!r}: expected the `next` of an earlier page")

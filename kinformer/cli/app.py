@@ -36,6 +36,7 @@ from kinformer.cli.options import (
     NamespaceOption,
     OneNamespaceOption,
     PlainForm,
+    PollOption,
     ResourceArgument,
     ResourcesArgument,
     ServerOption,
@@ -144,6 +145,7 @@ def watch(
     ] = False,
     changes_only: Annotated[bool, typer.Option("--changes-only", help="Omit the existing objects.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines on a terminal, too.")] = False,
+    poll: PollOption = None,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -174,6 +176,7 @@ def watch(
         for option, given in {
             "--diff": diff,
             "--changes-only": changes_only,
+            "--poll": poll is not None,
             "--duration": duration is not None,
             "-w": follow,
         }.items():
@@ -184,7 +187,8 @@ def watch(
         launch(lambda: watch_once(target, selections, manner))
     from kinformer.cli.commands.watch import watch as command
 
-    launch(lambda: command(target, selections, manner, duration=duration_of(duration)), follows=True)
+    times = {"poll": duration_of(poll), "duration": duration_of(duration)}
+    launch(lambda: command(target, selections, manner, **times), follows=True)
 
 
 @app.command(cls=Command, epilog=_WAIT_ENDS)

@@ -27,6 +27,7 @@ __all__ = [
     "NamespaceOption",
     "OneNamespaceOption",
     "PlainForm",
+    "PollOption",
     "ResourceArgument",
     "ResourcesArgument",
     "ServerOption",
@@ -168,6 +169,14 @@ PlainForm = Annotated[
         help="json prints a line per update; doctor prints one document.",
         autocompletion=choices(*PLAIN_FORMS),
         callback=checked_choice("-o", PLAIN_FORMS),
+    ),
+]
+PollOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="List so often, instead of watching; default: 30, for what cannot be watched.",
+        callback=checked_seconds("--poll", least=1.0),
     ),
 ]
 DurationOption = Annotated[

@@ -22,7 +22,7 @@ from kinformer.client.responses import decode_answer
 from kinformer.client.retries import Exchange, Sender
 from kinformer.client.showable import showable_url
 from kinformer.client.transport import Transport, request_url
-from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.exceptions import ConfigError, CredentialError, DecodeError
 
 __all__ = ["ApiClientBridge", "connection_of"]
 
@@ -179,6 +179,7 @@ class _Lent:
 
     identity = None
     kind: CredentialKind = "api-client"
+    failure = ""
 
     def __init__(self, configuration: Any) -> None:
         self._configuration = configuration
@@ -190,12 +191,16 @@ class _Lent:
         # A coroutine function in kubernetes_asyncio and kubernetes.aio. A plain function in kubernetes, whose hook may
         # block.
         ask = self._configuration.auth_settings
-        if getattr(self._configuration, "refresh_api_key_hook", None) and not inspect.iscoroutinefunction(ask):
-            settings = await anyio.to_thread.run_sync(ask)
-        else:
-            settings = ask()
-        if inspect.isawaitable(settings):
-            settings = await settings
+        try:
+            if getattr(self._configuration, "refresh_api_key_hook", None) and not inspect.iscoroutinefunction(ask):
+                settings = await anyio.to_thread.run_sync(ask)
+            else:
+                settings = ask()
+            if inspect.isawaitable(settings):
+                settings = await settings
+        except Exception as error:  # noqa: BLE001 - of the program's hook, whose message may quote a token
+            reason = type(error).__name__
+            raise CredentialError(f"ApiClient.configuration: no credential: {reason}") from None
         for setting in settings.values():
             if setting["in"] == "header" and setting["key"].lower() == "authorization" and setting["value"]:
                 return str(setting["value"])

@@ -27,7 +27,7 @@ from kinformer.client.aiohttp_internals import (
     without_close_notify,
 )
 from kinformer.client.responses import failure, reason_of
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.objects.excerpts import excerpt_of
 
 __all__ = ["QUICK", "SMALL", "Body", "Pace", "keep_free_memory"]
@@ -86,14 +86,16 @@ class Body:
         "_no_json",
         "_pace",
         "_push",
+        "_reason",
         "_response",
         "_what",
     )
 
-    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool, reason: str = "") -> None:
         self._response = response
         self._what = what
         self._cut_is_end = cut_is_end
+        self._reason = reason
         self._pace = Pace()
         self._budget: YieldBudget | None = None
         self._no_json: type[Exception] | None = None
@@ -200,8 +202,18 @@ class Body:
             size += len(chunk)
         return b"".join(chunks)
 
+    async def read_whole(self, most: int, request: str) -> bytes:
+        """Read the rest of the body. Raises DecodeError if it has more than `most` bytes, as an endless one has."""
+        whole = await self.read_all(most + 1)
+        if len(whole) > most:
+            raise DecodeError(f"{request}: the response is longer than {most} bytes; use `stream` if it may be")
+        return whole
+
     async def check(self) -> None:
-        """Raise the APIError of a response with a status other than 2xx, and close the response."""
+        """Raise the APIError of a response with a status other than 2xx, and close the response.
+
+        Its message ends with the reason that this client knows, if any.
+        """
         if 200 <= self.status < 300:
             return
         try:
@@ -210,7 +222,7 @@ class Body:
             body = f"(its body was cut off: {error})".encode()
         finally:
             self.close()
-        raise failure(self.status, self.headers, body)
+        raise failure(self.status, self.headers, body, self._reason)
 
     def __aiter__(self) -> Body:
         return self

@@ -27,12 +27,11 @@ from kinformer.client.config import (
     load_in_cluster,
 )
 from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
-from kinformer.client.responses import decode_answer
+from kinformer.client.responses import decode_answer, most_bytes
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.single_flight import SingleFlight
 from kinformer.client.transport import Body, Transport, encode_body, shown_path
 from kinformer.client.upward import ClientVerbs
-from kinformer.exceptions import DecodeError
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
 _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
-_MOST_BYTES = 1024 * 1024 * 1024  # limit of a response read as a whole. A longer one is endless, or needs `stream`
 
 
 class Client(ClientVerbs):
@@ -255,7 +253,8 @@ class Client(ClientVerbs):
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
             path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`. `get`, `create` and the
                 other verbs make it themselves.
-            body: A KubeObject, a value that msgspec can encode (dict, list, Struct, dataclass), or raw bytes.
+            body: A KubeObject, a value that has JSON (dict, list, Struct, dataclass), or raw bytes. In it, bytes are
+                sent as base64, aware datetimes as in RFC 3339, and Decimals as strings, like quantities.
             params: Query parameters.
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
                 patch if the body is a list. For server-side apply, set `application/apply-patch+yaml`.
@@ -269,9 +268,11 @@ class Client(ClientVerbs):
         Raises:
             APIError: The server refused the request. The subclass depends on the status and reason.
             ConnectError: There was no complete response in time.
-            DecodeError: The response is not a JSON object (use `text` for such responses), or is longer than 1 GiB.
+            DecodeError: The response is not a JSON object (use `text` for such responses), or too long: 16 MiB for an
+                object or a document of discovery, 1 GiB for everything else.
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and has lost the lease. This is
                 checked before each attempt.
+            TypeError: The body has a value without JSON, such as nan. The message names its path.
             ValueError: `retries` is not a whole number, or below 0.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
@@ -388,7 +389,7 @@ class Client(ClientVerbs):
         retries: int,
     ) -> bytes:
         method = method.upper()
-        data, content_type = encode_body(method, body)
+        data, content_type = await encode_body(method, body)
         merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
@@ -403,10 +404,7 @@ class Client(ClientVerbs):
                 answered(response.status)
                 try:
                     await response.check()
-                    whole = await response.read_all(_MOST_BYTES + 1)
-                    if len(whole) > _MOST_BYTES:
-                        raise DecodeError(f"{name}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
-                    return whole
+                    return await response.read_whole(most_bytes(method, path, params or {}), name)
                 finally:
                     response.close()
 

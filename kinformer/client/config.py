@@ -170,13 +170,22 @@ class ConnectionInfo:
     system_trust: bool = True
 
 
-def check_server(url: str, *, where: str) -> str:
+def check_server(url: str, *, where: str, scheme: str | None = None) -> str:
     """Return the URL of a server with its scheme in lower case and without a trailing slash.
+
+    Args:
+        url: The URL.
+        where: The file and field, for messages.
+        scheme: The scheme of a host and port without one, as for kubectl (client-go, rest/url_utils.go). None requires
+            a URL.
 
     Raises:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
     shown = showable_url(url)
+    host = url.strip().rstrip("/")
+    if scheme is not None and "/" not in host and (":" in host or "." in host):  # otherwise perhaps a token
+        url = f"{scheme}://{host}"
     if "://" not in url:
         raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
     parts = _split(url.strip())

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
-from kinformer.objects.accessors import string_at, tables_at, value_at
+from kinformer.client.retries import RETRIES
+from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError
+from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource, version_path
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
 __all__ = [
+    "REMEMBERED",
+    "UNANSWERED",
     "APIResource",
     "Discovery",
     "KubeSystemProbe",
     "discover",
     "is_namespaced",
-    "lacking_resource",
-    "nearest_resource",
-    "presence",
     "recent_discovery",
     "recent_version",
     "served_kind",
+    "served_verbs",
 ]
 
 log = get_logger("kinformer.discovery")
@@ -37,8 +38,13 @@ _AGGREGATED = ",".join(
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
 _UNREADABLE_TTL = 60.0  # seconds before asking again a server that hides kube-system
-_REMEMBERED = 10.0  # seconds for which a result is reused for hints
-_UNANSWERED = (APIError, ConnectError, DecodeError)
+_ANY = "*"  # in place of the name of a group that cannot be read, which could be any
+
+REMEMBERED = 10.0
+"""Seconds for which a result is reused."""
+
+UNANSWERED = (APIError, ConnectError, DecodeError)
+"""The errors of a request without a usable answer."""
 
 _Document = Mapping[str, object]
 
@@ -86,7 +92,47 @@ class Discovery(tuple[APIResource, ...]):
     They are in the server's order: the core group first, and the preferred version of each group before the others.
     """
 
-    __slots__ = ()
+    _asked_at: float  # on the loop's clock
+    _unclear: Container[str]  # the groups of which a part could not be read
+
+    def __new__(
+        cls, resources: Iterable[APIResource] = (), *, asked_at: float = 0.0, unclear: Container[str] = ()
+    ) -> Self:
+        made = super().__new__(cls, resources)
+        made._asked_at, made._unclear = asked_at, unclear
+        return made
+
+    @property
+    def age(self) -> float:
+        """Seconds since the server was asked.
+
+        :meta private:
+        """
+        return asyncio.get_running_loop().time() - self._asked_at
+
+    def serves(self, resource: GroupVersionResource) -> bool | None:
+        """Return True if a version of its group has the resource, False if none has, or None if that is unknown.
+
+        An entry, a version or a group that cannot be read could be the resource, so it is unknown then.
+
+        :meta private:
+        """
+        if any((known.group, known.name) == (resource.group, resource.resource) for known in self):
+            return True
+        return None if _ANY in self._unclear or resource.group in self._unclear else False
+
+    def nearest(self, resource: GroupVersionResource) -> str | None:
+        """Return what was probably meant by a resource that the server lacks, or "" if nothing is similar.
+
+        It is the same name in another version, then in another group, a singular name or a kind, or a similar spelling.
+        None if the server has the resource, or that is unknown.
+
+        :meta private:
+        """
+        if str(resource) in map(str, self) or self.serves(resource) is None:
+            return None
+        own_group_first = sorted(self, key=lambda known: known.group != resource.group)
+        return _nearest(own_group_first, str(resource)) or ""
 
     def find(self, name: str) -> APIResource:
         """Return the resource that `name` means to kubectl.
@@ -127,29 +173,12 @@ async def discover(client: Client) -> Discovery:
     Raises:
         APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
     """
-    found: list[APIResource] = []
-    for path in ("/api", "/apis"):
-        document = _dict(await client.request("GET", path, headers={"Accept": _AGGREGATED}))
-        if document.get("kind") == "APIGroupDiscoveryList":
-            found += _aggregated(document, path)
-        else:
-            found += await _one_by_one(client, path, document)
-    return Discovery(found)
-
-
-async def nearest_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """Return the resource that was probably meant by `resource`, as `"apps/v1/deployments"`, or None.
-
-    It looks for the same name in another version or group, then for a singular name or a kind, then for a similar
-    spelling. It is for error messages and never raises. It returns None if discovery fails, or if the server has the
-    resource itself. A result of the last 10 s is reused.
-    """
-    return await lacking_resource(client, resource) or None
+    return await _Reading(client, retries=RETRIES).discovery()
 
 
 async def recent_discovery(client: Client) -> Discovery:
-    """Return what the server serves, as `discover` does. A result of the last 10 s is reused."""
-    return await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+    """Return what the server serves, as `discover` does, without retries. A result of the last 10 s is reused."""
+    return await client._shared("discovery", lambda: _Reading(client, retries=0).discovery(), ttl=REMEMBERED)
 
 
 async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
@@ -159,58 +188,26 @@ async def recent_version(client: Client, resource: GroupVersionResource) -> Any:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
     path = version_path(resource)
-    return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
-
-
-async def lacking_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """Return the nearest resource if the server lacks this one, or "" if none is near.
-
-    None if it exists or is unknown.
-    """
-    try:
-        resources = await recent_discovery(client)
-    except _UNANSWERED as error:
-        log.debug("could not look for resources similar to %s: %s", resource, error, resource=resource, reason=error)
-        return None
-    if any(str(known) == str(resource) for known in resources):
-        return None
-    return _nearest(resources, str(resource)) or ""
-
-
-async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Return True if the server has the resource, False if not, or None if this is unknown.
-
-    Only JSON is trusted, because False empties caches, and a 404 may come from a proxy or a wrong server. A group
-    version that responds with 404 is absent only if the list of all groups (or core versions) can be read and lacks it
-    too. An entry without a readable name could be the resource, so the response is then unknown.
-    """
-    try:
-        try:
-            document = _dict(await client.request("GET", version_path(resource), retries=0))
-        except NotFoundError:
-            return await _version_presence(client, resource)
-    except _UNANSWERED as error:
-        _note_failure(resource, error)
-        return None
-    if document.get("kind") != "APIResourceList" or document.get("groupVersion") != resource.api_version:
-        return None
-    if _entry_of(resource, document):
-        return True
-    return None if _all_texts(document.get("resources"), "name") is None else False
+    return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=REMEMBERED)
 
 
 async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Return True if the resource is namespaced according to discovery, or None if this is unknown.
-
-    A result of the last 10 s is reused.
-    """
-    try:
-        response = await recent_version(client, resource)
-    except _UNANSWERED as error:
-        _note_failure(resource, error)
-        return None
-    scope = _entry_of(resource, _dict(response)).get("namespaced")
+    """Return True if the resource is namespaced according to discovery of the last 10 s, or None if this is unknown."""
+    scope = (await _recent_entry(client, resource)).get("namespaced")
     return scope if isinstance(scope, bool) else None
+
+
+async def served_verbs(client: Client, resource: GroupVersionResource) -> tuple[str, ...]:
+    """Return the verbs of a resource according to discovery of the last 10 s, or none if they are unknown."""
+    return _texts(await _recent_entry(client, resource), "verbs")
+
+
+async def _recent_entry(client: Client, resource: GroupVersionResource) -> _Document:
+    try:
+        return _entry_of(resource, _dict(await recent_version(client, resource)))
+    except UNANSWERED as error:
+        _note_failure(resource, error)
+        return {}
 
 
 async def served_kind(client: Client, resource: GroupVersionResource, *, is_last: bool = False) -> str:
@@ -221,7 +218,7 @@ async def served_kind(client: Client, resource: GroupVersionResource, *, is_last
     headers = {"Connection": "close"} if is_last else None
     try:
         document = _dict(await client.request("GET", version_path(resource), headers=headers, retries=0))
-    except _UNANSWERED as error:
+    except UNANSWERED as error:
         _note_failure(resource, error)
         return ""
     if document.get("groupVersion") != resource.api_version:
@@ -263,147 +260,151 @@ class KubeSystemProbe:
         return response.uid or None
 
 
-async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    document = _dict(await client.request("GET", "/apis" if resource.group else "/api", retries=0))
-    listed = _group_versions(document) if resource.group else _core_versions(document)
-    # If it is listed, but responds with 404, there are two servers, or one that is changing.
-    return False if listed is not None and resource.api_version not in listed else None
+class _Reading:
+    """One reading of the documents of discovery.
 
+    Args:
+        client: The client.
+        retries: The number of retries of each request.
+    """
 
-def _core_versions(document: _Document) -> list[str] | None:
-    versions = document.get("versions")
-    if document.get("kind") != "APIVersions" or not isinstance(versions, list):
-        return None
-    return versions if all(isinstance(version, str) and version for version in versions) else None
+    def __init__(self, client: Client, *, retries: int) -> None:
+        self._client = client
+        self._retries = retries
+        self._unclear: set[str] = set()  # the groups of which a part cannot be read, which grows with each document
 
+    async def discovery(self) -> Discovery:
+        """Return all resources. Raises as `discover` does."""
+        asked_at = asyncio.get_running_loop().time()
+        found: list[APIResource] = []
+        for path in ("/api", "/apis"):
+            document = await self._get(path, Accept=_AGGREGATED)
+            if document.get("kind") == "APIGroupDiscoveryList":
+                found += self._aggregated(document, path)
+            else:
+                found += await self._one_by_one(document, path)
+        return Discovery(found, asked_at=asked_at, unclear=self._unclear)
 
-def _group_versions(document: _Document) -> list[str] | None:
-    groups = document.get("groups")
-    if document.get("kind") != "APIGroupList" or not isinstance(groups, list):
-        return None
-    found: list[str] = []
-    for group in groups:
-        names = _all_texts(value_at(group, "versions"), "groupVersion")
-        if names is None:
-            return None
-        found += names
-    return found
+    async def _get(self, path: str, **headers: str) -> _Document:
+        return _dict(await self._client.request("GET", path, headers=headers, retries=self._retries))
 
+    def _all_tables(self, document: _Document, name: str, group: str) -> list[_Document]:
+        """Return the mappings in a list of a document. The group is unclear if the list has other items, or is none."""
+        tables = tables_at(document, name)
+        entries = document.get(name)
+        if not isinstance(entries, list) or len(tables) < len(entries):
+            self._unclear.add(group)
+        return tables
 
-def _all_texts(entries: object, name: str) -> list[str] | None:
-    """Return a field of each entry, or None if one of them cannot be read."""
-    if not isinstance(entries, list):
-        return None
-    found = [string_at(entry, name) for entry in entries]
-    return found if all(found) else None
+    def _aggregated(self, document: _Document, path: str) -> Iterator[APIResource]:
+        for group in self._all_tables(document, "items", _ANY):
+            name = string_at(group, "metadata", "name")
+            if bool(name) != (path == "/apis"):  # without its name, it would be taken for the core group
+                self._ignore(f"{path}: a group", f"its name is {name!r}", _ANY)
+                continue
+            for version in self._all_tables(group, "versions", name):
+                if string_at(version, "freshness") == "Stale":
+                    self._unclear.add(name)
+                    log.warning(
+                        "the server of %s/%s does not respond; its resources may be out of date",
+                        name,
+                        string_at(version, "version"),
+                        reason="stale_group",
+                    )
+                for entry in self._all_tables(version, "resources", name):
+                    yield from self._readable(
+                        group=name,
+                        version=string_at(version, "version"),
+                        name=string_at(entry, "resource"),
+                        kind=string_at(entry, "responseKind", "kind"),
+                        singular=string_at(entry, "singularResource"),
+                        short_names=_texts(entry, "shortNames"),
+                        namespaced=string_at(entry, "scope") != "Cluster",
+                        verbs=_texts(entry, "verbs"),
+                        categories=_texts(entry, "categories"),
+                    )
 
+    async def _one_by_one(self, document: _Document, path: str) -> list[APIResource]:
+        if path == "/api":
+            listed = list(_texts(document, "versions"))
+        else:
+            if document.get("kind") != "APIGroupList":
+                self._unclear.add(_ANY)
+            groups = self._all_tables(document, "groups", _ANY)
+            listed = [name for group in groups for name in self._preferred_first(group)]
+        names = [name for name in listed if self._is_version(name, path)]
+        slots = asyncio.Semaphore(_AT_ONCE)
 
-def _aggregated(document: _Document, path: str) -> Iterator[APIResource]:
-    for group in tables_at(document, "items"):
-        name = string_at(group, "metadata", "name")
-        if bool(name) != (path == "/apis"):  # without its name, it would be taken for the core group
-            _ignore(f"{path}: a group", f"its name is {name!r}")
-            continue
-        for version in tables_at(group, "versions"):
-            if string_at(version, "freshness") == "Stale":
-                log.warning(
-                    "the server of %s/%s does not respond; its resources may be out of date",
-                    name,
-                    string_at(version, "version"),
-                    reason="stale_group",
-                )
-            for entry in tables_at(version, "resources"):
-                yield from _readable(
-                    group=name,
-                    version=string_at(version, "version"),
-                    name=string_at(entry, "resource"),
-                    kind=string_at(entry, "responseKind", "kind"),
-                    singular=string_at(entry, "singularResource"),
-                    short_names=_texts(entry, "shortNames"),
-                    namespaced=string_at(entry, "scope") != "Cluster",
-                    verbs=_texts(entry, "verbs"),
-                    categories=_texts(entry, "categories"),
-                )
+        async def one(name: str) -> list[APIResource]:
+            async with slots:
+                try:
+                    response = await self._get(f"{path}/{name}")
+                    if response.get("groupVersion", name) != name:
+                        raise DecodeError(f"the response is about {response.get('groupVersion')!r}")
+                except UNANSWERED as error:
+                    self._unclear.add(name.rpartition("/")[0])
+                    log.warning("discovery ignores %s: %s", name, error, reason=error)
+                    return []
+            return list(self._listed(name, response))
 
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(name)) for name in names]
+        return [resource for task in tasks for resource in task.result()]
 
-async def _one_by_one(client: Client, path: str, document: _Document) -> list[APIResource]:
-    if path == "/api":
-        listed = list(_texts(document, "versions"))
-    else:
-        listed = [name for group in tables_at(document, "groups") for name in _preferred_first(group)]
-    names = [name for name in listed if _is_version(name, path)]
-    slots = asyncio.Semaphore(_AT_ONCE)
+    def _preferred_first(self, group: _Document) -> list[str]:
+        preferred = string_at(group, "preferredVersion", "groupVersion")
+        versions = self._all_tables(group, "versions", string_at(group, "name") or _ANY)
+        names = [string_at(version, "groupVersion") for version in versions]
+        return sorted(names, key=lambda name: name != preferred)  # stable, so the others keep the server's order
 
-    async def one(name: str) -> list[APIResource]:
-        async with slots:
-            try:
-                response = _dict(await client.request("GET", f"{path}/{name}"))
-                if response.get("groupVersion", name) != name:
-                    raise DecodeError(f"the response is about {response.get('groupVersion')!r}")
-            except _UNANSWERED as error:
-                log.warning("discovery ignores %s: %s", name, error, reason=error)
-                return []
-        return list(_listed(name, response))
+    def _listed(self, group_version: str, document: _Document) -> Iterator[APIResource]:
+        group, _, version = group_version.rpartition("/")
+        if document.get("kind") != "APIResourceList":
+            self._unclear.add(group)
+        for entry in self._all_tables(document, "resources", group):
+            name = string_at(entry, "name")
+            if "/" in name:
+                continue
+            yield from self._readable(
+                group=group,
+                version=version,
+                name=name,
+                kind=string_at(entry, "kind"),
+                singular=string_at(entry, "singularName"),
+                short_names=_texts(entry, "shortNames"),
+                namespaced=entry.get("namespaced") is True,
+                verbs=_texts(entry, "verbs"),
+                categories=_texts(entry, "categories"),
+            )
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(name)) for name in names]
-    return [resource for task in tasks for resource in task.result()]
+    def _is_version(self, name: str, path: str) -> bool:
+        """Return True if this is a group version below `path`. Any other string could lead to another path."""
+        group, _, version = name.rpartition("/")
+        try:
+            GroupVersionResource(group, version, "any")
+        except ConfigError as error:
+            self._ignore(f"{path}/{name}", error, _ANY)
+            return False
+        if bool(group) != (path == "/apis"):
+            self._ignore(f"{path}/{name}", "it is no group version of this path", _ANY)
+            return False
+        return True
 
+    def _readable(self, *, group: str, version: str, name: str, kind: str, **fields: Any) -> Iterator[APIResource]:
+        """Yield the resource of an entry, unless the entry has no valid name or kind."""
+        resource = APIResource(group=group, version=version, name=name, kind=kind, **fields)
+        try:
+            if not kind:
+                raise ConfigError(f"resource {str(resource)!r} has no kind")
+            _ = resource.gvr
+        except ConfigError as error:
+            self._ignore("an entry", error, group)
+        else:
+            yield resource
 
-def _preferred_first(group: _Document) -> list[str]:
-    preferred = string_at(group, "preferredVersion", "groupVersion")
-    names = [string_at(version, "groupVersion") for version in tables_at(group, "versions")]
-    return sorted(names, key=lambda name: name != preferred)  # stable, so the others keep the server's order
-
-
-def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
-    group, _, version = group_version.rpartition("/")
-    for entry in tables_at(document, "resources"):
-        name = string_at(entry, "name")
-        if "/" in name:
-            continue
-        yield from _readable(
-            group=group,
-            version=version,
-            name=name,
-            kind=string_at(entry, "kind"),
-            singular=string_at(entry, "singularName"),
-            short_names=_texts(entry, "shortNames"),
-            namespaced=entry.get("namespaced") is True,
-            verbs=_texts(entry, "verbs"),
-            categories=_texts(entry, "categories"),
-        )
-
-
-def _is_version(name: str, path: str) -> bool:
-    """Return True if this is a group version below `path`. Any other string could lead to another path."""
-    group, _, version = name.rpartition("/")
-    try:
-        GroupVersionResource(group, version, "any")
-    except ConfigError as error:
-        _ignore(f"{path}/{name}", error)
-        return False
-    if bool(group) != (path == "/apis"):
-        _ignore(f"{path}/{name}", "it is no group version of this path")
-        return False
-    return True
-
-
-def _readable(*, group: str, version: str, name: str, kind: str, **fields: Any) -> Iterator[APIResource]:
-    """Yield the resource of an entry, unless the entry has no valid name or kind."""
-    resource = APIResource(group=group, version=version, name=name, kind=kind, **fields)
-    try:
-        if not kind:
-            raise ConfigError(f"resource {str(resource)!r} has no kind")
-        _ = resource.gvr
-    except ConfigError as error:
-        _ignore("an entry", error)
-    else:
-        yield resource
-
-
-def _ignore(what: str, why: object) -> None:
-    log.info("discovery ignores %s: %s", what, why, reason="odd_entry")
+    def _ignore(self, what: str, why: object, group: str) -> None:
+        self._unclear.add(group)
+        log.info("discovery ignores %s: %s", what, why, reason="odd_entry")
 
 
 def _names(resource: APIResource) -> set[str]:

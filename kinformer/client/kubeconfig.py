@@ -116,19 +116,21 @@ def load_kubeconfig(
     cluster = _named(files, "clusters", chosen.text("cluster", required=True), chosen.at("cluster")).mapping("cluster")
     user_name = chosen.text("user")
     user = _named(files, "users", user_name, chosen.at("user")).mapping("user") if user_name else None
-    server = check_server(cluster.text("server", required=True), where=cluster.at("server"))
+    tls = TLS(
+        verify=not cluster.flag("insecure-skip-tls-verify"),
+        server_name=check_server_name(cluster.text("tls-server-name"), where=cluster.at("tls-server-name")),
+        ca=cluster.pem("certificate-authority"),
+        cert=user.pem("client-certificate") if user else None,
+        key=user.pem("client-key") if user else None,
+    )
+    scheme = "https" if tls.ca or tls.cert or not tls.verify else "http"
+    server = check_server(cluster.text("server", required=True), where=cluster.at("server"), scheme=scheme)
     proxy = cluster.text("proxy-url")
     return Connection(
         server=server,
         source=f"{chosen.file}, context {name!r}",
         credential=_credential(user, cluster) if user else StaticCredential(),
-        tls=TLS(
-            verify=not cluster.flag("insecure-skip-tls-verify"),
-            server_name=check_server_name(cluster.text("tls-server-name"), where=cluster.at("tls-server-name")),
-            ca=cluster.pem("certificate-authority"),
-            cert=user.pem("client-certificate") if user else None,
-            key=user.pem("client-key") if user else None,
-        ),
+        tls=tls,
         proxy=check_proxy(proxy, where=cluster.at("proxy-url")) if proxy else environment_proxy(server, environ),
         headers=tuple(_impersonation(user)) if user else (),
         namespace=chosen.text("namespace") or "default",
@@ -391,7 +393,7 @@ def _cluster_info(cluster: _Field) -> dict[str, object]:
         if isinstance(entry, dict) and entry.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = entry.get("extension")
     try:
-        json.dumps(info)
+        json.dumps(info, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:  # a mapping of the program's may contain anything
         raise ConfigError(
             f"{cluster.at('extensions')}: cannot be passed to the plugin as JSON: {type(error).__name__}"

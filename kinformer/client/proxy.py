@@ -38,8 +38,10 @@ def check_proxy(proxy: str, *, where: str) -> str:
     """Return `proxy` if it is the URL of an HTTP proxy. `where` names the variable or field in the error.
 
     Raises:
-        ConfigError: It has another scheme (`socks5`), or no host.
+        ConfigError: It has another scheme, or no host.
     """
+    if proxy.lower().startswith("socks"):
+        raise ConfigError(f"{where}: SOCKS proxies are not supported, only the URL of an http or https proxy")
     try:
         parts = urlsplit(proxy)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -19,9 +19,10 @@ from kinformer.client.showable import showable_url
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.excerpts import excerpt_of_page, text_of
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.path import RequestPath
 from kinformer.objects.types import JSON
 
-__all__ = ["decode_answer", "failure", "reason_of"]
+__all__ = ["decode_answer", "failure", "most_bytes", "reason_of"]
 
 
 def reason_of(error: BaseException) -> str:
@@ -52,6 +53,28 @@ def _of_system(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+_MOST_OF_ONE = 16 * 1024 * 1024  # bytes of an object, as of an item or an event. Ten times what etcd takes
+_MOST = 1024 * 1024 * 1024  # bytes of a list, or of what is not known. A longer response is endless, or needs `stream`
+_SPARE = 3  # objects more than a page may have
+_DIGITS = 6  # of a number of objects that makes no difference
+_DOCUMENTS = ("api", "apis", "version", "readyz", "livez", "healthz")
+_OF_OTHERS = ("proxy", "log")  # subresources whose responses come from a program
+
+
+def most_bytes(method: str, path: str, params: Mapping[str, str]) -> int:
+    """Return the limit of a response that is read as a whole, by its kind: an object, a page, a list, a document."""
+    target = RequestPath.of(path)
+    if target is None:
+        return _MOST_OF_ONE if path.strip("/").partition("/")[0] in _DOCUMENTS else _MOST
+    if target.subresource in _OF_OTHERS:
+        return _MOST
+    if target.name or method not in ("GET", "DELETE"):
+        return _MOST_OF_ONE
+    page = params.get("limit", "")
+    size = int(page) if page.isdecimal() and len(page) < _DIGITS else 0  # 0 is no limit
+    return min(_MOST, (size + _SPARE) * _MOST_OF_ONE) if size else _MOST
+
+
 _decode: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 
 
@@ -76,12 +99,13 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
     return document
 
 
-def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
+def failure(status: int, headers: Mapping[str, str], body: bytes, reason: str = "") -> APIError:
     """Create the error for a response with a status other than 2xx.
 
     The body is parsed as a Status if it looks like one, whatever its Content-Type, because the Status of a request
     timeout has neither Content-Type nor kind (apiserver, pkg/server/filters/timeout.go). Otherwise it is quoted
-    without HTML tags. The code is the HTTP status. `Retry-After` takes precedence over `details.retryAfterSeconds`.
+    without HTML tags. `reason` is appended to its message. The code is the HTTP status. `Retry-After` takes precedence
+    over `details.retryAfterSeconds`.
     """
     try:
         parsed = _decode(body) if body.lstrip()[:1] == b"{" else None
@@ -92,13 +116,18 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
         message = text_of(body)
         if 300 <= status < 400:
             message = f"the server redirects to {_place(headers.get('Location', ''))}; configure that URL instead"
-        return api_error(status, "", message, retry_after)
+        return api_error(status, "", _joined(message, reason), retry_after)
     details = parsed.get("details")
     details = details if isinstance(details, dict) else {}
     seconds = details.get("retryAfterSeconds")
     if retry_after is None and isinstance(seconds, int | float) and seconds > 0:
         retry_after = seconds
-    return api_error(status, str(parsed.get("reason") or ""), str(parsed.get("message") or ""), retry_after, details)
+    message = _joined(str(parsed.get("message") or ""), reason)
+    return api_error(status, str(parsed.get("reason") or ""), message, retry_after, details)
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote
 
 import aiohttp
 import anyio.to_thread
-import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -34,8 +33,9 @@ from kinformer.client.config import Compression, Connection, accepted_encoding
 from kinformer.client.responses import reason_of
 from kinformer.client.showable import showable_url
 from kinformer.client.tls import TLSMaterials
-from kinformer.exceptions import ConfigError, ConnectError
+from kinformer.exceptions import ConfigError, ConnectError, CredentialError
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode_in_slices
 
 __all__ = ["Body", "Transport", "encode_body", "request_url", "shown_path"]
 
@@ -150,7 +150,7 @@ class Transport:
 
         Raises:
             ConnectError: There was no response.
-            ConfigError: The credential is due for renewal, and the new one cannot be loaded.
+            CredentialError: The credential is due for renewal, and the new one cannot be loaded.
             Exception: The exception of a lapsed fence. Nothing was sent. A stream only reads, and needs no fence.
         """
         if stream:
@@ -171,7 +171,8 @@ class Transport:
         url = request_url(self.connection.server, path, params, method=method)
         request = _Request(method, url, CIMultiDict(), data, self._arguments())
         response = await self._authorized(request, session, lambda sent: self._with(headers, sent))
-        return Body(response, f"{method} {self._place(url.path)}", cut_is_end=cut_is_end)
+        reason = self.connection.credential.failure if response.status == 401 else ""
+        return Body(response, f"{method} {self._place(url.path)}", cut_is_end=cut_is_end, reason=reason)
 
     async def forward(
         self, method: str, target: str, *, headers: CIMultiDict[str], data: bytes | aiohttp.StreamReader | None
@@ -189,6 +190,7 @@ class Transport:
 
         Raises:
             ConfigError: The request impersonates a user, and so does the configuration, perhaps as a restriction.
+            CredentialError: The server responded with 401, and the last renewal of the credential failed.
         """
         if self.connection.headers and any(name.lower().startswith("impersonate-") for name in headers):
             raise ConfigError(f"{self.connection.source} impersonates a user, so a request cannot do so as well")
@@ -203,7 +205,11 @@ class Transport:
         url = URL(self.connection.server + target, encoded=True)
         arguments: _Arguments = {**self._arguments(), "auto_decompress": False, "skip_auto_headers": _AUTOMATIC}
         request = _Request(method, url, CIMultiDict(), data, arguments)
-        return await self._authorized(request, self._opened().streams, authorized)
+        response = await self._authorized(request, self._opened().streams, authorized)
+        if response.status == 401 and (reason := self.connection.credential.failure):
+            response.close()
+            raise CredentialError(reason)
+        return response
 
     async def _authorized(
         self,
@@ -218,9 +224,14 @@ class Transport:
         request.headers = headers(sent)
         response = await self._attempt(request, session)
         if response.status == 401:
-            await credential.renew()
-            renewed = await credential.authorization()
-            if request.is_repeatable and (await self._reloaded_since(generation) or renewed != sent):
+            try:
+                await credential.renew()
+                renewed = await credential.authorization()
+                is_newer = await self._reloaded_since(generation) or renewed != sent
+            except BaseException:
+                response.close()
+                raise
+            if request.is_repeatable and is_newer:
                 response.close()
                 request.headers = headers(renewed)
                 response = await self._attempt(request, session)
@@ -363,11 +374,11 @@ def _ended(error: Exception) -> str:
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
 
 
-def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
+async def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
     """Return the bytes to send and their Content-Type.
 
     Raises:
-        TypeError: The body cannot be sent as JSON.
+        TypeError: The body cannot be sent as JSON. The message names the path.
     """
     if body is None:
         return None, ""
@@ -379,7 +390,7 @@ def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
         raise TypeError("the body must be a dict, a KubeObject or bytes, got a str")
     else:
         try:
-            data = msgspec.json.encode(body)
+            data = await encode_in_slices(body)
         except TypeError as error:
             raise TypeError(f"a body of type {type(body).__name__} cannot be sent as JSON: {error}") from error
     if method != "PATCH":

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from math import isfinite
 from sys import getsizeof
 from typing import Any, NamedTuple
 from weakref import ref
@@ -26,7 +27,7 @@ _BEHIND = 8.0  # seconds for which a reader waits until this process has reached
 
 @dataclass(frozen=True, slots=True)
 class LoggedValue:
-    """A value of a derived collection. Its JSON has `key` and `value`."""
+    """A value of a derived collection. Its JSON has `key` and `value`, with text for what JSON does not have."""
 
     key: str
     value: Any
@@ -66,7 +67,7 @@ def _as_json(value: Any) -> Any:
         return {name: _as_json(getattr(value, name)) for name in value.__struct_fields__}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-    return value
+    return value if not isinstance(value, float) or isfinite(value) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,7 @@ class EventLog:
             StoppedError: An informer stopped before it synced. If it crashed, its error is raised instead.
         """
         for stream in self._streams:
-            await stream.wait_synced()
+            await stream.wait_synced(fail_fast=False)  # a browser waits for rights that are given later
 
     @property
     def sources(self) -> tuple[str, ...]:

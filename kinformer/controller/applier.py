@@ -20,6 +20,7 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.objects.meta import GroupVersionResource, meta_namespace_key
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
+from kinformer.objects.requests.encoding import encode
 
 __all__ = ["Applier", "owned_fields", "projection"]
 
@@ -158,14 +159,16 @@ class Applier:
         Raises:
             ConflictError: Another manager owns a field with another value (only with `force=False`).
             KeyFuncError: `wanted` has no name.
+            TypeError: `wanted` has a value without JSON, such as nan. The message names its path.
             ValueError: `owner` cannot own the object.
             APIError, ConnectError: As in `Client.request`.
         """
         document = dict(wanted) if owner is None else owned_by(wanted, owner)
         key = meta_namespace_key(document)
-        digest = _digest(document)
+        body = encode(document, ordered=True)
+        digest = _digest_of(body)
         known = self._object_without_drift(key, digest)
-        return known if known is not None else await self._send(key, document, digest)
+        return known if known is not None else await self._send(key, self._path_of(document), body, digest)
 
     def forget(self, key: str) -> None:
         """Forget the state of a key, so that the next `apply` makes a request whatever the cache holds."""
@@ -186,16 +189,15 @@ class Applier:
         if cached is None or cached.uid != applied.uid:
             return None
         if version != applied.version:
-            if _digest(projection(_decode_tree(applied.tree), cached.to_dict())) != applied.state:
+            if _digest_of(_encode(projection(_decode_tree(applied.tree), cached.to_dict()))) != applied.state:
                 return None
             applied.version = version
         return cached
 
-    async def _send(self, key: str, document: dict[str, object], digest: bytes) -> KubeObject:
-        path = self._path_of(document)
+    async def _send(self, key: str, path: str, body: bytes, digest: bytes) -> KubeObject:
         self.requests += 1
         self._applied.pop(key, None)
-        response = await self._client.request("PATCH", path, body=document, params=self._params, headers=_APPLY)
+        response = await self._client.request("PATCH", path, body=body, params=self._params, headers=_APPLY)
         if not isinstance(response, KubeObject):
             raise TypeError(f"PATCH {path}: expected an object in the server's response, not {response!r}")
         state: dict[str, Json] = response.to_dict()
@@ -204,7 +206,7 @@ class Applier:
         if tree is not None and version:
             # Otherwise (a proxy that drops managedFields, an unusual store) every apply is a request.
             self._applied[key] = _Applied(
-                response.uid, version, digest, _encode(tree), _digest(projection(tree, state)), response
+                response.uid, version, digest, _encode(tree), _digest_of(_encode(projection(tree, state))), response
             )
         if len(self._applied) > 2 * len(self._informer.indexer) + _SPARE:
             here, seen = set(self._informer.indexer.list_keys()), self._version_seen()
@@ -222,5 +224,5 @@ class Applier:
         return version_or_zero(self._informer.last_sync_resource_version)
 
 
-def _digest(value: object) -> bytes:
-    return hashlib.blake2b(_encode(value), digest_size=16).digest()
+def _digest_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
+from kinformer._runtime.waiters import within
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.collection import core_of
@@ -24,9 +25,10 @@ from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.path import RequestPath
 from kinformer.objects.types import ApiObject
 
-__all__ = ["WAIT_LIMIT", "OwnWrites"]
+__all__ = ["WAIT_LIMIT", "OwnWrites", "object_in"]
 
 log = get_logger("kinformer.controller")
 
@@ -82,9 +84,15 @@ class _PendingWrite(NamedTuple):
     async def wait(self) -> None:
         if self.version and not self.outside and not self.ends:
             namespace = self.key.rpartition("/")[0]
-            await self.informer.wait_for_resource_version(str(self.version), namespace=namespace)
+            await core_of(self.informer).reached(str(self.version), namespace)
         else:
             await wait_for(self.informer, self.key, lambda _: self.seen)
+
+
+def object_in(write: Write) -> tuple[str, str, str] | None:
+    """Return the group, resource and name of an object that was changed, as the details of a conflict name it."""
+    path = RequestPath.of(write.path)
+    return (path.group, path.resource, path.name) if path is not None and path.name else None  # not of a new object
 
 
 class OwnWrites:
@@ -110,10 +118,10 @@ class OwnWrites:
 
     def note_request(self, key: str, write: Write) -> None:
         """Note a request that `Client` made in a reconcile of `key`."""
-        parsed = _parse_path(write.path)
-        if parsed is None:
+        path = RequestPath.of(write.path)
+        if path is None:
             return
-        resource, namespace, name = parsed
+        resource, namespace, name = (path.group, path.resource), path.namespace, path.name
         answer = write.answer
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
         target = f"{namespace}/{name}" if namespace else name
@@ -234,17 +242,15 @@ class OwnWrites:
             WatchError: The server went back in time, and does not know a write.
             StoppedError: An informer was exited. If it crashed, its error is raised instead.
         """
-        limit = asyncio.timeout(timeout)
         current = ""
-        try:
-            async with limit:
-                for write in tuple(self._pending.get(key, ())):
-                    current = f"{write.informer.name} {write.key}"
-                    await write.wait()
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"{key}: its own write to {current} was not seen within {timeout:g} s") from error
+
+        def late() -> TimeoutError:
+            return TimeoutError(f"{key}: its own write to {current} was not seen within {timeout:g} s")
+
+        async with within(timeout, late):
+            for write in tuple(self._pending.get(key, ())):
+                current = f"{write.informer.name} {write.key}"
+                await write.wait()
 
     async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
         try:
@@ -343,21 +349,6 @@ def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
         except ConfigError:
             return None
     return resource.group, resource.resource
-
-
-def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
-    """Return the group and resource, namespace and name in a path, or None if it has no resource."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    if parts[0] == "api" and len(parts) > 2:
-        group, rest = "", parts[2:]
-    elif parts[0] == "apis" and len(parts) > 3:
-        group, rest = parts[1], parts[3:]
-    else:
-        return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
-        namespace, rest = rest[1], rest[2:]
-    return (group, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
 
 
 def _objects_in(answer: object) -> Iterator[tuple[str, str]]:

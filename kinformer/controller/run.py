@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 
@@ -12,13 +12,13 @@ from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.budget import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.cancellation import ends_with_this_task, guarded, shielded_from_scopes
 from kinformer._runtime.fence import check_fences
+from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.request_context import logged_writes
+from kinformer._runtime.request_context import Write, logged_writes
 from kinformer._runtime.tasks import Tasks
-from kinformer._runtime.waiters import warnings_while
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
-from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
+from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites, object_in
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
@@ -62,7 +62,7 @@ class ControllerRun:
         self._options = options
         self._metrics = metrics
         self.queue = queue
-        self.synced = False
+        self._has_synced = False
         cores = [core for source in sources if (core := core_of(source.informer)) is not None]
         self.own_writes = OwnWrites(
             lambda cluster: [root.face for core in cores for root in core.roots(cluster)],
@@ -76,6 +76,15 @@ class ControllerRun:
             SourceFeed(source, name, self.trigger, failed, self._is_ending, clusters=clusters, completes=completes)
             for source in sources
         ]
+        self._sync = FirstSync(
+            f"controller {name}",
+            partial(_all_synced, self._feeds),
+            is_done=lambda: all(feed.has_synced for feed in self._feeds),
+            reason=partial(_unsynced_reasons, self._feeds),
+            errors=lambda: {feed.informer.name: None for feed in self._feeds if not feed.has_synced},
+            refusals=lambda strict: [refusals for core in cores for refusals in core.sync.refusals(strict)],
+            log=log,
+        )
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
@@ -86,6 +95,11 @@ class ControllerRun:
         self._function = UserFunction(f"the reconcile of controller {name}", log, self._resource, advice=advice)
         self._logged_stale = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def synced(self) -> bool:
+        """True while reconciles are made."""
+        return self._has_synced and bool(self._tasks.running)  # none runs on a loop that was closed
 
     @property
     def active(self) -> int:
@@ -119,18 +133,19 @@ class ControllerRun:
         """Reconcile until cancelled. See `Controller.run`."""
         name = self._name
         feeding = [
-            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
+            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}", vital=True)
             for feed in self._feeds
         ]
         self._metrics.open(self._options.workers, lambda: self.active)
         dispatching: list[asyncio.Task[None]] = []
         try:
             await self._wait_synced()
-            self.synced = True
-            dispatching.append(self._tasks.start(self._dispatch(), f"kinformer controller {name}: dispatcher"))
+            self._has_synced = True
+            what = f"kinformer controller {name}: dispatcher"
+            dispatching.append(self._tasks.start(self._dispatch(), what, vital=True))
             await self._end
         finally:
-            self.synced = False
+            self._has_synced = False
             try:
                 await self._leave([*feeding, *dispatching])
             finally:
@@ -146,10 +161,9 @@ class ControllerRun:
             log.error("%s ended with %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
     async def _wait_synced(self) -> None:
-        waiting = asyncio.ensure_future(_all_synced(self._feeds))
+        waiting = asyncio.ensure_future(self._sync.wait(None))
         try:
-            with warnings_while(self._warn_of_sync):
-                await asyncio.wait({waiting, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if self._end.done():
                 self._end.result()
             waiting.result()
@@ -157,19 +171,12 @@ class ControllerRun:
             waiting.cancel()
             await asyncio.wait({waiting})
 
-    def _warn_of_sync(self) -> None:
-        unsynced = [feed for feed in self._feeds if not feed.has_synced]
-        reasons = "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in unsynced)
-        message = "controller %s is still waiting for %s"
-        log.warning(message, self._name, reasons, resource=self._resource, reason="unsynced")
-
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
         """Take no new key, wait for running reconciles until the deadline, and then cancel them once."""
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
-        for task in producers:
-            task.cancel()
+        self._tasks.drop(producers)
         try:
             check_fences()
             await self._tasks.finish(self._active, deadline)
@@ -297,8 +304,14 @@ class ControllerRun:
         clock = asyncio.get_running_loop()
         began = clock.time()
         limit = asyncio.timeout(self._options.timeout)
+        written: set[object] = set()
+
+        def note(write: Write) -> None:
+            written.add(object_in(write))
+            self.own_writes.note_request(key, write)
+
         try:
-            with logged_writes(lambda write: self.own_writes.note_request(key, write)):
+            with logged_writes(note):
                 result = await guarded(self._reconciled(request, limit), self._is_ending, "the reconcile")
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
@@ -306,7 +319,7 @@ class ControllerRun:
         except LeadershipLostError:
             raise
         except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
-            self._failed(request, error, clock.time() - began, timed_out=limit.expired())
+            self._failed(request, error, clock.time() - began, written, timed_out=limit.expired())
 
     async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
         async with limit:
@@ -323,7 +336,9 @@ class ControllerRun:
         self._note_reason(key, _REQUEUE)
         self.queue.add_after(key, after, priority=self.queue.priority(key))
 
-    def _failed(self, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False) -> None:
+    def _failed(
+        self, request: Request, error: BaseException, seconds: float, written: Set[object], *, timed_out: bool = False
+    ) -> None:
         key, why = request.key, ", ".join(map(str, request.reasons))
         if isinstance(error, TerminalError):
             self._metrics.reconcile_ended("error", seconds, "terminal_errors")
@@ -341,8 +356,12 @@ class ControllerRun:
         self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            message = "controller %s: %s was changed by another client; retrying in %.3g s"
-            log.info(message, self._name, key, delay, resource=self._resource, key=key, reason=error)
+            message, by = "controller %s: %s: %s was changed by %s; retrying in %.3g s", "another client"
+            target = tuple(str(error.details.get(part) or "") for part in ("group", "kind", "name"))
+            if target in written and not error.details.get("causes"):  # which a conflict of field managers has
+                by = "this reconcile, perhaps by another client too: use the object that its write returned"
+            args = (self._name, key, " ".join(target[1:]).strip() or "the object", by, delay)
+            log.info(message, *args, resource=self._resource, key=key, reason=error)
         elif timed_out:
             message, limit = "controller %s: %s took longer than %g s (%s); retrying in %.3g s", self._options.timeout
             self._log_failure(key, None, message, self._name, key, limit, why, delay, reason="reconcile_timeout")
@@ -356,6 +375,10 @@ class ControllerRun:
         shown = error if level == logging.ERROR else None
         message, notice = f"{message}%s", self._logged.notice if level == logging.ERROR else ""
         log.log(level, message, *args, notice, exc_info=shown, resource=self._resource, key=key, reason=reason)
+
+
+def _unsynced_reasons(feeds: Sequence[SourceFeed]) -> str:
+    return "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in feeds if not feed.has_synced)
 
 
 async def _all_synced(feeds: Sequence[SourceFeed]) -> None:

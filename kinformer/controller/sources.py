@@ -159,7 +159,7 @@ class SourceFeed:
         """Wait until `has_synced`."""
         await asyncio.shield(self._entered)
         assert self._stream is not None
-        await self._stream.wait_synced()
+        await self._stream._sync.first()  # the controller's run warns, and ends the wait
         await self._queued.wait()
 
     def unsynced_reason(self) -> str:

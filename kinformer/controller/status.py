@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from kinformer.client.client import Client
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode
 
 __all__ = ["write_status"]
 
@@ -30,12 +33,13 @@ async def write_status(
         The server's new state of the object, or `obj` itself if there was nothing to write.
 
     Raises:
+        TypeError: The status has a value without JSON, such as nan. The message names its path.
         ConflictError: `obj` is not the latest state. A `Controller` retries this.
         APIError, ConnectError: As in `Client.request`.
     """
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
-    differing = _differing_fields(known, status)
+    differing = _differing_fields(known, msgspec.json.decode(encode(dict(status))))  # a tuple differs from its list
     if not differing:
         return obj
     path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Generic
 
@@ -12,6 +11,7 @@ from kinformer.derived.entries import ValuesByKey, ValueView, value_of
 from kinformer.derived.metrics import DerivedStatistics
 from kinformer.derived.values import ValueIndexers, over_values
 from kinformer.informer.collection import CollectionFace
+from kinformer.informer.freshness.confirm import confirming
 from kinformer.objects.types import ObjectT
 
 __all__ = ["DerivedCollection"]
@@ -64,12 +64,13 @@ class DerivedCollection(CollectionFace[ObjectT], Generic[ObjectT]):
         The caches of all informers that it reads are proved to be current, as by `SharedInformer.confirm`.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed.
+            TimeoutError: `timeout` seconds have passed. The message says what is missing.
             APIError, ConnectError, WatchError: As for `SharedInformer.confirm`.
             TypeError: It reads a collection of the program's own without `confirm`.
         """
         self._core.life.require_running("confirm")
-        async with asyncio.timeout(timeout):
+        async with confirming(self._core, timeout):
+            await self._core.sync.unless_refused(None)
             await self._core.prove()
         return list(self.by_key.values())
 

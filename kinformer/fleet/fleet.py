@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 log = get_logger("kinformer.fleet")
 
+_POLL = 2.0  # seconds between two checks of a kubeconfig
+
 
 class Fleet(Entered, Mapping[str, Cluster]):
     """Clusters that join and leave: a mapping from name to `Cluster`, with its client and factory.
@@ -113,7 +115,6 @@ class Fleet(Entered, Mapping[str, Cluster]):
         path: str | os.PathLike[str] | None = None,
         *,
         cluster_of: Callable[[str], str | None] = name_of_context,
-        poll: float = 2.0,
         client_options: ClientKeywords | None = None,
         name: str = "fleet",
         away_after: float = AWAY_AFTER,
@@ -125,10 +126,11 @@ class Fleet(Entered, Mapping[str, Cluster]):
             path: The file. None uses the files of KUBECONFIG, or else `~/.kube/config`. It need not exist yet.
             cluster_of: Returns the cluster name for a context, or None to leave it out. By default the context's own
                 name, with `_` for each slash.
-            poll: Seconds between two checks of the file.
             client_options: Options of the clients. See `Client`.
-            name, away_after, **defaults: See `Fleet`.
+            name, away_after, **defaults: See `Fleet`, except for `poll`: the seconds between two checks of the file,
+                2 by default.
         """
+        poll = defaults.pop("poll", None) or _POLL
         contexts = KubeconfigContexts(
             path, cluster_of=cluster_of, poll=poll, client_options=client_options or ClientKeywords()
         )

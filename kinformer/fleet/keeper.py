@@ -157,7 +157,7 @@ class ClusterKeeper:
         unwell = [one.last_error for one in resources.values() if not one.live and one.last_error is not None]
         return ClusterHealth(
             state="running",
-            live=all(one.live for one in resources.values()),
+            live=not core_of(cluster.factory).life.has_ended and all(one.live for one in resources.values()),
             last_error=self.error or next(iter(unwell), None),
             failures=self.failures,
             resources=resources,

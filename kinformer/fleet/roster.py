@@ -147,7 +147,7 @@ class Roster:
             self._first.check()
             return
         with unfenced():  # it may be started in a leader's body, and outlive it
-            self._following = self.tasks.start(self._follow(), f"kinformer fleet {self._name}")
+            self._following = self.tasks.start(self._follow(), f"kinformer fleet {self._name}", vital=True)
 
     async def stop_following(self) -> None:
         """Stop following the source. No cluster joins from here on."""

@@ -173,14 +173,14 @@ class CollectionFace(Entered, Generic[ObjectT]):
 
         Raises:
             NotSyncedError: `timeout` seconds have passed. `unsynced` and the message have the last error.
-            APIError: The server keeps refusing.
+            APIError: The server keeps refusing, also only the watch that must follow the first list.
+            NotWatchableError: The resource can only be polled.
             StoppedError: The collection, or one that it reads, was stopped. If that crashed, its error is raised
                 instead.
         """
         core: CollectionCore = self._core
         core.life.require_loop("wait_synced")
-        if not self.has_synced:
-            await core.sync.wait(timeout, fail_fast=fail_fast)
+        await core.sync.wait(timeout, fail_fast=fail_fast)
 
     def health(self) -> InformerHealth:
         """Return the current health: how well the cache follows its sources."""

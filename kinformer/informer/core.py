@@ -151,7 +151,15 @@ class CollectionCore(Part, ABC):
         self.tasks = Tasks(self.crashed)
         self.cluster = ""
         self.handlers = HandlerSet(
-            name, publisher, schedule, self.tasks, life.require_running, metrics.handler, limiter, self.unlisted_reason
+            name,
+            publisher,
+            schedule,
+            self.tasks,
+            life.require_running,
+            sync,
+            self.unlisted_reason,
+            metrics.handler,
+            limiter,
         )
 
     @property

@@ -177,8 +177,8 @@ class SharedInformerFactory(Entered):
         """Return the informer for a resource. Equal requests share one informer.
 
         Requests are equal if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
-        keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only determines how
-        its objects are read: one cache serves any number of models.
+        keep_managed_fields, transform and poll. New `indexers` are added to an existing informer. `model` only
+        determines how its objects are read: one cache serves any number of models.
 
         Each option defaults to the factory's. The options are grouped by purpose.
 
@@ -194,37 +194,37 @@ class SharedInformerFactory(Entered):
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
             optional: True to count an absent resource as synced. False by default.
             indexers: *Cache.* Name to index function or JSON path (``"spec.nodeName"``).
-            fields: The JSON paths to keep of each object, besides its identity. None, the default, keeps everything.
+            fields: The JSON paths to keep of each object, besides its identity. None keeps everything.
             metadata_only: Ask the server for PartialObjectMetadata.
             transform: dict -> dict (or None to leave the object out), applied once, before the cache.
-            compact: Keep objects compressed: a Pod takes a ninth of its JSON, and each read decompresses
-                (`kinformer[compact]`).
+            compact: Keep objects compressed (`kinformer[compact]`): a Pod takes a ninth of its JSON.
             keep_managed_fields: False by default, because they are a third of a Pod and rarely read.
             snapshot: A path or a `Snapshot`. The cache is saved there, and the next start resumes from it. As a default
-                of the factory, it should be a folder, and does not apply to Secrets.
-            page_size, watch_list, watch_timeout, idle_timeout: *Requests.* See `Reflector`.
+                of the factory, it should be a folder, and does not apply to Secrets and what is polled.
+            page_size, watch_list, watch_timeout, idle_timeout, poll: *Requests.* See `Reflector`.
             resync_period: Seconds between replays of the cache to handlers that set no period. 0, the default, disables
                 them, because a replay sends no request: it only helps handlers that also depend on something else.
             max_event_bytes: The most bytes of one event or item. The stream fails above it. 16 MiB by default, as in
                 client-go.
             backoff: *Failures.* See `Reflector`.
-            on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the
-                informer stops, and the error becomes its `last_error`.
+            on_error: Called with (informer, error) for every error of a request or a stream. If it raises, the informer
+                stops, and the error becomes its `last_error`.
             shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
-            ConfigError: An option does not exist or is invalid, or differs from the existing informer's, or the model
-                is invalid.
+            ConfigError: An option or the model is invalid, or differs from that of the existing informer.
             RuntimeError: The factory was exited, or was entered on another event loop.
         """
         self._require_running(f"for_resource({str(resource)!r})")
         if model is not None:
             check_model(model)
         gvr = GroupVersionResource.parse(resource)
-        if str(gvr) == _SECRETS:  # a default for all informers is not a permission to write Secrets to disk
+        if str(gvr) == _SECRETS or options.get("poll") is not None:  # a default neither permits nor fits this
             options = {"snapshot": None, **options}
         settings = ResourceOptions.of(options, self._defaults)
+        if settings.poll is not None and self._share is not None:
+            raise ConfigError(f"{gvr}: poll={settings.poll!r} is not possible with share=; use another factory")
         identity = InformerIdentity.of(gvr, settings)
         if model is not None and indexers:
             reads_as = Model(model, str(gvr))
@@ -379,6 +379,7 @@ class SharedInformerFactory(Entered):
         Raises:
             NotSyncedError: The time has passed. `unsynced` maps each resource to its last error or None.
             APIError: The server keeps refusing. If it refuses several resources, the message lists them.
+            NotWatchableError: A resource can only be polled.
             RuntimeError: Called with `handlers` inside one of the handlers.
         """
         if handlers:
@@ -394,15 +395,14 @@ class SharedInformerFactory(Entered):
             is_done=lambda: not self._unsynced(handlers),
             reason=partial(self._reasons, handlers),
             errors=partial(self._errors, handlers),
-            refusals=partial(self._refusals, handlers),
+            refusals=self._refusals,
             log=log,
         )
         sync.cluster = cluster_of(self._client)
         return sync
 
-    def _refusals(self, handlers: bool, strict: bool) -> list[Refusals]:
-        unsynced = self._unsynced(handlers).values()
-        return list(dict.fromkeys(one for part in unsynced for one in part.sync.refusals(strict)))
+    def _refusals(self, strict: bool) -> list[Refusals]:
+        return list(dict.fromkeys(one for part in self._parts() for one in part.sync.refusals(strict)))
 
     async def _all_synced(self, handlers: bool) -> None:
         await all_of(_synced(part, handlers) for part in self._parts())

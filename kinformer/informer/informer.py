@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Generic, Unpack
 
 from kinformer._runtime.signatures import options_of
+from kinformer._runtime.waiters import within
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.conditions.anything import is_deleted
+from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import CollectionFace
 from kinformer.informer.freshness.confirm import confirmed
 from kinformer.informer.informer_core import InformerCore, InformerHistory
@@ -46,7 +48,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         list_watch: The source, or a mapping from namespace to source for one merged cache.
         name: The name in the log, `health()` and errors. By default the source's `name` or class.
         indexers: Name to index function (object -> values) or JSON path.
-        transform, compact, snapshot, page_size, watch_list, watch_timeout, idle_timeout, resync_period, optional,
+        transform, compact, snapshot, page_size, watch_list, watch_timeout, idle_timeout, poll, resync_period, optional,
             backoff, on_error, shutdown_timeout, metrics: See `SharedInformerFactory.for_resource`.
 
     Raises:
@@ -108,9 +110,9 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         """True if every handler has finished its initial adds."""
         return self._core.handlers.synced
 
-    async def wait_handlers_synced(self) -> None:
-        """Wait until `handlers_synced`, for the present handlers."""
-        await self._core.handlers.wait_synced()
+    async def wait_handlers_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
+        """Wait until `handlers_synced`, for the present handlers. The arguments and errors are as in `wait_synced`."""
+        await self._core.handlers.sync.wait(timeout, fail_fast=fail_fast)
 
     @property
     def last_sync_resource_version(self) -> str:
@@ -131,13 +133,24 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
 
         Raises:
             ValueError: The resourceVersion is missing or not a number, or the namespace is missing or not followed.
-            TimeoutError: `timeout` seconds have passed.
+            ConfigError: It is polled, so its cache has reached a version at the next list only. Use `confirm`.
+            TimeoutError: `timeout` seconds have passed. The message has the version of the cache.
+            NotWatchableError, APIError: As for `wait_synced`.
             WatchError: The server went back in time, so the cache will never hold that version.
         """
         self._core.life.require_running("wait_for_resource_version")
+        if (poll := self._core.options.poll) is not None:
+            raise ConfigError(f"wait_for_resource_version: {self.name} is polled (poll={poll:g}); use confirm()")
         written = Written.of(resource_version, namespace)
-        async with asyncio.timeout(timeout):
-            await self._core.parts.reached(written.version, written.namespace)
+
+        def late() -> TimeoutError:
+            reached = self.last_sync_resource_version or "none"
+            reason = self._core.unlisted_reason() or f"the cache has version {reached}"
+            return TimeoutError(f"{self.name}: version {written.version} was not seen within {timeout:g} s: {reason}")
+
+        async with within(timeout, late):
+            await self.wait_synced()
+            await self._core.reached(written.version, written.namespace)
             if written.ended is not None:
                 await wait_for(self, written.ended.key, is_deleted(written.ended.uid))
 
@@ -165,14 +178,14 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
             timeout: Seconds, or None to wait forever.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed. The message names the objects that the cache lacks. An object
-                that cannot be decoded, or that a transform leaves out, is among them.
+            TimeoutError: `timeout` seconds have passed. The message names the version, or the objects, that the cache
+                lacks. An object that cannot be decoded, or that a transform leaves out, is among them.
             APIError, ConnectError: A request failed. (403: the rights are those of the informer.)
             WatchError: The server went back in time, or is another one. The cache will be listed again.
-            SelectorError, ValueError: A condition is invalid.
+            SelectorError, ValueError: A condition is invalid, or the informer does not follow the namespace.
         """
         self._core.life.require_running("confirm")
-        return await confirmed(self, self._core.freshness, label_selector, namespace, name, timeout)
+        return await confirmed(self, label_selector, namespace, name, timeout)
 
     @property
     def history(self) -> InformerHistory | None:

@@ -92,7 +92,7 @@ class InformerCore(CollectionCore):
             tasks=self.tasks,
         )
         self.freshness = Freshness(
-            name, lambda: self.parts.proofs, self._chooser, self.tasks, self.publisher.synced.wait
+            name, lambda: self.parts.proofs, self.namespaces_proved, self.tasks, self.publisher.synced.wait
         )
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
@@ -139,7 +139,7 @@ class InformerCore(CollectionCore):
         self.ended = asyncio.get_running_loop().create_future()
         self._metrics.start()
         self.freshness.start()
-        self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}")
+        self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}", vital=True)
         for reflector in reflectors:
             self._run_reflector(reflector)
         self._feeding.append(self.tasks.start(self.parts.schedule.run(), f"kinformer resync of {self.name}"))
@@ -157,7 +157,7 @@ class InformerCore(CollectionCore):
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it
-            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}")
+            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}", vital=True)
         self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
         return task
 
@@ -190,6 +190,7 @@ class InformerCore(CollectionCore):
         """End every wait on this informer with an error."""
         self.parts.processor.fail(self.life.error or error)
         self.freshness.fail(self.life.error or error)
+        self._refusals.clear()
         self.handlers.end_streams(self.life.error)
 
     def crashed(self, task: str, error: BaseException) -> None:
@@ -198,8 +199,7 @@ class InformerCore(CollectionCore):
             return
         log.error("%s ended with %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
         self.life.error = error
-        for feeding in self._feeding:
-            feeding.cancel()
+        self.tasks.drop(self._feeding)
         self.parts.queue.close()
         self._give_up(error)
         if self.ended is not None and not self.ended.done():
@@ -296,11 +296,28 @@ class InformerCore(CollectionCore):
 
     @property
     def is_absent(self) -> bool:
-        """True if the resource is optional and absent, so that its empty cache cannot be stale."""
-        return self.options.optional and self.health().state == "absent"
+        """True if the resource is optional and absent, and its cache is empty, so that it cannot be stale."""
+        return self.options.optional and not len(self.parts.indexer) and self.health().state == "absent"
 
-    def _chooser(self) -> CollectionCore | None:
-        return None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+    async def namespaces_proved(self) -> None:
+        """Return once the namespaces that are chosen on the server at the call are followed."""
+        chooser = None if self.parts.chosen is None else core_of(self.parts.chosen.collection)
+        if chooser is not None:
+            await chooser.prove()
+            while not self._namespaces.is_current:  # noqa: ASYNC110 - it is true within a few turns, without an event
+                await asyncio.sleep(_STATE_LOOK)
+
+    def require_followed(self, namespace: str | None) -> None:
+        """Raise ValueError if a namespace is not followed."""
+        followed = self.parts.namespaces
+        if namespace and followed is not None and namespace not in followed:
+            names = ", ".join(followed) or "none"
+            raise ValueError(f"namespace={namespace!r}: informer {self.name} follows the namespaces {names}")
+
+    async def reached(self, version: str, namespace: str | None) -> None:
+        """Wait until the cache has reached a version. A cache that is polled is listed for it."""
+        self.life.require_running("wait_for_resource_version")
+        await self.parts.reached(version, namespace)
 
     async def prove(self) -> None:
         """Return once the cache is at least as new as the server was at the call."""

@@ -31,6 +31,7 @@ class InformerIdentity:
     compact: bool
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
+    poll: float | None
     chosen: LabelSelector | Collection | None = None
 
     def form(self, max_event_bytes: int) -> SharingForm:
@@ -75,6 +76,7 @@ class InformerIdentity:
             compact=options.compact,
             keep_managed_fields=options.keep_managed_fields,
             transform=options.transform,
+            poll=options.poll,
         )
 
 

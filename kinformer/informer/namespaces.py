@@ -90,6 +90,7 @@ class NamespaceFollower:
         self._leave = leave
         self._tasks = tasks
         self._told = LogOnce()
+        self._ignored: set[object] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
 
@@ -109,12 +110,19 @@ class NamespaceFollower:
             ended=self._ended,
         )
         with unfenced():  # it may be started in a leader's body, and outlive it
-            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}")
+            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}", vital=True)
 
     def stop(self) -> None:
         """Stop following the collection."""
         if self._following is not None:
-            self._following.cancel()
+            self._tasks.drop([self._following])
+
+    @property
+    def is_current(self) -> bool:
+        """True if the namespaces of the collection, as it is now, are those that are followed."""
+        if self._chosen is None or self._following is None or self._following.done():
+            return True
+        return self._running.keys() | self._ignored >= self._chosen.collection.by_key.keys() >= self._running.keys()
 
     def _changed(self, key: str, *, is_there: bool) -> bool:
         """Start or stop following a namespace, and return True if it did either.
@@ -133,11 +141,12 @@ class NamespaceFollower:
             return True
         if not is_there and (running := self._running.pop(key, None)) is not None:
             self._leave(key)
-            running.cancel()
+            self._tasks.drop([running])
             return True
         return False
 
     def _ignore(self, key: object, why: str) -> None:
+        self._ignored.add(key)
         if self._told.is_news(str(key)):
             log.error("%s: ignored %r: %s", self._name, key, why, resource=self._name, reason="bad_namespace")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.waiters import within
 from kinformer.exceptions import StoppedError
 from kinformer.informer.collection import Collection, core_of
 from kinformer.objects.conditions import Narrowing
@@ -59,30 +59,28 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
     """
     check_callback(condition, "condition", "obj", f"wait_for {informer.name} {key}", plain=True)
     seen: Any = None
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit:
-            await informer.wait_synced()
-            seen = _viewed(informer.by_key.get(key))
-            if condition(seen):
-                return seen
-            # A filter avoids the events of all other objects. Values of other collections may not have their key.
-            only = (lambda obj: obj.key == key) if _has_objects(informer) else None
-            of_key = informer.events(filter=only, name=f"wait_for {key}", queue_size=None)
-            async with of_key as stream:
-                async for event in stream:
-                    if (event.key or event.object.key) != key:
-                        continue
-                    seen = None if event.type == "DELETED" else event.object
-                    if condition(seen):
-                        return seen
-    except TimeoutError:
-        if not limit.expired():
-            raise  # raised by the condition
+
+    def late() -> TimeoutError:
         version = getattr(seen, "resource_version", None)
         state = "is absent" if seen is None else f"is at resourceVersion {version}" if version else f"is {seen!r}"
         name = getattr(condition, "__name__", "the condition")
-        raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from None
+        return TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}")
+
+    async with within(timeout, late):
+        await informer.wait_synced()
+        seen = _viewed(informer.by_key.get(key))
+        if condition(seen):
+            return seen
+        # A filter avoids the events of all other objects. Values of other collections may not have their key.
+        only = (lambda obj: obj.key == key) if _has_objects(informer) else None
+        of_key = informer.events(filter=only, name=f"wait_for {key}", queue_size=None)
+        async with of_key as stream:
+            async for event in stream:
+                if (event.key or event.object.key) != key:
+                    continue
+                seen = None if event.type == "DELETED" else event.object
+                if condition(seen):
+                    return seen
     raise StoppedError(f"{informer.name} was exited during wait_for {key}")
 
 

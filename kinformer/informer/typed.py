@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView
@@ -18,7 +18,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, OnAdd, OnDelete, OnUpdate
-from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream
+from kinformer.processor.event_stream import EventStream, InformerEvent, StreamParts
 from kinformer.processor.handler import Handler
 from kinformer.processor.mailbox import Mailbox, Notification
 
@@ -117,15 +117,8 @@ def _of_two(model: Model[_M], callback: Callable[..., R] | None) -> Callable[...
 class _ModelStream(EventStream[M]):
     """A stream whose objects have the model."""
 
-    def __init__(
-        self,
-        model: Model[M],
-        mailbox: Mailbox,
-        *,
-        attach: Callable[[OpenStream], None],
-        detach: Callable[[OpenStream], None],
-    ) -> None:
-        super().__init__(mailbox, attach=attach, detach=detach)
+    def __init__(self, model: Model[M], mailbox: Mailbox, **parts: Unpack[StreamParts]) -> None:
+        super().__init__(mailbox, **parts)
         self._read = model.read
 
     def _event(self, call: Notification) -> InformerEvent[M]:

@@ -151,6 +151,8 @@ class Wiring:
         self.chosen = sources if isinstance(sources, ChosenNamespaces) else None
         if self.chosen is not None and options.snapshot is not None:
             raise ConfigError(f"informer {name}: a snapshot of changing namespaces is not possible; pass snapshot=None")
+        if options.poll is not None and options.snapshot is not None:
+            raise ConfigError(f"informer {name}: a snapshot with poll= is not possible, as no watch goes on from it")
         first = {} if isinstance(sources, ChosenNamespaces) else dict(sources)
         self.indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
         self.queue = AtomicDeltaFIFO(self.indexer.get_by_key)
@@ -195,7 +197,7 @@ class Wiring:
             resume=self.snapshots.resume(scope) if self.snapshots is not None else None,
             **keywords_of(self._options, ReflectorKeywords),
         )
-        proof = ScopeProof(self._name, scope, stack.source, reflector, self.processor.applied)
+        proof = ScopeProof(self._name, scope, stack.source, reflector, self.processor.applied, writer)
         self._scopes[scope] = ScopeParts(stack, writer, reflector, proof)
         return reflector
 

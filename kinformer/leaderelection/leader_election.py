@@ -16,6 +16,7 @@ from typing import Self, TypeVar, Unpack
 from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
+from kinformer._runtime.life import Answers
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.exceptions import (
@@ -189,7 +190,7 @@ class LeaderElector:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[Self]:
-        """Wait for the lead for as long as it takes, then lead during the body.
+        """Wait for the lead while another process leads or the server is away, then lead during the body.
 
         Losing the lead cancels the body once, as asyncio cancels a task. After the body has ended, through that
         cancellation or by itself, LeadershipLostError is raised. Any other exception of the body is raised unchanged.
@@ -198,6 +199,8 @@ class LeaderElector:
         any number of times in succession.
 
         Raises:
+            APIError: 401, 403 or 404 were the only answers for 15 s, at least 4 of them: a right or the namespace is
+                missing.
             LeadershipLostError: The lead was lost before the body had ended.
             RuntimeError: It is already leading or waiting for the lead.
         """
@@ -269,14 +272,19 @@ class LeaderElector:
             raise
 
     async def _compete(self, claim: Claim) -> Written:
+        answers = Answers()
         while True:
+            taken, failure = None, None
             try:
                 taken = await self._try_acquire(claim)
             except (ConflictError, AlreadyExistsError):
-                taken = None  # another candidate was faster, as the server decided
+                pass  # another candidate was faster, as the server decided
             except KinformerError as error:
                 self._note_failure(error, "acquire")
-                taken = None
+                failure = error
+            answers.note(failure)
+            if failure is not None and answers.is_lasting:
+                raise failure
             if taken is not None and self._clock.boot() - taken[0] < self._options.renew_deadline:
                 return taken
             pause = self._options.retry_period * random.uniform(1.0, JITTER)

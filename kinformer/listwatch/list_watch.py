@@ -16,7 +16,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.capabilities import Capabilities, find_capabilities
 from kinformer.client.body import Body
 from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe, nearest_resource, presence
+from kinformer.client.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.list_watcher import (
     Events,
@@ -29,14 +29,15 @@ from kinformer.list_watcher import (
     WatchEvent,
 )
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
+from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT, HeadLimit
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.presence import explained, presence
 from kinformer.listwatch.probes import (
     AS_METADATA,
     check_existence,
     kind_now,
     list_metadata,
     newest_version,
-    with_hint,
 )
 from kinformer.listwatch.selecting import selects
 from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
@@ -51,6 +52,7 @@ __all__ = ["IngestStats", "ListWatch"]
 
 log = get_logger("kinformer.list_watch")
 
+_HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit of its own
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
@@ -64,8 +66,8 @@ _DROP = ";drop=metadata.managedFields"
 class ListWatch:
     """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
 
-    It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except the
-    client's limit for the head of a response. All that is up to the reflector.
+    It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except 70 s for
+    the head of a LIST and 30 s for that of a watch. All that is up to the reflector.
 
     Args:
         client: The client, which must be entered before the first request.
@@ -110,6 +112,7 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()
+        self._head_limit = HeadLimit()
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
@@ -163,13 +166,20 @@ class ListWatch:
         """
         return self.client.handler_limiter
 
+    @property
+    def head_limit(self) -> HeadLimit:
+        """The limit for the head of a LIST, which grows if the server needs longer.
+
+        :meta private:
+        """
+        return self._head_limit
+
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
 
-        `items` yields a list for each chunk that arrives. The list is empty if the chunk completes no item, which
-        still shows that the server is alive. The page's resourceVersion and continue token are set after the last
-        list. Iterating to the end, cancellation or an error closes the stream. A reader that stops earlier must call
-        `items.aclose()`.
+        `items` yields a list for each chunk that arrives, even if the chunk completes no item. The page's
+        resourceVersion and continue token are set after the last list. Iterating to the end, cancellation or an error
+        closes the stream. A reader that stops earlier must call `items.aclose()`.
 
         Raises:
             APIError, ConnectError: As for `Client.stream`. A 404 names the server's nearest resource.
@@ -181,14 +191,16 @@ class ListWatch:
         try:
             async with AsyncExitStack() as stack:
                 body = await stack.enter_async_context(
-                    self.client.stream(self._path, sent.params(), accept=self._accept.replace("{}", "List"))
+                    self.client.stream(
+                        self._path, sent.params(), accept=self._accept.replace("{}", "List"), timeout=_HEAD_TIMEOUT
+                    )
                 )
                 self._check_status(body, DecodeError)
                 self._decoder.begin()
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await with_hint(self.client, self.resource, error) from None
+            raise await explained(self.client, self.resource, error) from None
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
@@ -201,6 +213,7 @@ class ListWatch:
 
         Raises:
             APIError, ConnectError: (on entering) As for `Client.stream`. A 404 of an initial stream is as for `list`.
+            NotWatchableError: (on entering) The resource has no verb `watch`.
             APIError: (from the stream) An ERROR event, for example `ExpiredError` for a 410.
             WatchError: (on entering) The status is neither 200 nor an error.
             WatchError, DecodeError: (from the stream) The data is not a watch of this resource, or cannot be decoded.
@@ -212,10 +225,10 @@ class ListWatch:
             stream = self.client.stream(self._path, params, accept=self._accept.replace("{}", ""), watch=True)
             try:
                 body = await stack.enter_async_context(stream)
-            except NotFoundError as error:
-                if not options.send_initial_events:
+            except APIError as error:
+                if error.status == 404 and not options.send_initial_events:
                     raise
-                raise await with_hint(self.client, self.resource, error) from None
+                raise await explained(self.client, self.resource, error) from None
             self._check_status(body, WatchError)
             framer = LineFramer(self._max_event_bytes)
             events = await stack.enter_async_context(aclosing(self._events(body, framer)))
@@ -254,15 +267,8 @@ class ListWatch:
         return uid
 
     async def presence(self) -> bool | None:
-        """Return True if discovery has the resource, False if not, or None if the response is missing or unreliable."""
+        """Return True if the collection exists, False if one look finds it gone, or None if the look proves neither."""
         return await presence(self.client, self.resource)
-
-    async def nearest(self) -> str | None:
-        """Return the name of the served resource nearest to this one, or None.
-
-        :meta private:
-        """
-        return await nearest_resource(self.client, self.resource)
 
     async def check_existence(self) -> None:
         """Log a warning if the namespace does not exist. Asked once for all ListWatches of a client.

@@ -1,4 +1,4 @@
-"""Small requests beside lists and watches: the newest version, metadata of a few objects, hints after a 404."""
+"""Small requests beside lists and watches: the newest version, metadata of a few objects, the kind of a resource."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
-from kinformer.client.discovery import lacking_resource, served_kind
+from kinformer.client.discovery import served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
+from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
+from kinformer.listwatch.presence import METADATA
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
-__all__ = ["AS_METADATA", "check_existence", "kind_now", "list_metadata", "newest_version", "with_hint"]
+__all__ = ["AS_METADATA", "check_existence", "kind_now", "list_metadata", "newest_version"]
 
 log = get_logger("kinformer.list_watch")
 
@@ -24,7 +26,7 @@ AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,ap
 _LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 _PAGE = 500  # objects in a response, as in client-go
-_HINT_TIMEOUT = 5.0  # seconds to wait for a hint after a 404
+_HINT_TIMEOUT = 5.0  # seconds to wait for a hint
 
 
 async def newest_version(client: Client, path: str) -> str:
@@ -33,8 +35,7 @@ async def newest_version(client: Client, path: str) -> str:
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
-    answer = await client.request("GET", path, params={"limit": "1"}, headers=_LIST_OF_METADATA, retries=0)
-    return _version_of(answer, path)
+    return _version_of(await _list(client, path, {"limit": "1"}), path)
 
 
 async def list_metadata(
@@ -54,7 +55,7 @@ async def list_metadata(
     found: list[KubeObject] = []
     version = ""
     while True:
-        answer = await client.request("GET", path, params=selected.params(), headers=_LIST_OF_METADATA, retries=0)
+        answer = await _list(client, path, selected.params())
         version = version or _version_of(answer, path)
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
@@ -66,24 +67,14 @@ async def list_metadata(
         selected = selected.replace(continue_token=token)
 
 
+async def _list(client: Client, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
+    return await client.request(
+        "GET", path, params=params, headers=_LIST_OF_METADATA, retries=0, timeout=LONG_HEAD_TIMEOUT
+    )
+
+
 def _all_of(*selectors: str | None) -> str | None:
     return ",".join(filter(None, selectors)) or None
-
-
-async def with_hint(client: Client, resource: GroupVersionResource, error: NotFoundError) -> NotFoundError:
-    """Return a 404 of a collection, with the nearest resource that the server has if it lacks this one."""
-    try:
-        async with asyncio.timeout(_HINT_TIMEOUT):
-            nearest = await lacking_resource(client, resource)
-    except TimeoutError:
-        return error
-    if nearest is None:
-        return error
-    hint = f"; the nearest is {nearest}" if nearest else ""
-    message = f"{error.message or 'not found'}: the server has no {resource}{hint}"
-    hinted = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
-    hinted.nearest = nearest
-    return hinted
 
 
 async def check_existence(client: Client, namespace: str, name: str) -> None:
@@ -99,9 +90,9 @@ async def check_existence(client: Client, namespace: str, name: str) -> None:
 
 
 async def _check_existence(client: Client, namespace: str, name: str) -> None:
-    path, headers = NAMESPACES.path(name=namespace), {"Accept": AS_METADATA}
+    path = NAMESPACES.path(name=namespace)
     try:
-        await client.request("GET", path, headers=headers, retries=0, timeout=_HINT_TIMEOUT)
+        await client.request("GET", path, headers=METADATA, retries=0, timeout=_HINT_TIMEOUT)
     except NotFoundError:
         message = "%s: the namespace %r does not exist, so there is nothing to follow until it is created"
         log.warning(message, name, namespace, resource=name, key=namespace, reason="no_namespace")

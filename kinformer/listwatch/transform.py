@@ -18,6 +18,7 @@ from kinformer.list_watcher import ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.requests.encoding import encode_result
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
@@ -135,7 +136,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
                 result.close()
             raise TransformError(f"the transform returned {type(result).__name__} instead of a dict for {entry!r}")
         try:
-            transformed = self._decoder.item(_encode(result), entry.api_version, entry.kind)
+            transformed = self._decoder.item(encode_result(result), entry.api_version, entry.kind)
         except (DecodeError, TypeError, ValueError, RecursionError) as error:
             reason = error.__cause__ if isinstance(error, PoisonObjectError) else error
             raise TransformError(f"the transform returned an invalid object for {entry!r}: {reason}") from error

@@ -116,7 +116,7 @@ def informer_readiness(informer: SharedInformer, *, max_staleness: float | None 
         readiness["holder"] = health.holder
     if not ready:
         readiness["reason"] = kind_of(health.last_error) if health.last_error else _reason_without_error(health)
-    elif not absent and (reason := stale_reason(informer, max_staleness)):
+    elif reason := stale_reason(informer, max_staleness):  # also of what an absent resource has left in the cache
         readiness["ready"], readiness["reason"] = False, reason
     return readiness
 

@@ -280,6 +280,8 @@ class Manager:
 
         Raises:
             RuntimeError: The manager is not entered, or has run before.
+            APIError: The server keeps refusing a resource that is followed, or the Lease. See
+                `SharedInformerFactory.wait_for_cache_sync` and `LeaderElector.leading`.
             LeadershipLostError: Another process leads, or may lead. This process should exit and be restarted.
             Exception: A controller or a coroutine function raised this error.
         """
@@ -289,7 +291,10 @@ class Manager:
             raise RuntimeError("a Manager can run only once; create a new one")
         self._running = True
         stops = [asyncio.ensure_future(event.wait()) for event in (self._stopping.requested, self._stopping.failed)]
-        tasks = [asyncio.create_task(self._run_added(leading=False), name="kinformer manager: all replicas")]
+        tasks = [
+            asyncio.create_task(core_of(self._factory).sync.unless_refused(None), name="kinformer manager: first sync"),
+            asyncio.create_task(self._run_added(leading=False), name="kinformer manager: all replicas"),
+        ]
         leading = self._run_while_leading() if self._elector is not None else self._run_added(leading=True)
         tasks.append(asyncio.create_task(leading, name="kinformer manager: leader"))
         with handled_signals(self._signals, self._stopping.take_signal):

@@ -23,6 +23,7 @@ from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.json_path import PathValues, parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
+from kinformer.objects.requests.encoding import encode
 from kinformer.objects.types import JSON, KeyedValue, M_co
 
 __all__ = ["KubeObject", "ObjectView", "OwnerReference", "fields_of", "force_setattr", "view"]
@@ -80,7 +81,6 @@ _decode_timed = msgspec.json.Decoder(_Timed).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_any: Callable[[msgspec.Raw], JSON] = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 
 
 class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
@@ -153,13 +153,13 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         """Create an object from a dict, as returned by YAML and JSON parsers. The dict is copied by encoding it.
 
         Raises:
-            DecodeError: The dict contains a value that JSON cannot represent, or has no `metadata.name`.
+            DecodeError: The dict contains a value without JSON, such as nan, or has no `metadata.name`.
         """
         if isinstance(document, KubeObject):
             return cls.from_json(document.raw)
         try:
-            data = _encode(dict(document))
-        except (TypeError, ValueError, RecursionError) as error:
+            data = encode(dict(document))
+        except (TypeError, ValueError) as error:
             raise DecodeError(f"not a Kubernetes object: {error}") from error
         return cls.from_json(data)
 
@@ -389,7 +389,7 @@ class UndecodableObject(KubeObject, frozen=True, gc=False, eq=False):
         """Create one from a key, `"namespace/name"` or `"name"`, or `""` if the name is unknown."""
         namespace, _, name = key.rpartition("/")
         metadata = {"name": name, "resourceVersion": resource_version}
-        raw = _encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})
+        raw = encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})
         return cls(key, sys.intern(namespace), "", resource_version, "", "", {}, (), raw)
 
 

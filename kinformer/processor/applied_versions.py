@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 
 from kinformer.exceptions import StoppedError, WatchError
@@ -20,6 +21,7 @@ class AppliedVersions:
         proved: The version up to which the cache of a scope is proved to lack nothing, if that is later than the last
             change that it got. A full list replaces it.
         lists: The number of full lists that the cache has taken, in all scopes.
+        taken: The number of full lists of each scope that the cache has taken.
         before_list: The version that a scope had reached or was proved to have when its last full list came, or 0.
         waiters: The scope, the wanted version and the future of each waiting task. Without a version, any change of the
             current one ends the wait.
@@ -29,6 +31,7 @@ class AppliedVersions:
         self.current: dict[str | None, str] = dict.fromkeys(scopes, "")
         self.proved: dict[str | None, int] = {}
         self.lists = 0
+        self.taken: Counter[str | None] = Counter()
         self.before_list: dict[str | None, int] = {}
         self.waiters: list[tuple[str | None, int | None, asyncio.Future[None]]] = []
 
@@ -41,6 +44,7 @@ class AppliedVersions:
     def listed(self, scope: str | None, version: str) -> None:
         """Record that the cache has taken a full list of a scope."""
         self.lists += 1
+        self.taken[scope] += 1
         self.before_list[scope] = max(_number_or_none(self.current[scope]) or 0, self.proved.pop(scope, 0))
         self.advance(scope, version)
 
@@ -122,6 +126,7 @@ class AppliedVersions:
         self.current.pop(scope, None)
         self.proved.pop(scope, None)
         self.before_list.pop(scope, None)
+        self.taken.pop(scope, None)
         for waiting, _, waiter in self.waiters:
             if waiting == scope and not waiter.done():
                 waiter.set_exception(StoppedError(f"namespace {scope} is no longer followed"))

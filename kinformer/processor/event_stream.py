@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Generic, Protocol, Self, TypedDict, Unpack
 
 from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
-__all__ = ["EventStream", "InformerEvent", "OpenStream"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream", "StreamParts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,14 @@ class OpenStream(Protocol):
     def _end(self, error: BaseException | None = None) -> None: ...
 
 
+class StreamParts(TypedDict):
+    """What a stream is made with, besides its mailbox."""
+
+    attach: Callable[[OpenStream], None]
+    detach: Callable[[OpenStream], None]
+    sync: FirstSync
+
+
 class EventStream(Generic[M]):
     """An async context manager and iterator over `InformerEvent`s, created by `SharedInformer.events`.
 
@@ -55,12 +64,11 @@ class EventStream(Generic[M]):
     if it crashed.
     """
 
-    def __init__(
-        self, mailbox: Mailbox, *, attach: Callable[[OpenStream], None], detach: Callable[[OpenStream], None]
-    ) -> None:
+    def __init__(self, mailbox: Mailbox, **parts: Unpack[StreamParts]) -> None:
         self._mailbox = mailbox
-        self._attach = attach
-        self._detach = detach
+        self._sync = parts["sync"]
+        self._attach = parts["attach"]
+        self._detach = parts["detach"]
         self._error: BaseException | None = None
         self._reading = False
 
@@ -69,13 +77,13 @@ class EventStream(Generic[M]):
         """True if every initial add has been read."""
         return self._mailbox.has_synced
 
-    async def wait_synced(self) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, while another task reads.
 
-        Raises:
-            StoppedError: The informer was stopped. If it crashed, its error is raised instead.
+        The arguments, the warnings and the errors are as in `SharedInformer.wait_synced`.
         """
-        await self._mailbox.wait_synced()
+        if not self.has_synced:
+            await self._sync.wait(timeout, fail_fast=fail_fast)
 
     def _end(self, error: BaseException | None = None) -> None:
         """Accept no more events. After the waiting ones, the iteration ends, or raises `error`."""

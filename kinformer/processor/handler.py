@@ -10,10 +10,10 @@ from types import CoroutineType
 
 from kinformer._runtime.budget import Steps, UserFunction, YieldBudget
 from kinformer._runtime.cancellation import settled
+from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
-from kinformer._runtime.waiters import warnings_while
-from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
+from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
 
@@ -244,10 +244,10 @@ class HandlerRegistration:
     It is returned by `SharedInformer.add_event_handler` and passed to `remove_event_handler`.
     """
 
-    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float, why: Callable[[], str]) -> None:
+    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float, sync: FirstSync) -> None:
         self._runner = runner
         self._resource = resource
-        self._why = why
+        self._sync = sync
         self.resync_period = resync_period
         """Seconds between resyncs (replays of the cache) to this handler, or 0 for none."""
 
@@ -261,36 +261,25 @@ class HandlerRegistration:
         """True if the handler has finished its initial adds."""
         return self._runner.mailbox.has_synced
 
-    async def wait_synced(self, timeout: float | None = None) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`. After 5 s, and every 10 s from then on, log a warning with the reason.
 
+        Args:
+            timeout: Seconds, or None to wait forever.
+            fail_fast: Which refusals of the server end the wait. See `SharedInformerFactory.wait_for_cache_sync`.
+
         Raises:
-            NotSyncedError: `timeout` seconds have passed.
-            StoppedError: The handler was removed, or the informer was stopped.
+            NotSyncedError: `timeout` seconds have passed. `unsynced` and the message have the last error.
+            APIError: The server keeps refusing the first list.
+            StoppedError: The handler was removed, or the informer was stopped. If it crashed, its error is raised.
             RuntimeError: Called from inside the handler itself.
         """
         self._refuse_inside("wait_synced")
         mailbox = self._runner.mailbox
         if mailbox.closed and not mailbox.has_synced:
             raise StoppedError(f"handler {self.name} of {self._resource} was removed before it synced")
-        try:
-            async with asyncio.timeout(timeout):
-                with warnings_while(self._warn_of_sync):
-                    await mailbox.wait_synced()
-        except TimeoutError as error:
-            if isinstance(error, NotSyncedError):
-                raise
-            waiting = self._waiting_for()
-            message = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s; {waiting}"
-            raise NotSyncedError(message, {self._resource: None}) from None
-
-    def _warn_of_sync(self) -> None:
-        message = "handler %s of %s is still waiting for its initial adds: %s"
-        args = (self.name, self._resource, self._waiting_for())
-        log.warning(message, *args, resource=self._resource, reason="unsynced")
-
-    def _waiting_for(self) -> str:
-        return self._why() or f"{len(self._runner.mailbox)} calls are waiting"
+        if not mailbox.has_synced:
+            await self._sync.wait(timeout, fail_fast=fail_fast)
 
     def _refuse_inside(self, method: str) -> None:
         """Raise RuntimeError if the handler itself calls a method that would wait for it."""

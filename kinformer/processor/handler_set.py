@@ -8,9 +8,10 @@ from collections.abc import Callable
 import anyio
 
 from kinformer._runtime.budget import UserFunction
+from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.tasks import Coro, Tasks
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import Filter
@@ -36,9 +37,10 @@ class HandlerSet:
         tasks: Owns the handlers' tasks.
         admit: Called with the name of a method that adds a handler or stream. Raises if the informer does not accept
             one.
+        sync: The informer's waits for its first sync, with which those of its receivers begin.
+        unlisted_reason: Returns why the first list is not in the cache, or "" if it is.
         observer: Called with a handler's name. Returns a function that takes the seconds of each call, or None.
         limiter: Returns the limiter of worker threads, or None for the event loop's.
-        unlisted_reason: Returns why the first list is not in the cache, or "" if it is.
 
     Attributes:
         errors: The number of calls of handlers and filters that raised.
@@ -51,9 +53,10 @@ class HandlerSet:
         schedule: ResyncSchedule,
         tasks: Tasks,
         admit: Callable[[str], None],
+        sync: FirstSync,
+        unlisted_reason: Callable[[], str],
         observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
         limiter: Callable[[], anyio.CapacityLimiter | None] = lambda: None,
-        unlisted_reason: Callable[[], str] = lambda: "",
     ) -> None:
         self.errors = 0
         self._informer = informer
@@ -63,6 +66,7 @@ class HandlerSet:
         self._admit = admit
         self._observer = observer
         self._limiter = limiter
+        self._sync = sync
         self._unlisted_reason = unlisted_reason
         self._started = False
         self._runners: list[HandlerRunner] = []
@@ -94,7 +98,8 @@ class HandlerSet:
         self._runners.append(runner)
         if self._started:
             self._run(runner)
-        return HandlerRegistration(runner, self._informer, resync_period=resync_period, why=self._unlisted_reason)
+        sync = self._sync_of("handler", mailbox)
+        return HandlerRegistration(runner, self._informer, resync_period=resync_period, sync=sync)
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
         """Remove a handler. With `drain`, wait until it has received the waiting calls."""
@@ -131,7 +136,8 @@ class HandlerSet:
             if stream in self._streams:
                 self._streams.remove(stream)
 
-        return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
+        mailbox = self._mailbox(name, queue_size, only)
+        return make(mailbox, attach=attach, detach=detach, sync=self._sync_of("stream", mailbox))
 
     def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
         if only is not None:
@@ -230,6 +236,35 @@ class HandlerSet:
         """Wait until `synced`, for the handlers added so far."""
         for runner in list(self._runners):
             await runner.mailbox.wait_synced()
+
+    @property
+    def sync(self) -> FirstSync:
+        """The waits for `synced`, of the handlers added so far."""
+        return self._first_sync("handlers", self.wait_synced, lambda: self.synced, self.unsynced_reason)
+
+    def _sync_of(self, receiver: str, mailbox: Mailbox) -> FirstSync:
+        return self._first_sync(
+            f"{receiver} {mailbox.name}",
+            mailbox.wait_synced,
+            lambda: mailbox.has_synced,
+            lambda: f"{len(mailbox)} calls are waiting",
+        )
+
+    def _first_sync(
+        self, receiver: str, first: Callable[[], Coro[None]], is_done: Callable[[], bool], reason: Callable[[], str]
+    ) -> FirstSync:
+        """Return waits that begin with those of the informer."""
+        sync = FirstSync(
+            f"{receiver} of {self._informer}",
+            first,
+            is_done=is_done,
+            reason=lambda: self._unlisted_reason() or reason(),
+            errors=self._sync.errors,
+            refusals=self._sync.refusals,
+            log=log,
+        )
+        sync.cluster = self._sync.cluster
+        return sync
 
     @property
     def mailboxes(self) -> list[Mailbox]:

@@ -163,9 +163,10 @@ class QueueWriter:
 
     Attributes:
         is_closed: True once the scope has left. Further writes of its reflector are dropped.
+        lists: The number of full lists that were written.
     """
 
-    __slots__ = ("_queue", "_scope", "is_closed")
+    __slots__ = ("_queue", "_scope", "is_closed", "lists")
 
     at_once = MOST_AT_ONCE
 
@@ -173,6 +174,7 @@ class QueueWriter:
         self._queue = queue
         self._scope = scope
         self.is_closed = False
+        self.lists = 0
 
     @property
     def known(self) -> Known | None:
@@ -194,6 +196,7 @@ class QueueWriter:
         """Queue a full list. The queue owns `items` from then on."""
         if not self.is_closed:
             self._queue.lists += 1
+            self.lists += 1
             self._queue.append(Replacement(items, resource_version, self._scope))
 
     def resync(self) -> None:

@@ -9,16 +9,16 @@ stream was ended neither by the client nor at its own timeoutSeconds, and after 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip
+from kinformer.listwatch.head_limit import HeadLimit, answered
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
-from kinformer.reflector.timeouts import answered
 
 __all__ = ["AWAY", "NO_ANSWER", "Continuity", "ContinuityCheck", "Gap"]
 
@@ -42,10 +42,11 @@ class ContinuityCheck:
     Args:
         source: The source.
         name: The name of the source, for the log.
-        timeout: Seconds for a response.
+        timeout: Seconds for a response. A list may take longer: see `HeadLimit`.
 
     Attributes:
         cluster: The identity of the cluster, or None while it is unknown.
+        head_limit: The limit for the heads of the source's LISTs, of which asking for a version is one.
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float) -> None:
@@ -55,6 +56,8 @@ class ContinuityCheck:
         self._cluster = capabilities.cluster
         self._name = name
         self._timeout = timeout
+        limit = capabilities.head_limit
+        self.head_limit = limit if isinstance(limit, HeadLimit) else HeadLimit()
         self._logged: set[str] = set()
         self.cluster: str | None = None
 
@@ -105,8 +108,11 @@ class ContinuityCheck:
             KinformerError, OSError: The request failed.
         """
         if self._tip is not None:
-            return await answered(self._tip.tip(), self._timeout, "tip")
-        return await answered(self.list_one(), self._timeout, "list with limit 1")
+            return await self._listed(self._tip.tip(), "tip")
+        return await self._listed(self.list_one(), "list with limit 1")
+
+    async def _listed(self, listing: Awaitable[ServerTip], request: str) -> ServerTip:
+        return await self.head_limit.answered(listing, request, first=self._timeout)
 
     def compare(self, tip: ServerTip, seen: str) -> None:
         """Compare the server's version and cluster with those seen before. Raises as `verify` does."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
-from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedError
+from kinformer.exceptions import CredentialError, ForbiddenError, NotFoundError, UnauthorizedError
 
 __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health", "nothing_followed"]
 
-State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
+State = Literal[
+    "starting", "listing", "watching", "polling", "backing_off", "unauthorized", "forbidden", "absent", "stopped"
+]
+
 
 # From best to worst. Several reflectors together have the worst of their states.
 _BY_CONCERN: tuple[State, ...] = (
     "watching",
+    "polling",
     "listing",
     "starting",
     "backing_off",
@@ -31,11 +37,14 @@ class InformerHealth:
     """The health of an informer or a reflector at one moment. It does not change afterwards.
 
     Attributes:
-        state: The current activity, or the last failure. `unauthorized` (401), `forbidden` (403) and `absent` (404)
-            stay until a request succeeds or fails differently.
+        state: The current activity, or the last failure. `unauthorized` (401, or a credential that could not be
+            renewed), `forbidden` (403) and `absent` (404) stay until a request succeeds or fails differently.
         synced: True if the first full list is in the cache, however old it is.
         live: True if the cache follows the server, that is, it is synced and no request or stream has failed since the
-            last success. A stream that was replaced because of silence, or that ended normally, has not failed.
+            last success. A stream that was replaced because of silence, or that ended normally, has not failed. It is
+            computed at the look: without a sign of life for `idle_timeout` and a minute it is False, because the loop
+            or the process was stopped, and did not notice. With `poll`, a list is the sign of life, and `poll` counts
+            instead of `idle_timeout`.
         last_event_age: Seconds since the last event or bookmark, or None before the first.
         last_sync_age: Seconds since the last full list, or None before the first.
         last_error: The last failure, or None after the next success.
@@ -44,7 +53,7 @@ class InformerHealth:
         watches: The number of streams that were opened.
         resource_version: The version that the cache has reached, or "" before the first list.
         staleness: Seconds since the cache was last proved to be current, or None if it never was. See
-            `SharedInformer.confirm`.
+            `SharedInformer.confirm`. With `poll`, the age of the last list.
         holder: The process id of the holder, if the cache is shared and this process is not alone. It may be this
             process. If the holder gives no sign of life for 3 s, `live` is False.
     """
@@ -68,8 +77,14 @@ class HealthRecord:
 
     Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock.
 
+    Args:
+        poll: Seconds between the lists of a resource that is polled, or None if it is watched.
+
     Attributes:
+        has_followed: True once it has followed the server.
         running: True while the reflector runs.
+        patience: Seconds for which it may be live without a sign of life.
+        sign: The time of the last sign of life besides events, lists and the open stream.
         relists: The number of full lists after the first, by cause.
         watch_restarts: The number of watches that ended, by cause.
         state, synced, live, last_error, consecutive_failures, watches: See `InformerHealth`.
@@ -77,24 +92,15 @@ class HealthRecord:
         last_sync: The time of the last full list, or None before the first.
     """
 
-    __slots__ = (
-        "_now",
-        "consecutive_failures",
-        "last_error",
-        "last_event",
-        "last_sync",
-        "live",
-        "relists",
-        "running",
-        "state",
-        "synced",
-        "watch_restarts",
-        "watches",
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, poll: float | None = None) -> None:
+        self._poll = poll
+        self._asked_at: float | None = None  # the time when the present full list was requested
+        self._listed_from: float | None = None  # ... the last one that is in the store
+        self.has_followed = False
         self.running = False
-        self._now: Callable[[], float] | None = None  # the clock of its current or last event loop
+        self.patience = inf
+        self.sign = -inf
+        self._loop: asyncio.AbstractEventLoop | None = None  # the current or last one
         self.state: State = "starting"
         self.synced = False
         self.live = False
@@ -106,28 +112,30 @@ class HealthRecord:
         self.watches = 0
         self.watch_restarts: Counter[str] = Counter()
 
-    def started(self, now: Callable[[], float]) -> None:
-        """Record that the reflector runs on a loop with this clock."""
-        self._now = now
+    def started(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
+        """Record that the reflector runs on a loop, and may be live for `patience` seconds without a sign of life."""
+        self._loop = loop
+        self.patience = patience
         self.running = True
 
     def listing(self) -> None:
         """Record that a full list is requested. A 401, 403 or 404 state stays until a request succeeds."""
+        self._asked_at = None if self._loop is None else self._loop.time()
         if self.state in ("starting", "watching", "backing_off"):
             self.state = "listing"
 
     def listed(self, now: float, cause: str | None) -> None:
         """Record that a full list is in the store. `cause` is None for the first."""
-        self.last_sync = now
+        self.last_sync, self._listed_from = now, self._asked_at
         self.synced = True
         if cause is not None:
             self.relists[cause] += 1
         self._succeeded()
 
     def following(self) -> None:
-        """Record that the store now follows the server."""
-        self.state = "watching"
-        self.live = True
+        """Record that the store now follows the server, by a watch or the lists that are due."""
+        self.state = "watching" if self._poll is None else "polling"
+        self.live = self.has_followed = True
         self._succeeded()
 
     def _succeeded(self) -> None:
@@ -149,13 +157,20 @@ class HealthRecord:
         if error is not None:
             self.last_error = error
 
-    def snapshot(self, resource_version: str) -> InformerHealth:
-        """Return the current health. `resource_version` is the version that the store has reached."""
-        now = self._now() if self._now is not None else 0.0
+    def snapshot(self, resource_version: str, heard: float = -inf) -> InformerHealth:
+        """Return the current health.
+
+        Args:
+            resource_version: The version that the store has reached.
+            heard: The time of the last sign of life of the open stream, or -inf.
+        """
+        now = 0.0 if self._loop is None else self._loop.time()
+        has_ended = self._loop is not None and self._loop.is_closed()
+        silence = now - max(heard, self.sign, self.last_event or -inf, self.last_sync or -inf)
         return InformerHealth(
-            state=self.state,
+            state="stopped" if has_ended else self.state,
             synced=self.synced,
-            live=self.live,
+            live=self.live and not has_ended and silence <= self.patience,
             last_event_age=_age(now, self.last_event),
             last_sync_age=_age(now, self.last_sync),
             last_error=self.last_error,
@@ -163,11 +178,12 @@ class HealthRecord:
             relists=self.relists.total(),
             watches=self.watches,
             resource_version=resource_version,
+            staleness=None if self._poll is None else _age(now, self._listed_from),
         )
 
 
 def _state_after(error: BaseException) -> State:
-    if isinstance(error, UnauthorizedError):
+    if isinstance(error, UnauthorizedError | CredentialError):
         return "unauthorized"
     if isinstance(error, ForbiddenError):
         return "forbidden"

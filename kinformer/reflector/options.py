@@ -9,14 +9,12 @@ from typing import TypedDict
 from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import ConfigError
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.object import KubeObject
 
-__all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
+__all__ = ["ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 
-# Seconds for the head of a response. The API server sends the head of a watch immediately, and the head of a LIST
-# within its own limit of 60 s. A server that needs 30 s is of no use to an informer. A smaller idle_timeout also
-# applies here.
-HEAD_TIMEOUT = 30.0
+_LATE = 60.0  # seconds by which a list of a polled resource may be late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +30,12 @@ class ReflectorOptions:
     watch_timeout: float = 300
     idle_timeout: float = 120
     backoff: Backoff | None = field(default_factory=Backoff)
+    poll: float | None = None
 
     def __post_init__(self) -> None:
-        for name, seconds in (("watch_timeout", self.watch_timeout), ("idle_timeout", self.idle_timeout)):
-            if not seconds > 0:
+        for name in ("watch_timeout", "idle_timeout", "poll"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{name}={seconds!r}: pass a number of seconds greater than 0")
         if self.backoff is None:
             object.__setattr__(self, "backoff", Backoff())
@@ -44,8 +44,13 @@ class ReflectorOptions:
 
     @property
     def head_timeout(self) -> float:
-        """Seconds for the head of a response."""
+        """Seconds for the head of a response. A LIST has longer after a time-out: see `HeadLimit`."""
         return min(HEAD_TIMEOUT, self.idle_timeout)
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign of life after which a cache is not live, even if the reflector noticed nothing."""
+        return self.idle_timeout + 2 * self.head_timeout if self.poll is None else self.poll + _LATE
 
 
 class ReflectorKeywords(TypedDict, total=False):
@@ -56,6 +61,7 @@ class ReflectorKeywords(TypedDict, total=False):
     watch_timeout: float
     idle_timeout: float
     backoff: Backoff | None
+    poll: float | None
 
 
 @dataclass(slots=True)

@@ -6,9 +6,11 @@
 | List | 410 on page 2 or later | List without pages, at the same version, at once |
 | List, InitialStream | 410, "too large", older than requested | the same without a resourceVersion, at once |
 | List | anything else | List, after a delay |
+| InitialStream | 405, and the resource has no verb `watch` | InitialStream, after a delay |
 | InitialStream | 400, 405, 406, 415, 422, 501, silence, or an end before the end bookmark | List, at once |
 | InitialStream | 401, 404, 429, 503, connection refused | InitialStream, after a delay |
 | InitialStream | anything else | InitialStream, after a delay (the third time List, at once) |
+| Watch, opening | 405, and the resource has no verb `watch` | Watch, after a delay |
 | Watch, opening | 410, 404, "too large", 400, 405, 406, 415, 422 | a full list, after a delay |
 | Watch, opening | anything else | Watch at the same version, after a delay |
 | Watch | 410, 404, "too large", invalid bytes or events, a failed resync | a full list, after a delay |
@@ -17,6 +19,7 @@
 | Watch, also opening | the third 5xx (opening: not 503) without a new version | a full list, after a delay |
 | Verify | the server went back, or was replaced | a full list without a resourceVersion, at once |
 | Verify | anything else | Watch, after a delay, which verifies first |
+| Poll | a failed resync | a full list, after a delay |
 
 A full list is an InitialStream if `Facts.streaming` is True, otherwise a List. With `watch_list=True` a stream never
 falls back to a List: it is requested again, after a delay.
@@ -39,6 +42,7 @@ from kinformer.exceptions import (
     ExpiredError,
     ForbiddenError,
     NotFoundError,
+    NotWatchableError,
     ResourceVersionTooLargeError,
     ServerError,
     TooManyRequestsError,
@@ -53,7 +57,7 @@ from kinformer.reflector.errors import (
     ShortWatchError,
     StaleListError,
 )
-from kinformer.reflector.states import InitialStream, List, Resume, State, Verify, Watch
+from kinformer.reflector.states import InitialStream, List, Poll, Resume, State, Verify, Watch
 
 __all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_list", "is_refusal", "next_state"]
 
@@ -94,6 +98,7 @@ class Facts:
         failed_streams: The number of consecutive failed initial streams before this one.
         stream_errors: The number of server errors of watches since the last new version, including this one.
         stood_still: True if the last relist followed a 410 and returned no newer version.
+        polls: True if the resource is listed regularly, and not watched.
     """
 
     streaming: bool = False
@@ -101,6 +106,7 @@ class Facts:
     failed_streams: int = 0
     stream_errors: int = 0
     stood_still: bool = False
+    polls: bool = False
 
 
 class Transition(NamedTuple):
@@ -123,7 +129,7 @@ def full_list(cause: str, facts: Facts, *, unset: bool = False) -> List | Initia
     """Return the state that requests all objects, because of `cause`."""
     # If the list at an expired version returns the same version again, the next list is made without a version.
     # Otherwise watch and list would alternate forever.
-    unset = unset or (cause == "expired" and facts.stood_still)
+    unset = unset or facts.polls or (cause == "expired" and facts.stood_still)
     return InitialStream(cause, unset) if facts.streaming else List(cause, unset)
 
 
@@ -132,6 +138,8 @@ def next_state(error: Exception, state: State, facts: Facts) -> Transition:
     match state:
         case Resume():
             return Transition(state)
+        case Poll():
+            return Transition(full_list("resync", facts))
         case List():
             return _after_list(error, state)
         case InitialStream():
@@ -167,8 +175,8 @@ def _after_initial_stream(error: Exception, state: InitialStream, facts: Facts) 
 
 def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool]:
     """Return whether the server lacks initial streams, and whether the error counts as a failed attempt."""
-    if isinstance(error, InitialStreamError):
-        return True, False
+    if isinstance(error, InitialStreamError | NotWatchableError):
+        return isinstance(error, InitialStreamError), False
     if isinstance(error, APIError):
         if error.status in (*_REFUSED_OPTIONS, 501) or (
             # etcd before 3.4.31 / 3.5.13: an ERROR 500 that names the missing feature (apiserver, storage/cacher)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Unpack
 
 from kinformer._runtime.backoff import Backoff
@@ -17,36 +18,33 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
-from kinformer.cache.indexer import Indexer
-from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import APIError, NotFoundError
+from kinformer.exceptions import APIError, ForbiddenError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
-from kinformer.objects.meta import meta_namespace_key
 from kinformer.reflector.continuity import Continuity
 from kinformer.reflector.errors import (
     RETRIED,
+    FailureLog,
     InitialStreamError,
     ResyncError,
     ShortWatchError,
-    StaleListError,
     StoreFailedError,
+    watch_forbidden,
 )
-from kinformer.reflector.failure_log import FailureLog
 from kinformer.reflector.health import HealthRecord, InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.reflector.options import Resume as ResumeFunction
 from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
-from kinformer.reflector.relist import FIRST, ListRun, RelistPlan, reaches
+from kinformer.reflector.relist import FIRST, ListRun, RelistPlan, refuse_older
 from kinformer.reflector.removed_resource import RemovedResourceCheck
-from kinformer.reflector.resync_timer import ResyncTimer
-from kinformer.reflector.states import InitialStream, List, Resume, State, Verify, Watch
+from kinformer.reflector.states import InitialStream, List, Poll, Resume, State, Verify, Watch
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store
 from kinformer.reflector.timeouts import IdleTimeout
+from kinformer.reflector.timers import PollTimer, ResyncTimer
 from kinformer.reflector.watch import Follower, Stream
-from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, StreamedInitialEvents
+from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, initial_events
 
-__all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
+__all__ = ["Reflector"]
 
 log = get_logger("kinformer.reflector")
 
@@ -88,8 +86,10 @@ class Reflector:
         idle_timeout: Seconds of silence on a stream (without even a bookmark) after which it is replaced, which is not
             a failure. For a LIST, the time without a byte. 120 by default, because the API server sends a bookmark
             every minute while there is progress. It also limits the time for the head of a response, which is at most
-            30 s.
+            30 s, for a LIST 65 s after one was late.
         backoff: The delays after failures. A server's Retry-After, up to 60 s, takes precedence.
+        poll: Seconds between two lists, a tenth more or less, for a resource that cannot be watched. None, the default,
+            watches. Each list has the newest state, and objects without a version are compared by their JSON.
 
     Raises:
         ConfigError: An option is invalid. The message names it.
@@ -112,11 +112,11 @@ class Reflector:
         self.lister_watcher = lister_watcher
         if on_error is not None:
             check_callback(on_error, "on_error", "reflector, error", f"reflector {self.name}", plain=True)
-        self._on_error = on_error
         self._options = options_of(ReflectorOptions, "Reflector", options)
         head_timeout = self._options.head_timeout
-        self._health = HealthRecord()
-        self._failures = FailureLog(self.name)
+        self._health = HealthRecord(self._options.poll)
+        tell = (lambda error: None) if on_error is None else partial(on_error, self)
+        self._failures = FailureLog(self.name, self._health, tell)
         self._follower = Follower(lister_watcher, event_store(store), self._health, self._options, clock)
         self._resync = ResyncTimer(resync_period, store.resync, self._follower.interrupt)
         self._continuity = Continuity(
@@ -127,7 +127,9 @@ class Reflector:
             clock=clock,
             on_bug=self._follower.interrupt,
         )
-        self._removed = RemovedResourceCheck(lister_watcher, timeout=head_timeout)
+        self._removed = RemovedResourceCheck(
+            lister_watcher, self.name, self._follower, cluster=lambda: self.cluster, timeout=head_timeout
+        )
         self._plan = RelistPlan(self._options, watch_list=capabilities.watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
@@ -147,10 +149,27 @@ class Reflector:
         return self._continuity.check.cluster
 
     @property
+    def has_followed(self) -> bool:
+        """True once it has followed the source, by a watch or by regular lists.
+
+        :meta private:
+        """
+        return self._health.has_followed
+
+    @property
+    def polling(self) -> PollTimer:
+        """The times of its lists, if the resource is polled.
+
+        :meta private:
+        """
+        return self._plan.polling
+
+    @property
     def relists(self) -> Mapping[str, int]:
         """The number of full lists after the first, by cause. A copy.
 
-        By expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error, resync.
+        By expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error, resync
+        and poll.
         """
         return dict(self._health.relists)
 
@@ -172,7 +191,7 @@ class Reflector:
 
     def health(self) -> InformerHealth:
         """Return the current health, that is, how well the store follows the server."""
-        return self._health.snapshot(self._follower.version)
+        return self._health.snapshot(self._follower.version, self._follower.heard)
 
     def refresh(self, resource_version: str) -> None:
         """Request a full list that is not older than `resource_version`, unless the store reaches it before.
@@ -184,6 +203,7 @@ class Reflector:
             ValueError: The version is not a number.
         """
         self._plan.want(resource_version)
+        self._plan.polling.hurry()
         if isinstance(self._state, Watch):
             self._follower.interrupt()
 
@@ -202,7 +222,7 @@ class Reflector:
         """
         if self._health.running:
             raise RuntimeError(f"reflector {self.name} is already running; create another one")
-        self._health.started(asyncio.get_running_loop().time)
+        self._health.started(asyncio.get_running_loop(), self._options.patience)
         bug: Exception | None = None
         try:
             while True:
@@ -222,9 +242,25 @@ class Reflector:
         finally:
             self._resync.stop()
             self._health.stopped(bug)
+            self._plan.polling.stop(self.name)
             await self._continuity.stop()
         assert bug is not None
         raise bug
+
+    def list_run(self) -> ListRun:
+        """Return a full list that has not begun.
+
+        :meta private:
+        """
+        return ListRun(
+            self.lister_watcher,
+            self._options,
+            known=self._follower.known,
+            head_limit=self._continuity.check.head_limit,
+            on_late=self._late,
+            clock=self._follower.clock,
+            streaming=self._follower.streaming,
+        )
 
     # --- the states -------------------------------------------------------------------------------------------
 
@@ -242,6 +278,11 @@ class Reflector:
             case Verify():
                 await self._continuity.verify(self._follower.version)
                 return Watch()
+            case Poll():
+                self._resync.start()
+                await self._plan.polling.due()
+                self._resync.raise_error()
+                return List("poll", unset=True)
             case Watch():
                 if self._plan.is_wanted(self._follower.version):
                     return full_list("requested", self._facts)
@@ -259,26 +300,23 @@ class Reflector:
         return Watch()
 
     async def _list(self, state: List) -> State:
+        self._plan.polling.begin()
         self._health.listing()
         self._resync.stop()
         asked = self._plan.ask(state, self._follower.version, first=self._follower.first_version)
-        run = ListRun(
-            self.lister_watcher,
-            known=self._follower.known,
-            head_timeout=self._options.head_timeout,
-            idle_timeout=self._options.idle_timeout,
-            clock=self._follower.clock,
-            streaming=self._follower.streaming,
-        )
-        self._collecting = run
+        self._collecting = run = self.list_run()
         try:
             items, version = await run.collect(asked, self._plan.limit(state))
         finally:
             state.page = run.page
         self._plan.pages(state)
-        self._refuse_older(state, version)
+        refuse_older(state, version, self._follower.version)
         self._replace(state, items, version)
-        return Watch()
+        if not self._plan.polling.is_on:
+            return Watch()
+        self._failures.following()
+        self._plan.polling.end()
+        return Poll()
 
     async def _initial_stream(self, state: InitialStream) -> State:
         self._health.listing()
@@ -293,11 +331,11 @@ class Reflector:
         silence = min(INITIAL_SILENCE, self._options.idle_timeout)
         async with self._open(options, silence) as (stream, timeout):
             state.opened = True
-            self._collecting = initial = self._initial_events()
+            self._collecting = initial = initial_events(self._follower)
             budget = YieldBudget(clock=self._follower.clock)
             rest = await initial.collect(stream, timeout, budget)
             if rest is not None:
-                self._refuse_older(state, initial.resource_version)
+                refuse_older(state, initial.resource_version, self._follower.version)
                 self._plan.choice.worked()
                 self._replace(state, await initial.take(budget), initial.resource_version)
                 timeout.idle = self._options.idle_timeout
@@ -308,10 +346,6 @@ class Reflector:
         if timeout.verdict == "idle":
             raise InitialStreamError(f"no initial event for {silence:g} s, and no end bookmark")
         raise InitialStreamError("the initial stream ended without its end bookmark")
-
-    def _initial_events(self) -> InitialEvents:
-        streams = self._follower.streaming is not None
-        return StreamedInitialEvents(self._follower) if streams else InitialEvents(self._follower.known)
 
     async def _watch(self) -> State:
         self._state = Watch()
@@ -333,7 +367,6 @@ class Reflector:
     async def _follow(self, stream: Stream, timeout: IdleTimeout, events: Sequence[WatchEvent]) -> None:
         """Write `events`, and then the events of the stream until it ends."""
         self._state = Watch(opened=True)
-        self._health.following()
         self._failures.following()
         self._removed.over()
         self._continuity.learn_cluster()
@@ -363,11 +396,6 @@ class Reflector:
         await asyncio.sleep(self._delays.after_short_watch())
         return Watch()
 
-    def _refuse_older(self, state: List | InitialStream, version: str) -> None:
-        """Refuse a list that goes back in time, unless it was requested without a version and so is the newest."""
-        if state.asked and not reaches(version, self._follower.version, unknown=True):
-            raise StaleListError(f"the list has version {version}, but not older than {state.asked} was requested")
-
     def _replace(self, state: List | InitialStream, items: ChunkedList[Any], version: str) -> None:
         before, self._collecting = self._follower.version, None
         self._follower.replace(items, version)
@@ -379,32 +407,37 @@ class Reflector:
 
     @property
     def _facts(self) -> Facts:
-        choice = self._plan.choice
-        return Facts(
-            streaming=choice.wanted,
-            may_list=choice.may_list,
-            failed_streams=choice.failures,
-            stream_errors=self._follower.errors,
-            stood_still=self._plan.stood_still,
-        )
+        return self._plan.facts(self._follower.errors)
 
     async def _recover(self, error: Exception) -> None:
         follower, state = self._follower, self._state
         watching = isinstance(state, Watch) and state.opened
+        if isinstance(error, ForbiddenError) and isinstance(state, Watch) and not self._health.has_followed:
+            error = watch_forbidden(error)
         if watching and not isinstance(error, (ResyncError, ShortWatchError)):
             self._health.watch_restarts["failed"] += 1
-        if isinstance(state, Watch) and (watching or not isinstance(error, APIError) or error.status >= 500):
+        answered = isinstance(error, NotWatchableError) or (isinstance(error, APIError) and error.status < 500)
+        if isinstance(state, Watch) and (watching or not answered):
             self._continuity.doubt()
         if isinstance(error, APIError) and (watching or (isinstance(state, Watch) and is_refusal(error))):
             follower.count_error()
         transition = next_state(error, state, self._facts)
-        self._report(error, state, transition)
-        self._enter(transition)
-        if isinstance(error, NotFoundError) and self._health.synced and self._removed.questionable:
-            await self._check_removal()
+        self._failures.failed(error, state.doing, falls_back=transition.falls_back)
         if not transition.at_once:
-            failures, synced = self._health.consecutive_failures, self._health.synced
-            await asyncio.sleep(self._delays.after(error, failures, synced=synced))
+            self._plan.polling.end(error)
+        self._enter(transition)
+        if self._health.synced and (unproved := await self._removed.after(error, self._state)) is not None:
+            self._failures.tell(unproved)
+        if not transition.at_once:
+            await asyncio.sleep(self._removed.delay_after(error, self._delay_after(error)))
+
+    def _delay_after(self, error: Exception) -> float:
+        return self._delays.after(error, self._health.consecutive_failures, synced=self._health.synced)
+
+    def _late(self, error: TimeoutError) -> float:
+        """Report a list whose head is late, and return the delay before it is requested again."""
+        self._failures.failed(error, self._state.doing)
+        return self._delay_after(error)
 
     def _enter(self, transition: Transition) -> None:
         before, self._state = self._state, transition.state
@@ -414,38 +447,3 @@ class Reflector:
             self._plan.choice.failures += 1
         if isinstance(before, Watch) and not isinstance(self._state, Watch):
             self._follower.errors = 0
-
-    def _report(self, error: Exception, state: State, transition: Transition) -> None:
-        if transition.falls_back:
-            self._failures.falls_back(error, state.doing, is_news=not self._plan.choice.has_fallen_back)
-        else:
-            is_news = type(error) is not type(self._health.last_error)
-            self._failures.failed(error, state.doing, is_news=is_news)
-        self._health.failed(error)
-        if self._on_error is not None:
-            self._on_error(self, error)
-
-    async def _check_removal(self) -> None:
-        try:
-            gone = await self._removed.ask(SYSTEM.loop())
-        except RETRIED as error:
-            failure = error
-        else:
-            if gone:
-                message = "%s: discovery no longer has the resource, so the cache is emptied"
-                log.warning(message, self.name, resource=self.name, reason="absent")
-                version = self._follower.version
-                self._follower.replace(ChunkedList(), "")
-                self._follower.version = version  # a resource that is created again is not older than this
-            return
-        if self._on_error is not None:  # only report it, because the resource is still absent
-            self._on_error(self, failure)
-
-
-def namespace_keyed_indexer_and_reflector(lister_watcher: ListerWatcher, **options: Any) -> tuple[Indexer, Reflector]:
-    """Create an indexer, and a reflector with these options that writes to it.
-
-    (client-go, tools/cache/reflector.go, `NewNamespaceKeyedIndexerAndReflector`)
-    """
-    indexer = Indexer(meta_namespace_key, {NAMESPACE_INDEX: meta_namespace_index_func})
-    return indexer, Reflector(lister_watcher, indexer, **options)

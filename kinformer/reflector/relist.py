@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from itertools import islice
 
 from kinformer._runtime.budget import YieldBudget
@@ -12,15 +13,19 @@ from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage
+from kinformer.listwatch.head_limit import HeadLimit
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
+from kinformer.reflector.errors import StaleListError
 from kinformer.reflector.options import ReflectorOptions
+from kinformer.reflector.recovery import Facts
 from kinformer.reflector.states import InitialStream, List
 from kinformer.reflector.store_adapter import ListSink, StreamingStore
-from kinformer.reflector.timeouts import IdleTimeout, answered
+from kinformer.reflector.timeouts import IdleTimeout
+from kinformer.reflector.timers import PollTimer
 from kinformer.reflector.watch_list import WatchListChoice
 
-__all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches"]
+__all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches", "refuse_older"]
 
 FIRST = "first"  # the cause of the first list
 
@@ -35,8 +40,9 @@ class ListRun:
     Args:
         source: The source.
         known: See `known_or_new`.
-        head_timeout: Seconds for the head of each response.
-        idle_timeout: Seconds without a byte after which a response has failed.
+        options: The time limits.
+        head_limit: The limit for the head of each response, at first at most that of the options.
+        on_late: Called if a head is late for the first time. Returns the seconds before the list is requested again.
         clock: The clock that measures the slices in which objects are collected.
         streaming: A store that takes the objects as they arrive, or None.
 
@@ -48,10 +54,11 @@ class ListRun:
     def __init__(
         self,
         source: ListerWatcher,
+        options: ReflectorOptions,
         *,
         known: Known | None = None,
-        head_timeout: float,
-        idle_timeout: float,
+        head_limit: HeadLimit,
+        on_late: Callable[[TimeoutError], float],
         clock: Clock = SYSTEM,
         streaming: StreamingStore | None = None,
     ) -> None:
@@ -59,8 +66,10 @@ class ListRun:
         self._streaming = streaming
         self._sink = streaming.sink() if streaming is not None else None
         self._known = known
-        self._head_timeout = head_timeout
-        self._idle_timeout = idle_timeout
+        self._head_limit = head_limit
+        self._head_timeout = options.head_timeout
+        self._on_late = on_late
+        self._idle_timeout = options.idle_timeout
         self._budget = YieldBudget(clock=clock)
         self._items: ChunkedList[object] = ChunkedList()
         self.page = 0
@@ -91,7 +100,9 @@ class ListRun:
         self.page, first_version = 1, ""
         earlier, compared = "", 1  # an earlier token, and the number of its page, which is a power of two
         while True:
-            page = await answered(self._source.list(options), self._head_timeout, "list")
+            page = await self._head_limit.listed(
+                partial(self._source.list, options), first=self._head_timeout, failed=self._on_late
+            )
             try:
                 await self._read(page)
             except RuntimeError as error:
@@ -169,18 +180,31 @@ class RelistPlan:
 
     Attributes:
         choice: Decides whether the next full list is a stream.
+        polling: The times of the lists of a resource that is polled. Each has the newest state, as a proof of it.
         stood_still: True if the last relist followed a 410 and returned no newer version.
         wanted: The version requested with `want`, if it is not reached yet.
     """
 
     def __init__(self, options: ReflectorOptions, *, watch_list: bool, now: Callable[[], float]) -> None:
-        mode = options.watch_list
+        mode = options.watch_list if options.poll is None else False
+        self.polling = PollTimer(options.poll)
         self.choice = WatchListChoice(mode if watch_list else bool(mode), now)
         self.stood_still = False
         self.wanted: str | None = None
         self._page_size = options.page_size
         self._came_in_pages = False
         self._wanted_when_asked: str | None = None
+
+    def facts(self, stream_errors: int) -> Facts:
+        """Return the facts of a transition, with the server errors of watches since the last new version."""
+        return Facts(
+            streaming=self.choice.wanted,
+            may_list=self.choice.may_list,
+            failed_streams=self.choice.failures,
+            stream_errors=stream_errors,
+            stood_still=self.stood_still,
+            polls=self.polling.is_on,
+        )
 
     def want(self, version: str) -> None:
         """Request that the store becomes as new as `version`. Raises ValueError if it is not a number."""
@@ -241,6 +265,12 @@ class RelistPlan:
         if self.wanted is not None and (answered or reaches(version, self.wanted)):
             self.wanted = None
         return None if cause == FIRST else cause
+
+
+def refuse_older(state: List | InitialStream, version: str, reached: str) -> None:
+    """Refuse a list that goes back in time, unless it was requested without a version and so is the newest."""
+    if state.asked and not reaches(version, reached, unknown=True):
+        raise StaleListError(f"the list has version {version}, but not older than {state.asked} was requested")
 
 
 def reaches(version: str, wanted: str, *, unknown: bool = False) -> bool:

@@ -1,65 +1,126 @@
-"""Decides whether a 404 means that the resource was removed (a CRD deleted) or that a proxy or backend is broken."""
+"""Decides whether a 404 means that the resource was removed (a CRD deleted), or only that it is not served now."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.logs import get_logger
 from kinformer.capabilities import capabilities_of
-from kinformer.list_watcher import ListerWatcher
+from kinformer.exceptions import NotFoundError
+from kinformer.list_watcher import ClusterProbe, ListerWatcher
+from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.reflector.timeouts import answered
+from kinformer.reflector.errors import RETRIED
+from kinformer.reflector.states import InitialStream, List, State
+from kinformer.reflector.watch import Follower
 
 __all__ = ["APART", "RemovedResourceCheck"]
 
-APART = 5.0  # seconds between the two discovery responses. A backend that is being replaced is back by then
+log = get_logger("kinformer.reflector")
+
+# Seconds between two questions that prove a removal: 30, by when a backend that is being replaced is back, and the 15
+# that the answer of a source may be old. There is no hurry, because a watch gets the deletes of a deleted definition.
+APART = 45.0
 
 
 class RemovedResourceCheck:
-    """Decides when a cache may be emptied because its resource no longer exists.
+    """Empties a store once its resource is proved to exist no longer.
 
-    A 404 alone proves nothing, because a wrong backend sends it too. So discovery is requested at each 404, and the
-    resource counts as removed once discovery has lacked it twice, at least `APART` seconds apart. A resource of the
-    core group always exists, and a server without it is not an API server, so such a cache is never emptied.
+    A 404 alone proves nothing. So the source is asked at each 404, and the resource counts as removed once the same
+    cluster has lacked it at least `APART` seconds apart, and had it at no time in between. A resource that a server
+    has built in (the group has no dot, or is `k8s.io` or below) is never removed: a server without it is another one,
+    or has moved it to another group.
 
     Args:
         source: The source. Its `presence` is used (see `PresenceProbe`). Without one, nothing is ever proved.
+        name: The name of the reflector.
+        follower: Writes to the store.
+        cluster: Returns the identity of the cluster that the cache mirrors, or None if unknown.
         timeout: Seconds for a response.
     """
 
-    def __init__(self, source: ListerWatcher, *, timeout: float) -> None:
+    def __init__(
+        self,
+        source: ListerWatcher,
+        name: str,
+        follower: Follower,
+        *,
+        cluster: Callable[[], str | None],
+        timeout: float,
+    ) -> None:
         capabilities = capabilities_of(source)
-        resource = capabilities.resource
+        self._name = name
+        self._follower = follower
         self._presence = capabilities.presence
-        self._core = isinstance(resource, GroupVersionResource) and resource.group == ""
+        # The one that looks says where: the identity of a shared cache may be that of its beginning.
+        self._probe = self._presence if isinstance(self._presence, ClusterProbe) else capabilities.cluster
+        self._is_builtin = _is_builtin(capabilities.resource)
+        self._cluster = cluster
         self._timeout = timeout
         self._since: float | None = None
+        self._lacking: str | None = None  # the cluster that lacked it since then
         self._proved = False
 
-    @property
-    def questionable(self) -> bool:
-        """True if discovery could prove the removal, and has not done so yet."""
-        return self._presence is not None and not self._core and not self._proved
+    def delay_after(self, error: Exception, seconds: float) -> float:
+        """Return the delay after an error: `seconds`, after a 404 at most until the question that decides."""
+        if not isinstance(error, NotFoundError) or self._since is None or self._proved:
+            return seconds
+        return min(seconds, max(1.0, self._since + APART - SYSTEM.loop()))
 
-    async def ask(self, now: float) -> bool:
-        """Request discovery once, at loop time `now`. Returns True the one time that it proves the removal.
+    async def after(self, error: Exception, state: State) -> Exception | None:
+        """Ask the source after a 404, and empty the store the one time that this proves the removal.
 
-        Raises:
-            KinformerError, OSError: The request failed, which proves nothing.
+        Args:
+            error: The failure of a request for the collection, which the store has listed before.
+            state: The state that follows it. A list that waits for another cluster to have the resource proves nothing
+                about the objects of the one before.
+
+        Returns:
+            The error by which the question failed, or None.
         """
-        assert self._presence is not None
+        if not isinstance(error, NotFoundError) or self._is_builtin or self._proved:
+            return None
+        if isinstance(state, List | InitialStream) and state.cause == "cluster_replaced":
+            return None
         try:
-            present = await answered(self._presence.presence(), self._timeout, "discovery")
-        except BaseException:
-            self._since = None
-            raise
-        if present is not False:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= APART:
-            self._proved = True
-            return True
-        return False
+            gone = await self._ask()
+        except RETRIED as failure:
+            return failure
+        if gone:
+            message = "%s: the server no longer has the resource, so the cache is emptied"
+            log.warning(message, self._name, resource=self._name, reason="absent")
+            version = self._follower.version
+            self._follower.replace(ChunkedList(), "")
+            self._follower.version = version  # a resource that is created again is not older than this
+        return None
+
+    async def _ask(self) -> bool:
+        """Return True if this question proves the removal. Raises the errors of a request, which proves nothing."""
+        if self._presence is None:
+            return False
+        asked_at, since, self._since = SYSTEM.loop(), self._since, None
+        if await answered(self._presence.presence(), self._timeout, "discovery") is not False:
+            return False
+        cluster = None
+        if self._probe is not None:
+            cluster = await answered(self._probe.cluster(), self._timeout, "cluster")
+            if self._cluster() not in (None, cluster):
+                return False
+        if since is None or cluster != self._lacking:
+            since, self._lacking = SYSTEM.loop(), cluster
+        self._since = since
+        self._proved = asked_at - since >= APART
+        return self._proved
 
     def over(self) -> None:
         """Record that the collection has responded, so the resource exists."""
         self._since = None
         self._proved = False
+
+
+def _is_builtin(resource: object) -> bool:
+    if not isinstance(resource, GroupVersionResource):
+        return False
+    return "." not in resource.group or f".{resource.group}".endswith(".k8s.io")

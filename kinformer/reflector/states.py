@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kinformer.reflector.options import Resume as ResumeFunction
 
-__all__ = ["InitialStream", "List", "Resume", "State", "Verify", "Watch"]
+__all__ = ["InitialStream", "List", "Poll", "Resume", "State", "Verify", "Watch"]
 
 
 @dataclass(slots=True)
@@ -95,4 +95,14 @@ class Verify:
         return "verifying the server"
 
 
-State = Resume | List | InitialStream | Watch | Verify
+@dataclass(slots=True)
+class Poll:
+    """Instead of a watch: wait until the next list is due."""
+
+    @property
+    def doing(self) -> str:
+        """The request, in words for the log."""
+        return "waiting for the next list"
+
+
+State = Resume | List | InitialStream | Watch | Verify | Poll

@@ -1,16 +1,14 @@
-"""Time limits for a server: for the head of a response, and for silence of a stream."""
+"""The time limit for the silence of a stream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self
 
-__all__ = ["IdleTimeout", "Verdict", "answered"]
-
-T = TypeVar("T")
+__all__ = ["IdleTimeout", "Verdict"]
 
 # If a timer fires this many seconds late, other code has blocked the loop, and data that the server has sent in the
 # meantime may not have been read yet. So silence is then counted for `_GRACE` more seconds.
@@ -19,22 +17,6 @@ _GRACE = 1.0
 
 # The reason why an `IdleTimeout` ended its body: silence, its deadline, or a call of `interrupt`, or "" if it did not.
 Verdict = Literal["", "idle", "deadline", "interrupted"]
-
-
-async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
-    """Wait for `awaitable` for at most `seconds`, and return its result.
-
-    Raises:
-        TimeoutError: There was no response in time. The message names the `request`.
-    """
-    scope = asyncio.timeout(seconds)
-    try:
-        async with scope:
-            return await awaitable
-    except TimeoutError:
-        if scope.expired():
-            raise TimeoutError(f"{request}: no response within {seconds:g} s") from None
-        raise
 
 
 class IdleTimeout:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from math import inf
 from operator import itemgetter
 from typing import NoReturn
 
@@ -15,13 +16,14 @@ from kinformer._runtime.clock import Clock
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
+from kinformer.listwatch.head_limit import answered
 from kinformer.objects.accessors import Known, resource_version_of
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.errors import StoreFailedError
 from kinformer.reflector.health import HealthRecord
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.store_adapter import EventStore, streaming_store
-from kinformer.reflector.timeouts import IdleTimeout, Verdict, answered
+from kinformer.reflector.timeouts import IdleTimeout, Verdict
 
 __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
 
@@ -114,13 +116,20 @@ class Follower:
             timeout = IdleTimeout(idle=idle, deadline=opened + seconds + DEADLINE_MARGIN)
             await stack.enter_async_context(timeout)
             self._health.watches += 1
+            self._health.sign = opened
             self.moved = False
             self._open = timeout
             try:
                 yield stream, timeout
             finally:
                 self._open = None
-                self._lasted = now() - opened
+                self._health.sign = now()
+                self._lasted = self._health.sign - opened
+
+    @property
+    def heard(self) -> float:
+        """The time of the last sign of life of the open stream, on the loop's clock, or -inf."""
+        return -inf if self._open is None else self._open.heard
 
     def interrupt(self) -> None:
         """End the open stream soon, if there is one."""

@@ -24,7 +24,7 @@ from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch import Follower, Stream
 
-__all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "StreamedInitialEvents", "WatchListChoice"]
+__all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice", "initial_events"]
 
 # Seconds without an initial event after which to stop waiting for the end bookmark. The API server sends its objects
 # without a pause, and waits at most 3 s to reach the requested version. Some proxies swallow the bookmark
@@ -58,11 +58,6 @@ class WatchListChoice:
     def may_list(self) -> bool:
         """True if a list may be requested instead of a stream that fails."""
         return self.mode is None
-
-    @property
-    def has_fallen_back(self) -> bool:
-        """True if a stream has failed before, so that lists were made."""
-        return self._list_until is not None
 
     @property
     def wanted(self) -> bool:
@@ -182,7 +177,12 @@ class InitialEvents:
         return chunks
 
 
-class StreamedInitialEvents(InitialEvents):
+def initial_events(follower: Follower) -> InitialEvents:
+    """Return the events of an initial stream for the store of a follower."""
+    return _StreamedInitialEvents(follower) if follower.streaming is not None else InitialEvents(follower.known)
+
+
+class _StreamedInitialEvents(InitialEvents):
     """Passes the events of an initial stream to a store as they arrive, without keeping them.
 
     Args:

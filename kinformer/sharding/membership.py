@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.life import Answers
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import KinformerError
 from kinformer.leaderelection.lease import JITTER, LeaseOptions, LeaseValidity
@@ -193,8 +194,12 @@ class ShardMembership:
     async def _join(self) -> None:
         """Write the Lease without slots, which begins a new right."""
         self._lease.forget()
+        answers = Answers()
         while True:
             written = await self._attempt(self._write_first_lease)
+            answers.note(self._error)
+            if answers.is_lasting and self._error is not None:
+                raise self._error
             if written is not None and self._clock.boot() - written < self._options.renew_deadline:
                 break
             await asyncio.sleep(self._options.retry_period * random.uniform(0.5, JITTER))

@@ -16,13 +16,13 @@ from contextlib import AsyncExitStack
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError, ConfigError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT, answered
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.continuity import NO_ANSWER, ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT, Resumption
-from kinformer.reflector.timeouts import answered
+from kinformer.reflector.options import Resumption
 from kinformer.snapshot.format import SnapshotRefusedError
 
 __all__ = ["READ_BACK", "SnapshotCheck"]
@@ -96,7 +96,8 @@ class SnapshotCheck:
 
         async def one(obj: KubeObject) -> ReadBack:
             async with limit:
-                return await answered(self._source.read_back(obj.namespace, obj.name), self._timeout, "read back")
+                found = self._source.read_back(obj.namespace, obj.name)
+                return await self._tip.head_limit.answered(found, "read back", first=self._timeout)
 
         try:
             async with asyncio.TaskGroup() as group:

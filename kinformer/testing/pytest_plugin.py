@@ -17,9 +17,10 @@
 Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and the types of the
 factories.
 
-The plugin is loaded in every pytest run where kinformer is installed, so it imports neither kinformer nor asyncio
-before the first of these fixtures is requested. The fixtures are for coroutine tests, under pytest-asyncio (in every
-mode and loop scope) and under anyio's plugin.
+The plugin is loaded in every pytest run where kinformer is installed. So it imports neither kinformer nor asyncio
+before the first of these fixtures is requested, gives way to other plugins' fixtures of the same names, and does with
+pytest 7. The fixtures are for coroutine tests, under pytest-asyncio 0.24 or later (in every mode and loop scope) and
+under anyio's plugin.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ import functools
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
@@ -44,7 +46,12 @@ if TYPE_CHECKING:
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
     from kinformer.testing.factories import MakeDeployment, MakeObject, MakePod
 
+T = TypeVar("T")
+
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
+
+_UNUSABLE = pytest.StashKey[str]()
+"""Why the fixtures for pytest-asyncio could not be made."""
 
 _BESIDE = pytest.StashKey[bool]()
 """Set once a test runs beside its programs, because a test may be run again."""
@@ -67,9 +74,13 @@ def pytest_configure(config: pytest.Config) -> None:
     kinds = f"{EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}"
     config.addinivalue_line("markers", f"kube_apiserver(*kinds): run only if `kube_apiserver` is one of {kinds}")
     if sys.modules.get("pytest_asyncio.plugin") in config.pluginmanager.get_plugins():  # under any name
-        from kinformer.testing import pytest_asyncio_fixtures
-
-        config.pluginmanager.register(pytest_asyncio_fixtures, "kinformer-asyncio")
+        try:
+            from kinformer.testing import pytest_asyncio_fixtures
+        except (AttributeError, TypeError):  # an older release, which has no loop scopes
+            version = getattr(sys.modules["pytest_asyncio"], "__version__", "an older release")
+            config.stash[_UNUSABLE] = f"pytest-asyncio 0.24 or later is needed, and this is {version}"
+        else:
+            config.pluginmanager.register(pytest_asyncio_fixtures, "kinformer-asyncio")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -95,24 +106,23 @@ def _run_beside_programs(item: Any) -> None:
 
     @functools.wraps(test)
     async def beside(*args: Any, **kwargs: Any) -> Any:
-        async with item.stash[PROGRAMS].beside():
+        programs = item.stash.get(PROGRAMS, None)
+        async with programs.beside() if programs is not None else nullcontext():  # another plugin's `kube_running`
             return await test(*args, **kwargs)
 
     item.stash[_BESIDE] = True
     item.obj = beside
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[Any]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)  # not `wrapper`, which pytest has only since 8.0
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     """Add the end of the control plane's logs to a failure's report, and keep its files."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     control_plane = item.stash.get(USED, None)
     if report.failed and control_plane is not None:
         control_plane.keep_files = True
         report.sections.append(("logs of the control plane", control_plane.log_tail()))
-    return report
 
 
 def server_kind(config: pytest.Config) -> str:
@@ -197,15 +207,22 @@ def _scene_fixture(request: pytest.FixtureRequest) -> str:
     """
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
-        scope = marker.kwargs.get("loop_scope") or request.config.getini("asyncio_default_test_loop_scope")
-        return f"_kube_scene_asyncio_{scope}"
+        return f"_kube_scene_asyncio_{marker.kwargs.get('loop_scope') or _default_loop_scope(request.config)}"
     if "anyio_backend" in request.fixturenames:
         return "_kube_scene_anyio"
+    why = request.config.stash.get(_UNUSABLE, "") if marker is not None else ""
     pytest.fail(
-        "kube_apiserver and its dependent fixtures need a coroutine test run by pytest-asyncio or anyio; this test is "
-        "run by neither. `async with APIServer()` works anywhere.",
+        "kube_apiserver and its dependent fixtures need a coroutine test run by pytest-asyncio or anyio; "
+        f"{why or 'this test is run by neither'}. `async with APIServer()` works anywhere.",
         pytrace=False,
     )
+
+
+def _default_loop_scope(config: pytest.Config) -> str:
+    try:
+        return str(config.getini("asyncio_default_test_loop_scope"))
+    except ValueError:  # pytest-asyncio before 0.26
+        return "function"
 
 
 @pytest.fixture
@@ -222,51 +239,69 @@ def _kube_scene(request: pytest.FixtureRequest) -> Scene:
     return prepared
 
 
-@pytest.fixture
-def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
+def _fixture(read: Callable[[Scene], T]) -> Callable[[pytest.FixtureRequest], T]:
+    """Return a fixture that reads its value from the scene, unless another plugin has a fixture of the same name.
+
+    Of two plugins, pytest takes the fixture of the one that is loaded last. Within it, its name means the other's.
+    """
+
+    def fixture(request: pytest.FixtureRequest) -> Any:
+        try:
+            return request.getfixturevalue(read.__name__)
+        except pytest.FixtureLookupError as error:
+            if error.argname != read.__name__:
+                raise
+        return read(request.getfixturevalue("_kube_scene"))
+
+    fixture.__doc__ = read.__doc__
+    return pytest.fixture(name=read.__name__)(fixture)
+
+
+@_fixture
+def kube_apiserver(scene_: Scene) -> ClusterServer:
     """An API server: an `APIServer` for this test alone, or the server that `--kube-apiserver` selects.
 
     A `ControlPlane` is shared by all tests of a session (of a worker under xdist), so each test should use only its
     own `kube_namespace`. If a test stopped it, it is started again before the next test.
     """
-    return _kube_scene.server
+    return scene_.server
 
 
-@pytest.fixture
-def kube_client(_kube_scene: Scene) -> Client:
+@_fixture
+def kube_client(scene_: Scene) -> Client:
     """An entered `Client` for `kube_apiserver`, with all rights."""
-    return _kube_scene.client
+    return scene_.client
 
 
-@pytest.fixture
-def kube_namespace(_kube_scene: Scene) -> str:
+@_fixture
+def kube_namespace(scene_: Scene) -> str:
     """The name of a namespace for this test only. It is removed after the test, with its objects."""
-    return _kube_scene.namespace
+    return scene_.namespace
 
 
-@pytest.fixture
-def make_object(_kube_scene: Scene) -> MakeObject:
+@_fixture
+def make_object(scene_: Scene) -> MakeObject:
     """A coroutine function that creates an object of any kind in `kube_namespace`: `ObjectFactory.make_object`."""
-    return _kube_scene.factory.make_object
+    return scene_.factory.make_object
 
 
-@pytest.fixture
-def make_pod(_kube_scene: Scene) -> MakePod:
+@_fixture
+def make_pod(scene_: Scene) -> MakePod:
     """A coroutine function that creates a Pod in `kube_namespace`: `ObjectFactory.make_pod`."""
-    return _kube_scene.factory.make_pod
+    return scene_.factory.make_pod
 
 
-@pytest.fixture
-def make_deployment(_kube_scene: Scene) -> MakeDeployment:
+@_fixture
+def make_deployment(scene_: Scene) -> MakeDeployment:
     """A coroutine function that creates a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
-    return _kube_scene.factory.make_deployment
+    return scene_.factory.make_deployment
 
 
-@pytest.fixture
-def kube_running(_kube_scene: Scene) -> Callable[[Coroutine[Any, Any, object]], Task[Any]]:
+@_fixture
+def kube_running(scene_: Scene) -> Callable[[Coroutine[Any, Any, object]], Task[Any]]:
     """A function that runs a program beside the test, as `running` does: `kube_running(main(kube_client))`.
 
     Fixtures can call it too. It returns the program's task. If the program ends, the test is cancelled and fails with
     the program's error. After the test the program is cancelled, before the server ends.
     """
-    return _kube_scene.programs.start
+    return scene_.programs.start

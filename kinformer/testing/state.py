@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.objects.requests.encoding import encode
 from kinformer.serving.status import StatusError, bad_request
 from kinformer.serving.storage import Storage
 from kinformer.testing.api.delete import DeleteOptions, Deleter
@@ -21,7 +24,7 @@ from kinformer.testing.kinds.builtins import builtin_types
 from kinformer.testing.kinds.crd_files import read_crds
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
 from kinformer.testing.kinds.schema import custom_node
-from kinformer.testing.store.forms import copied, decode_stored
+from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger
 from kinformer.testing.store.ownership import FieldManager
 
@@ -61,7 +64,7 @@ class State:
         """
         resource = self._type_of(obj)
         namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
-        body = _shallow_copy(obj)
+        body = _as_sent(obj)
         if "resourceVersion" in (body.get("metadata") or {}):
             body["metadata"] = {name: one for name, one in body["metadata"].items() if name != "resourceVersion"}
         try:
@@ -79,9 +82,7 @@ class State:
         metadata = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
         try:
-            written = self._writer.update(
-                resource, namespace, metadata.get("name", ""), _shallow_copy(obj), self._admin()
-            )
+            written = self._writer.update(resource, namespace, metadata.get("name", ""), _as_sent(obj), self._admin())
         except StatusError as error:
             raise error.to_api_error() from None
         return written.obj or self._object(resource, written.stored)
@@ -173,7 +174,7 @@ class State:
         A version is served unless it sets `served: false`. A version without a schema, which a real server would
         refuse, accepts any fields.
         """
-        crd = copied(dict(crd))
+        crd = _as_sent(crd)
         for version in (crd.get("spec") or {}).get("versions") or []:
             version.setdefault("served", True)
             version.setdefault("schema", {"openAPIV3Schema": dict(_ANYTHING)})
@@ -234,6 +235,7 @@ class State:
             self.register_crd(crd)
 
 
-def _shallow_copy(obj: Mapping[str, Any]) -> Object:
-    """Return a shallow copy. Its values are never changed, because a written object is decoded into its own copy."""
-    return dict(obj)
+def _as_sent(obj: Mapping[str, Any]) -> Object:
+    """Return an object as the server would receive it. Raises TypeError for a value without JSON, such as nan."""
+    document: Object = msgspec.json.decode(encode(dict(obj)))
+    return document

@@ -11,6 +11,7 @@ import msgspec
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, ConfigError
 from kinformer.objects.object import KubeObject
+from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
 __all__ = ["Document"]
 
@@ -50,14 +51,14 @@ class Document:
     has_managed_fields: bool
 
     @classmethod
-    def of(cls, obj: object, verb: str) -> Document:
+    async def of(cls, obj: object, verb: str) -> Document:
         """Read an object.
 
         Raises:
             ConfigError: It is not an object of the API, or a field of its identity has a wrong type.
-            TypeError: Its type cannot be sent as JSON.
+            TypeError: It cannot be sent as JSON. The message names the path.
         """
-        raw = _encode(obj, verb)
+        raw = await _encode(obj, verb)
         try:
             head = _decode_head(raw)
         except MALFORMED as error:
@@ -86,26 +87,31 @@ class _OpenAPIModel(Protocol):
 
 class _Serializer(Protocol):
     def to_json(self, value: object, *, by_alias: bool, exclude_none: bool) -> bytes: ...
+    def to_python(self, value: object, *, mode: str, by_alias: bool, exclude_none: bool) -> object: ...
 
 
-def _encode(obj: object, verb: str) -> bytes:
+async def _encode(obj: object, verb: str) -> bytes:
     """Return the JSON of an object. Members of a model that are None are left out, because they are not set."""
     if isinstance(obj, KubeObject):
         return obj.raw
     if isinstance(obj, type | str | bytes):
         raise TypeError(f"{verb}: expected a KubeObject, a dict or an instance of a model, got {_type_name(obj)}")
     pydantic: _Serializer | None = getattr(type(obj), "__pydantic_serializer__", None)
-    if pydantic is not None:  # a pydantic dataclass too, whose aliases msgspec does not know
-        return pydantic.to_json(obj, by_alias=True, exclude_none=True)
     value: object = obj
     try:
+        if pydantic is not None:  # a pydantic dataclass too, whose aliases msgspec does not know
+            data = pydantic.to_json(obj, by_alias=True, exclude_none=True)
+            if b"null" in data:  # perhaps a nan
+                refuse_faults(pydantic.to_python(obj, mode="json", by_alias=True, exclude_none=True))
+            return data
         if _is_openapi_model(obj):
             value = _plain(obj)
         elif isinstance(obj, Mapping):
             value = dict(obj)
         elif isinstance(obj, msgspec.Struct) or is_dataclass(obj):
+            refuse_faults(obj)
             value = _without_none(msgspec.to_builtins(obj))
-        return msgspec.json.encode(value)
+        return await encode_in_slices(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"{verb}: {_type_name(obj)} cannot be sent as JSON: {error}") from error
 

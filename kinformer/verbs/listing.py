@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TypeVar
 
 from kinformer.client.client import Client
 from kinformer.client.retries import RETRIES, Exchange
 from kinformer.exceptions import APIError, ConnectError
 from kinformer.list_watcher import ListOptions
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT, LONG_HEAD_TIMEOUT
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -23,7 +25,9 @@ __all__ = ["list_pages", "one_by_one"]
 T = TypeVar("T")
 
 _LIMIT = 500  # objects of a page, as in client-go's pager
-_PAGE_TIMEOUT = 60.0  # seconds for a page with all its attempts. An API server aborts a request after as many
+# Seconds for a page after its head, and for other attempts. An API server aborts a request after 60, which is this and
+# the usual limit of a head.
+_PAGE_TIMEOUT = 30.0
 
 
 def list_pages(
@@ -73,11 +77,18 @@ async def _page(source: ListWatch, token: str) -> tuple[list[KubeObject], str]:
     """Read a page, and again after a failure by the rules of `Client.request`. Return it with the next one's token."""
     options = ListOptions(limit=_LIMIT, continue_token=token)
     exchange = Exchange("GET", source.name, RETRIES)
-    async with exchange.within(_PAGE_TIMEOUT) as limit:
+    ask = partial(source.list, options)
+
+    def late(error: TimeoutError) -> float:
+        exchange.attempts, exchange.error = exchange.attempts + 1, error
+        limit.reschedule(asyncio.get_running_loop().time() + LONG_HEAD_TIMEOUT + _PAGE_TIMEOUT)
+        return 0.0
+
+    async with exchange.within(source.head_limit.seconds() + _PAGE_TIMEOUT) as limit:
         while True:
             exchange.attempts += 1
             try:
-                page = await source.list(options)
+                page = await source.head_limit.listed(ask, first=HEAD_TIMEOUT, failed=late)
                 assert isinstance(page.items, AsyncIterable), "a ListWatch streams its items"
                 objects = [obj async for objects in page.items for obj in objects]
                 return objects, page.continue_token
@@ -86,4 +97,6 @@ async def _page(source: ListWatch, token: str) -> tuple[list[KubeObject], str]:
                 if delay is None:
                     raise
                 exchange.error = error
+            except TimeoutError:
+                raise exchange.timed_out(LONG_HEAD_TIMEOUT) from None
             await asyncio.sleep(delay)

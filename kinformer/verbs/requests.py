@@ -8,7 +8,7 @@ import msgspec
 
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
-from kinformer.listwatch.probes import with_hint
+from kinformer.listwatch.presence import explained
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
@@ -46,7 +46,7 @@ async def get(
 
 async def create(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Create an object. See `Client.create`."""
-    document = Document.of(obj, "create")
+    document = await Document.of(obj, "create")
     target = await target_of(client, "create", document, subresource=subresource)
     if subresource is None:
         path = target.resource.path(target.namespace)
@@ -59,7 +59,7 @@ async def create(client: Client, obj: object, *, subresource: str | None, dry_ru
 
 async def replace(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Replace an object. See `Client.replace`."""
-    document = Document.of(obj, "replace")
+    document = await Document.of(obj, "replace")
     target = await target_of(client, "replace", document, subresource=subresource)
     _check_name(document, target)
     if not document.resource_version:
@@ -77,7 +77,7 @@ async def apply(
     """Apply an object on the server. See `Client.apply`."""
     if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
         raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
-    document = Document.of(obj, "apply")
+    document = await Document.of(obj, "apply")
     target = await target_of(client, "apply", document, subresource=subresource)
     _check_name(document, target)
     if document.has_managed_fields:
@@ -199,7 +199,7 @@ async def _send(
     except NotFoundError as error:
         if error.details.get("name"):
             raise about(error, str(target)) from None
-        raise await with_hint(client, target.resource, error) from None
+        raise await explained(client, target.resource, error) from None
 
 
 def _object_in(answer: Answer, target: Target) -> KubeObject:

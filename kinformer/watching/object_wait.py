@@ -9,9 +9,10 @@ from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.waiters import within
 from kinformer.client.client import Client
 from kinformer.client.discovery import is_namespaced
-from kinformer.exceptions import APIError, DeletedError, describe
+from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
@@ -46,9 +47,13 @@ async def wait_for_object(
         raise ValueError(f"the key {key!r} has no name, expected 'namespace/name' or 'name'")
     check_callback(condition, "condition", "obj", f"wait_for {gvr} {key}", plain=True)
     state = _ObjectState(key, condition, f"{gvr} {key}", allow_recreate=allow_recreate)
-    limit = asyncio.timeout(timeout)
+
+    def late() -> TimeoutError:
+        what = getattr(condition, "__name__", "the condition")
+        return TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}")
+
     try:
-        async with limit:
+        async with within(timeout, late):
             _check_scope(gvr, key, await is_namespaced(client, gvr))
             source = ListWatch(
                 client,
@@ -64,11 +69,6 @@ async def wait_for_object(
                 if not state.result.done():
                     running.result()  # raises the reason
                 return state.result.result()
-    except TimeoutError:
-        if not limit.expired():
-            raise  # raised by the condition
-        what = getattr(condition, "__name__", "the condition")
-        raise TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}") from None
     finally:
         state.close()
 
@@ -188,7 +188,9 @@ class _ObjectState:
     # --- failures -----------------------------------------------------------------------------------------------
 
     def failed(self, reflector: Reflector, error: Exception) -> None:
-        """Process an error of a request. The second consecutive refusal ends the wait."""
+        """Process an error of a request. The second consecutive refusal ends the wait, or that it cannot be watched."""
+        if isinstance(error, NotWatchableError) and not self.result.done():
+            self.result.set_exception(error)
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return
         if reflector.health().consecutive_failures >= _ENOUGH:

@@ -15,7 +15,13 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
+from kinformer.exceptions import (
+    ConfigError,
+    ExpiredError,
+    NotWatchableError,
+    ResourceVersionTooLargeError,
+    StoppedError,
+)
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
@@ -23,7 +29,6 @@ from kinformer.objects.object import KubeObject
 from kinformer.reflector.health import InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions, Resumption
 from kinformer.reflector.reflector import Reflector
-from kinformer.reflector.relist import ListRun
 from kinformer.watching.differences import StreamEvent
 from kinformer.watching.stream_store import StreamStore
 
@@ -72,6 +77,7 @@ def watch(
 
     Raises:
         ConfigError: An option is invalid. The message names it.
+        NotWatchableError: (from the iteration) The resource has no verb `watch`. Only an informer can poll it.
     """
     return WatchStream(
         list_watch,
@@ -103,6 +109,8 @@ class WatchStream:
         on_error: Callable[[WatchStream, Exception], object] | None,
         options: ReflectorOptions,
     ) -> None:
+        if options.poll is not None:
+            raise ConfigError(f"poll={options.poll!r}: a stream keeps no objects that a list could be compared with")
         if not isinstance(queue_size, int) or queue_size < 1:
             raise ConfigError(f"queue_size={queue_size!r}: pass a number of at least 1")
         source = capabilities_of(list_watch)
@@ -200,6 +208,8 @@ class WatchStream:
                 if found is not None:  # PAUSE
                     if budget.exhausted():
                         await budget.pause()
+                elif self._running.cancelled():
+                    raise StoppedError(f"stream {self.name}: its reflector was cancelled")
                 elif self._running.done():
                     self._running.result()  # raises the error that ended it
                     break
@@ -218,17 +228,13 @@ class WatchStream:
         The list is not older than that version. Changes in the watch up to the version of the list are already in the
         list, but are still reported.
         """
-        run = ListRun(
-            self._source,
-            head_timeout=self._options.head_timeout,
-            idle_timeout=self._options.idle_timeout,
-            streaming=self._store,
-        )
-        items, version = await run.collect(self._since, None)
+        items, version = await self._reflector.list_run().collect(self._since, None)
         self._store.catch_up = version
         return Resumption(cast("ChunkedList[KubeObject]", items), self._since)
 
     def _failed(self, reflector: Reflector, error: Exception) -> None:
+        if isinstance(error, NotWatchableError):
+            raise error
         if self._since and (self._store.catch_up or not reflector.health().synced):
             if isinstance(error, ExpiredError):
                 raise self._store.unresumable(error.message) from error

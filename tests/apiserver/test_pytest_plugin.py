@@ -211,3 +211,100 @@ print(sorted(set({heavy!r}) & (set(sys.modules) - before)), len(set(sys.modules)
     loaded, count = answer.stdout.rsplit(" ", 1)
     assert loaded == "[]"
     assert int(count) < 30
+
+
+# --- a guest in the tests of another project --------------------------------------------------------------------------
+
+OLDER = """
+import pytest, pytest_asyncio
+
+def fixture(fixture_function=None, *, scope="function", params=None, autouse=False, ids=None, name=None):
+    return pytest.fixture(fixture_function, scope=scope, params=params, autouse=autouse, ids=ids, name=name)
+
+pytest_asyncio.fixture = fixture
+pytest_asyncio.__version__ = "0.21.2"
+"""
+OTHERS = """
+import pytest
+
+def test_of_another_project():
+    pass
+
+@pytest.mark.asyncio
+async def test_that_wants_one(kube_client):
+    raise AssertionError
+"""
+
+
+@pytest.mark.process
+def test_an_older_pytest_asyncio_ends_no_run_and_is_named_when_a_fixture_is_asked_for(run: PluginRun) -> None:
+    (run.folder / "older.py").write_text(OLDER)
+    result = run(*STRICT, "-p", "older", test_it=OTHERS)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*pytest-asyncio 0.24 or later is needed, and this is 0.21.2*"])
+
+
+@pytest.mark.process
+def test_without_a_plugin_that_runs_coroutines_only_the_fixtures_fail(run: PluginRun) -> None:
+    result = run("-p", "no:asyncio", test_it=OTHERS.replace("@pytest.mark.asyncio\nasync def", "def"))
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*need a coroutine test run by pytest-asyncio or anyio; this test is run by neither*"])
+
+
+THEIRS = """
+import pytest
+
+@pytest.fixture
+def kube_client():
+    return "theirs"
+
+@pytest.fixture
+def make_pod(kube_client):
+    return kube_client
+
+@pytest.fixture
+async def kube_running(kube_client):
+    return kube_client
+
+@pytest.fixture
+def kube_namespace(lacking):
+    return lacking
+"""
+USES_THEIRS = """
+import pytest
+
+def test_theirs(kube_client, make_pod):
+    assert (kube_client, make_pod) == ("theirs", "theirs")
+
+async def test_their_coroutine(kube_running):
+    assert kube_running == "theirs"
+
+async def test_ours(kube_apiserver):
+    assert kube_apiserver.url
+
+def test_a_fault_of_theirs(kube_namespace): ...
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_fixture_of_another_plugin_with_the_same_name_is_used(
+    run: PluginRun, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    (run.folder / "theirs.py").write_text(THEIRS)
+    if is_first:
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p theirs")
+    result = run(*([] if is_first else ["-p", "theirs"]), *AUTO, test_it=USES_THEIRS)
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*fixture 'lacking' not found*"])
+
+
+@pytest.mark.process
+def test_a_fixture_of_a_conftest_may_use_the_one_that_it_replaces(run: PluginRun) -> None:
+    (run.folder / "conftest.py").write_text(
+        "import pytest\n@pytest.fixture\ndef kube_client(kube_client):\n    return 'own', kube_client\n"
+    )
+    uses = (
+        "async def test_it(kube_client):\n    own, client = kube_client\n    await client.request('GET', '/version')\n"
+    )
+    run(*AUTO, test_it=uses).assert_outcomes(passed=1)

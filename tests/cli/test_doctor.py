@@ -15,6 +15,7 @@ from tests.support import kube
 from tests.support.certificates import server_side
 from tests.support.cli import CommandLine, Ended
 from tests.support.http_server import HttpServer
+from tests.support.metrics_server import MetricsServer
 
 
 def config_map(name: str, namespace: str = "default", size: int = 10) -> dict[str, Any]:
@@ -244,6 +245,20 @@ async def test_6_a_resource_that_is_not_there_or_cannot_be_followed(server: APIS
     ended = await kinformer("doctor", "tokenreviews", "--server", server.url, "-o", "json")
     assert ended.status == 6
     assert "has no list and no watch" in steps(ended)["resource"]["text"]
+
+
+async def test_a_resource_that_cannot_be_watched_works_with_poll(kinformer: CommandLine) -> None:
+    async with HttpServer(MetricsServer()) as server:
+        ended = await kinformer("doctor", "podmetrics", "--server", server.url, "-o", "json")
+    assert ended.status == 0
+    found = steps(ended)
+    assert found["resource"]["verdict"] == "warn"
+    assert "poll=30" in found["resource"]["advice"][0]
+    assert (found["list"]["verdict"], found["watch"]["verdict"], found["watch list"]["verdict"]) == (
+        "ok",
+        "skip",
+        "skip",
+    )
 
 
 @pytest.mark.parametrize(

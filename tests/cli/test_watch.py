@@ -14,7 +14,9 @@ import pytest
 
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
+from tests.support.http_server import HttpServer
 from tests.support.kube import config_map
+from tests.support.metrics_server import MetricsServer
 
 
 @asynccontextmanager
@@ -203,3 +205,21 @@ async def test_a_reader_that_has_gone_ends_a_watch_quietly(server: APIServer) ->
     server.create(config_map("b"))
     _, err = await running.communicate()
     assert (running.returncode, err) == (141, b"")
+
+
+async def test_a_resource_that_cannot_be_watched_is_listed_regularly(capsys: pytest.CaptureFixture[str]) -> None:
+    async with HttpServer(metrics := MetricsServer()) as server:
+        kinformer = CommandLine(capsys, server.url)
+        names = ["podmetrics.metrics.k8s.io/web-1", "podmetrics.metrics.k8s.io/web-2"]
+        ended = await kinformer("watch", "podmetrics", "-A", "-o", "name", "--duration", "1")
+        assert (ended.status, ended.out.split()) == (0, names)
+        assert "cannot be watched, and is listed every 30 s (--poll)" in ended.err
+        metrics.lists.clear()
+        ended = await kinformer("watch", "podmetrics", "-A", "-o", "name", "--duration", "2.5", "--poll", "1")
+        assert (ended.status, ended.err) == (0, "")
+        assert len(metrics.lists) >= 2
+        assert not metrics.watches
+        ended = await kinformer("watch", "podmetrics", "-A", "-o", "name", "--once")
+        assert (ended.status, ended.err, ended.out.split()) == (0, "", names)
+        ended = await kinformer("watch", "podmetrics", "--once", "--poll", "1")
+        assert "--poll cannot be combined with --once" in ended.err

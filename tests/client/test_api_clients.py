@@ -17,10 +17,12 @@ import pytest
 from aiohttp import web
 
 from kinformer import Client, ConnectError, SharedInformerFactory, UnauthorizedError, blocking
+from kinformer.exceptions import CredentialError
 from kinformer.testing import APIServer
 from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, json_answer, status_answer
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 LIBRARIES = ["kubernetes", "kubernetes.aio", "kubernetes_asyncio"]
 
@@ -126,6 +128,34 @@ async def test_its_hook_renews_the_token_and_holds_up_no_loop(library: Any) -> N
     assert seen == ["Bearer 0", "Bearer 1"]
     assert threading.get_ident() not in threads
     assert bool(threads) == is_blocking
+
+
+async def test_a_hook_that_fails_is_no_end_of_an_informer(library: Any, server: APIServer) -> None:
+    is_broken = False
+
+    def blocks(configuration: Any) -> None:
+        if is_broken:
+            raise RuntimeError("a-secret")
+        configuration.api_key["BearerToken"] = "t"
+
+    async def waits(configuration: Any) -> None:
+        blocks(configuration)
+
+    hook = blocks if library.__name__ == "kubernetes.client" else waits
+    async with (
+        open_api_client(library, host=server.url, token="t", refresh_api_key_hook=hook) as api_client,
+        Client.from_api_client(api_client) as client,
+        SharedInformerFactory(client, watch_timeout=1) as factory,
+    ):
+        maps = factory.for_resource("v1/configmaps")
+        await maps.wait_synced(10)
+        is_broken = True
+        await until(lambda: not maps.health().live)
+        health = maps.health()
+        assert (health.state, type(health.last_error)) == ("unauthorized", CredentialError)
+        assert str(health.last_error) == "ApiClient.configuration: no credential: RuntimeError"
+        is_broken = False
+        await until(lambda: maps.health().live)
 
 
 @pytest.mark.parametrize("form", ["file", "text", "der", "unverified"])

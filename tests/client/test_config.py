@@ -125,7 +125,8 @@ class TestKubeconfig:
                 "contexts[dev].context.user: 'x' is not in users; known: u",
             ),
             ({"clusters": [{"name": "k", "cluster": {}}]}, "clusters[k].cluster.server: is missing"),
-            (cluster(server="k:6443"), "clusters[k].cluster.server: must be a URL"),
+            (cluster(server="k:6443/path"), "clusters[k].cluster.server: must be a URL"),
+            (cluster(server=SECRET), "clusters[k].cluster.server: must be a URL"),
             (cluster(server=f"https://u:{SECRET}@k"), "clusters[k].cluster.server: the URL has a user or password"),
             (
                 cluster(**{"insecure-skip-tls-verify": "yes"}),
@@ -138,7 +139,7 @@ class TestKubeconfig:
             (cluster(**{"certificate-authority": "nope.crt"}), "clusters[k].cluster.certificate-authority: "),
             (
                 cluster(**{"proxy-url": f"socks5://u:{SECRET}@p"}),
-                "clusters[k].cluster.proxy-url: not the URL of an http",
+                "clusters[k].cluster.proxy-url: SOCKS proxies are not supported",
             ),
             (user(token=7), "users[u].user.token: must be a string, is int"),
             (user(token=[SECRET]), "users[u].user.token: must be a string, is a list"),
@@ -163,6 +164,28 @@ class TestKubeconfig:
             load_kubeconfig(file, environ={})
         assert str(caught.value).startswith(f"{file}: {problem}")
         assert SECRET not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("fields", "server"),
+        [
+            ({"server": "127.0.0.1:8001"}, "http://127.0.0.1:8001"),
+            ({"server": "localhost:8001/"}, "http://localhost:8001"),
+            ({"server": " k.example "}, "http://k.example"),
+            ({"server": "[::1]:6443", "insecure-skip-tls-verify": True}, "https://[::1]:6443"),
+            ({"server": "k:6443", "certificate-authority-data": base64.b64encode(b"x").decode()}, "https://k:6443"),
+            ({"server": "HTTPS://k:6443"}, "https://k:6443"),
+        ],
+    )
+    def test_a_server_without_a_scheme_is_reached_as_kubectl_reaches_it(
+        self, tmp_path: Path, fields: dict[str, Any], server: str
+    ) -> None:
+        file = write(tmp_path / "config", document(**cluster(**fields)))
+        assert load_kubeconfig(file, environ={}).server == server
+
+    def test_a_client_certificate_makes_it_https(self, tmp_path: Path) -> None:
+        certificate = {"client-certificate-data": base64.b64encode(b"x").decode()}
+        changes = {**document(**cluster(server="k:6443")), **user(**certificate)}
+        assert load_kubeconfig(write(tmp_path / "config", changes), environ={}).server == "https://k:6443"
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -380,7 +403,7 @@ class TestProxy:
         assert (found is None) is exempt
 
     def test_what_is_no_http_proxy_is_refused_by_the_variables_name(self) -> None:
-        with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
+        with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: SOCKS proxies are not supported") as caught:
             environment_proxy("https://k", {"HTTPS_PROXY": f"socks5://u:{SECRET}@p"})
         assert SECRET not in str(caught.value)
 

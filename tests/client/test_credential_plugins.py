@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import fcntl
+import gc
 import json
 import resource
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from kubernetes_asyncio.config.config_exception import ConfigException
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
-from kinformer import Client, ConfigError, UnauthorizedError
+from kinformer import Backoff, Client, ConfigError, ConnectError, SharedInformerFactory, UnauthorizedError
+from kinformer.testing import APIServer, faults
 from tests.client.test_client import PLUGIN, json_answer, kubeconfig, plugin, require_token
 from tests.support.http_server import HttpServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -47,12 +53,94 @@ async def test_401s_one_after_another_start_a_plugin_that_fails_once(tmp_path: P
         config = kubeconfig(tmp_path, server.url, plugin(tmp_path, FAILS_LATER))
         async with Client.from_kubeconfig(config) as client:
             (tmp_path / "fails").touch()
-            with pytest.raises(ConfigError, match="ended with status 1"):
-                await client.request("GET", "/x")
             for _ in range(20):
-                with pytest.raises(UnauthorizedError):
+                with pytest.raises(UnauthorizedError, match="ended with status 1"):
                     await client.request("GET", "/x")
     assert (tmp_path / "runs").read_text() == "xx"
+
+
+HANGS_LATER = FAILS_LATER.replace('sys.exit("no session")', "import time; time.sleep(600)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(FAILS_LATER, {"token": "old"}), (FAILS_LATER, {"token": "old", "expirationTimestamp": "2020-01-01T00:00:00Z"})],
+    ids=["refused", "expired"],
+)
+async def test_a_login_that_has_expired_is_one_state_with_its_reason(
+    tmp_path: Path, body: str, status: dict[str, str]
+) -> None:
+    (tmp_path / "status").write_text(json.dumps(status))
+    fast = Backoff(initial=0.05, maximum=0.3)
+    async with APIServer(users={"old": "ann", "new": "ann"}, rules=[("ann", "*", "*")]) as server:
+        config = kubeconfig(tmp_path, server.url, plugin(tmp_path, body))
+        async with (
+            Client.from_kubeconfig(config) as client,
+            SharedInformerFactory(client, watch_timeout=1, backoff=fast) as factory,
+        ):
+            maps = factory.for_resource("v1/configmaps")
+            await maps.wait_synced(10)
+            (tmp_path / "fails").touch()
+            refused = server.faults.add(faults.status(401))
+            await until(lambda: "ended with status 1" in str(maps.health().last_error))
+            looks = set()
+            for _ in range(160):  # longer than the rest between two runs of the plugin
+                await asyncio.sleep(0.05)
+                now = maps.health()
+                looks.add((now.state, now.live, "ended with status 1" in str(now.last_error)))
+            assert looks == {("unauthorized", False, True)}
+            (tmp_path / "status").write_text(json.dumps({"token": "new"}))
+            (tmp_path / "fails").unlink()
+            refused.remove()
+            await until(lambda: maps.health().live)
+
+
+@pytest.mark.slow
+async def test_a_plugin_that_failed_and_hangs_now_delays_no_answer_for_long(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps({"token": "old"}))
+    async with HttpServer(require_token({"token": "new"})) as server:
+        config = kubeconfig(tmp_path, server.url, plugin(tmp_path, FAILS_LATER))
+        async with Client.from_kubeconfig(config) as client:
+            (tmp_path / "fails").touch()
+            with pytest.raises(UnauthorizedError, match="ended with status 1"):
+                await client.request("GET", "/x")
+            plugin(tmp_path, HANGS_LATER)
+            await asyncio.sleep(5.1)
+            for _ in range(2):
+                with pytest.raises(UnauthorizedError, match="ended with status 1"):
+                    await client.request("GET", "/x", timeout=10)
+            assert (tmp_path / "runs").read_text() == "xxx"
+
+
+async def test_a_token_file_that_has_vanished_explains_the_refusal(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    async with HttpServer(require_token({"token": "new"})) as server:
+        config = kubeconfig(tmp_path, server.url, {"tokenFile": str(token)})
+        async with Client.from_kubeconfig(config) as client:
+            with pytest.raises(UnauthorizedError, match=r"^401 Unauthorized: [^;]*$"):
+                await client.request("GET", "/x")
+            token.unlink()
+            for _ in range(3):
+                with pytest.raises(
+                    UnauthorizedError, match=r"users\[u\].user.tokenFile: cannot read .*/token: No such file"
+                ):
+                    await client.request("GET", "/x")
+            token.write_text("new")
+            assert await client.request("GET", "/x") == {"fine": True}
+
+
+async def test_a_renewal_that_is_given_up_returns_its_connection(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps({"token": "old"}))
+    async with HttpServer(require_token({"token": "new"})) as server:
+        config = kubeconfig(tmp_path, server.url, plugin(tmp_path, HANGS_LATER))
+        async with Client.from_kubeconfig(config) as client:
+            (tmp_path / "fails").touch()
+            for _ in range(3):
+                with pytest.raises(ConnectError, match=r"no response within 0\.5 s"):
+                    await client.request("GET", "/x", timeout=0.5)
+            gc.collect()  # warns of a response that was not closed
 
 
 async def test_requests_after_the_expiry_start_a_plugin_that_fails_once_and_say_why(tmp_path: Path) -> None:
@@ -106,3 +194,24 @@ async def test_a_token_that_is_no_text_is_refused(tmp_path: Path, token: object)
     with pytest.raises(ConfigError, match=r"users\[u\]\.user\.exec\.command: .* not a string"):
         async with Client.from_kubeconfig(config):
             pytest.fail("entered")
+
+
+@pytest.mark.filterwarnings("ignore:.*utcnow:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*utcfromtimestamp:DeprecationWarning")
+async def test_a_provider_that_fails_later_explains_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": 32503680000}').decode().rstrip("=")
+    provider = {"auth-provider": {"name": "oidc", "config": {"id-token": f"a.{claims}.c"}}}
+
+    async def fails(*_: object) -> None:
+        raise ConfigException("the issuer is away")
+
+    async with (
+        HttpServer(require_token({"token": "new"})) as server,
+        Client.from_kubeconfig(kubeconfig(tmp_path, server.url, provider)) as client,
+    ):
+        monkeypatch.setattr(KubeConfigLoader, "load_and_set", fails)
+        for _ in range(3):
+            with pytest.raises(UnauthorizedError, match="auth-provider: no credential: the issuer is away"):
+                await client.request("GET", "/x")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer import Client, GroupVersionResource, ListWatch
+from kinformer import Client, GroupVersionResource, ListOptions, ListWatch
 from kinformer.client import APIResource, Discovery, discover
-from kinformer.exceptions import ConfigError, ServerError
+from kinformer.exceptions import ConfigError, NotFoundError, ServerError
 from tests.support.http_server import HttpServer, json_answer, status_answer
 from tests.support.log_records import Said, message_of, said
 
@@ -194,32 +194,45 @@ async def test_discovery_without_its_root_fails() -> None:
             await discover(client)
 
 
+async def nearest_of(client: Client, asked: str) -> str | None:
+    """What the 404 of a list says."""
+    with pytest.raises(NotFoundError) as caught:
+        await ListWatch(client, asked).list(ListOptions())
+    return caught.value.nearest
+
+
 @pytest.mark.parametrize(
     ("asked", "nearest"),
     [
         ("apps/v1/deployment", "apps/v1/deployments"),
         ("extensions/v1beta1/deployments", "apps/v1/deployments"),
         ("v1/po", "v1/pods"),
-        ("example.com/v1/zzzzzz", None),
+        ("events.k8s.io/v1beta1/events", "events.k8s.io/v1/events"),  # its own group, before others
+        ("apps/v2/deployments", "apps/v1/deployments"),
+        ("example.com/v1/zzzzzz", ""),
         ("v1/events", None),  # it is there
     ],
 )
 async def test_the_nearest_resource_is_the_same_elsewhere_or_one_spelt_alike(asked: str, nearest: str | None) -> None:
     async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
-        assert await ListWatch(client, asked).nearest() == nearest
+        assert await nearest_of(client, asked) == nearest
 
 
 async def test_there_is_no_nearest_resource_where_discovery_fails_and_many_ask_once() -> None:
     api = Api(new=True)
     api.overrides["/apis"] = status_answer(403, "Forbidden")
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
-        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == [None] * 5
-        assert len(api.paths) == 2
+        assert await asyncio.gather(*(nearest_of(client, "v1/pod") for _ in range(5))) == [None] * 5
+        assert len([path for path in api.paths if path in ("/api", "/apis")]) == 2
         del api.overrides["/apis"]
-        assert await asyncio.gather(*(ListWatch(client, "v1/pod").nearest() for _ in range(5))) == ["v1/pods"] * 5
-        assert len(api.paths) == 4
+        assert await asyncio.gather(*(nearest_of(client, "v1/pod") for _ in range(5))) == ["v1/pods"] * 5
+        assert len([path for path in api.paths if path in ("/api", "/apis")]) == 4
 
 
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
+
+
+@pytest.mark.parametrize("new", [True, False])
 @pytest.mark.parametrize(
     ("asked", "overrides", "answer"),
     [
@@ -228,29 +241,71 @@ async def test_there_is_no_nearest_resource_where_discovery_fails_and_many_ask_o
         ("apps/v1/statefulsets", {}, False),
         ("v1/widgets", {}, False),
         ("example.com/v1/widgets", {}, False),
-        ("apps/v2/deployments", {}, False),
-        ("v2/pods", {}, False),
+        # another version of its group has the objects
+        ("apps/v2/deployments", {}, True),
+        ("v2/pods", {}, True),
         # a proxy's 404, or another server's: the groups cannot be read
         ("example.com/v1/widgets", {"/apis": ("text/html", 200, "<html>")}, None),
         ("example.com/v1/widgets", {"/apis": ("text/plain", 404, "404 page not found")}, None),
         ("example.com/v1/widgets", {"/apis": ("application/json", 503, "{}")}, None),
         ("example.com/v1/widgets", {"/apis": ("application/json", 200, '{"hello": "world"}')}, None),
-        # the group is listed, and 404 by itself
-        ("apps/v1/deployments", {"/apis/apps/v1": ("text/plain", 404, "404 page not found")}, None),
-        ("apps/v1/deployments", {"/apis/apps/v1": ("text/html", 200, "<html>")}, None),
-        ("apps/v1/deployments", {"/apis/apps/v1": ("application/json", 200, '{"kind": "Status"}')}, None),
-        ("apps/v1/deployments", {"/apis/apps/v1": ("text/html", 502, "<html>")}, None),
-        ("v1/pods", {"/api/v1": ("text/plain", 404, "404")}, None),
+        ("example.com/v1/widgets", {"/apis": ("application/json", 200, '{"groups": []}')}, None),
+        # its definition exists, although no version is served; or it may not be read; or that is unknown
+        ("example.com/v1/widgets", {DEFINITION: ("application/json", 200, "{}")}, True),
+        ("example.com/v1/widgets", {DEFINITION: ("application/json", 403, "{}")}, False),
+        ("example.com/v1/widgets", {DEFINITION: ("application/json", 401, "{}")}, None),
+        ("example.com/v1/widgets", {DEFINITION: ("text/html", 502, "<html>")}, None),
+        ("example.com/v1/widgets", {DEFINITION: ("text/html", 200, "<html>")}, None),
     ],
 )
 async def test_presence_is_denied_only_by_json_that_says_so(
-    asked: str, overrides: dict[str, tuple[str, int, str]], answer: bool | None
+    asked: str, overrides: dict[str, tuple[str, int, str]], answer: bool | None, new: bool
 ) -> None:
-    api = Api(new=True)
+    api = Api(new=new)
     for path, (content_type, status, text) in overrides.items():
         api.overrides[path] = web.Response(status=status, text=text, content_type=content_type)
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
         assert await ListWatch(client, asked).presence() is answer
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status", "text"),
+    [
+        ("text/plain", 404, "404 page not found"),
+        ("text/html", 200, "<html>"),
+        ("application/json", 200, '{"kind": "Status"}'),
+        ("application/json", 200, '{"kind": "Status", "resources": []}'),
+        ("text/html", 502, "<html>"),
+    ],
+)
+async def test_a_listed_version_that_cannot_be_read_may_have_any_resource(
+    content_type: str, status: int, text: str
+) -> None:
+    api = Api()
+    for version in ("v1", "v1beta1"):
+        answer = web.Response(status=status, text=text, content_type=content_type)
+        api.overrides[f"/apis/apps/{version}"] = answer
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        assert await ListWatch(client, "apps/v1/deployments").presence() is None
+        assert await ListWatch(client, "example.com/v1/widgets").presence() is False  # of a group that is not listed
+
+
+async def test_a_group_whose_server_is_down_may_have_any_resource() -> None:
+    groups = aggregated({"apps": GROUPS["apps"], "example.com": {"v1": []}})
+    groups["items"][1]["versions"][0]["freshness"] = "Stale"
+    api = Api(new=True)
+    api.overrides["/apis"] = json_answer(groups)
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        assert await ListWatch(client, "example.com/v1/widgets").presence() is None
+        assert await ListWatch(client, "apps/v1/statefulsets").presence() is False
+
+
+async def test_one_look_serves_all_sources_that_ask_within_seconds() -> None:
+    api = Api(new=True)
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        sources = [ListWatch(client, "example.com/v1/widgets", namespace=f"team-{number}") for number in range(20)]
+        assert await asyncio.gather(*(source.presence() for source in sources)) == [False] * 20
+        assert sorted(api.paths) == ["/api", "/apis", DEFINITION]
 
 
 async def test_presence_is_unknown_where_nobody_answers() -> None:

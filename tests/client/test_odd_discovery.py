@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from kinformer import Client, ListWatch
 from kinformer.client import APIResource, discover
-from kinformer.client.discovery import is_namespaced, nearest_resource, presence, served_kind
+from kinformer.client.discovery import is_namespaced, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
+from kinformer.listwatch.presence import presence
 from kinformer.objects import GroupVersionResource
 from tests.support.http_server import HttpServer
 from tests.support.odd_json import JSON, or_odd
@@ -119,7 +120,6 @@ def test_any_documents_are_read_or_refused_by_a_clear_error(documents: dict[str,
                 assert await presence(client, resource) is not True
                 assert await is_namespaced(client, resource) is None
                 assert await served_kind(client, resource) == ""
-                assert await nearest_resource(client, resource) is None
             with contextlib.suppress(DecodeError, NotFoundError):
                 assert list(await discover(client)) == []
 
@@ -162,22 +162,38 @@ async def test_a_version_that_is_answered_by_another_is_left_out(caplog: pytest.
     assert "discovery ignores example.com/v1: the response is about 'v1'" in caplog.text
 
 
+GADGETS = {"name": "gadgets", "kind": "Gadget"}
+EXAMPLE = {"name": "example.com", "versions": [{"groupVersion": "example.com/v1"}]}
+
+
+def discovery(groups: Any, things: Any = None) -> dict[str, Any]:
+    documents = {
+        "/api": {"kind": "APIVersions", "versions": []},
+        "/apis": {"kind": "APIGroupList", "groups": groups},
+    }
+    return documents if things is None else {**documents, "/apis/example.com/v1": things}
+
+
 @pytest.mark.parametrize(
     ("document", "is_present"),
     [
-        ({"resources": [{"name": "gadgets"}]}, False),
-        ({"resources": [{"name": "gadgets"}, {"name": 7}]}, None),
-        ({"resources": [{"name": "gadgets"}, "things"]}, None),
-        ({"resources": [{"name": "things"}, 7]}, True),
+        ({"resources": [GADGETS]}, False),
+        ({"resources": [GADGETS, {"name": "things", "kind": "Thing"}]}, True),
+        ({"resources": [{"name": "things", "kind": "Thing"}, 7]}, True),
+        ({"resources": [GADGETS, {"name": 7, "kind": "Thing"}]}, None),
+        ({"resources": [GADGETS, {"name": "things"}]}, None),
+        ({"resources": [GADGETS, "things"]}, None),
         ({"resources": {"name": "things"}}, None),
-        ({"resources": [{"name": "gadgets"}], "groupVersion": "example.com/v2"}, None),
+        ({}, None),
+        ({"resources": [GADGETS], "kind": "Status"}, None),
+        ({"resources": [GADGETS], "groupVersion": "example.com/v2"}, None),
     ],
 )
 async def test_an_absent_resource_is_one_that_every_readable_entry_lacks(
     document: dict[str, Any], is_present: bool | None
 ) -> None:
     whole = {"kind": "APIResourceList", "groupVersion": "example.com/v1", **document}
-    async with answering({"/apis/example.com/v1": whole}) as server, Client.from_url(server.url) as client:
+    async with answering(discovery([EXAMPLE], whole)) as server, Client.from_url(server.url) as client:
         assert await presence(client, THINGS) is is_present
 
 
@@ -185,16 +201,41 @@ async def test_an_absent_resource_is_one_that_every_readable_entry_lacks(
     ("groups", "is_present"),
     [
         ([], False),
-        ([{"versions": [{"groupVersion": "apps/v1"}]}], False),
-        ([{"versions": [{"groupVersion": "example.com/v1"}]}], None),
-        ([{"versions": [{"groupVersion": 7}]}], None),
-        ([{"versions": 7}], None),
+        ([{"name": "apps", "versions": [{"groupVersion": "apps/v1"}]}], False),
+        ([EXAMPLE], None),  # its version is a 404
+        ([{"name": "example.com", "versions": [{"groupVersion": 7}]}], None),
+        ([{"name": "example.com", "versions": 7}], None),
+        ([{"name": 7, "versions": 7}], None),
         ([7], None),
         (7, None),
     ],
 )
 async def test_an_absent_group_is_one_that_the_whole_list_lacks(groups: Any, is_present: bool | None) -> None:
-    documents = {"/apis": {"kind": "APIGroupList", "groups": groups}}
+    async with answering(discovery(groups)) as server, Client.from_url(server.url) as client:
+        assert await presence(client, THINGS) is is_present
+
+
+@pytest.mark.parametrize(
+    ("group", "is_present"),
+    [
+        ({"versions": [{"version": "v1", "resources": [GOOD_AGGREGATED]}]}, False),
+        ({"versions": []}, False),
+        ({"versions": [{"version": "v1", "resources": [{**GOOD_AGGREGATED, "resource": "things"}]}]}, True),
+        ({"versions": [{"version": "v2", "resources": [{**GOOD_AGGREGATED, "resource": "things"}]}]}, True),
+        ({"versions": [{"version": 7, "resources": [GOOD_AGGREGATED]}]}, None),
+        ({"versions": [{"version": "v1", "resources": [{**GOOD_AGGREGATED, "resource": 7}]}]}, None),
+        ({"versions": [{"version": "v1", "resources": [7]}]}, None),
+        ({"versions": [{"version": "v1"}]}, None),
+        ({"versions": [7]}, None),
+        ({"versions": {}}, None),
+        ({"metadata": {}, "versions": []}, None),
+    ],
+)
+async def test_what_an_aggregated_document_leaves_unclear_is_no_absence(
+    group: dict[str, Any], is_present: bool | None
+) -> None:
+    core = {"metadata": {}, "versions": [{"version": "v1", "resources": [GOOD_AGGREGATED]}]}
+    documents = {"/api": aggregated(core), "/apis": aggregated({"metadata": {"name": "example.com"}, **group})}
     async with answering(documents) as server, Client.from_url(server.url) as client:
         assert await presence(client, THINGS) is is_present
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, ForbiddenError, ListOptions, SharedInformerFactory, UnauthorizedError
-from kinformer.exceptions import TooManyRequestsError
+from kinformer import Client, ForbiddenError, ListOptions, NotFoundError, SharedInformerFactory, UnauthorizedError
+from kinformer.exceptions import NotWatchableError, TooManyRequestsError
 from kinformer.testing import ClusterServer, ControlPlane
 from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
+from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, assert_equal
 from tests.conformance.test_informers import IMPATIENT
 from tests.support.mirror import Mirror
@@ -323,3 +324,67 @@ async def test_a_definition_is_edited_deleted_and_made_anew(
         await until(lambda: informer.health().live, 20)
         assert mirror.wrong == []
     await api.remove(definitions)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_objects_of_a_version_that_is_no_longer_served_stay_until_their_definition_is_gone(
+    start_control_plane: StartControlPlane, open_api: OpenApi
+) -> None:
+    """Both a version that ends, beside an informer of another one, and a definition that goes unseen."""
+    control_plane = await start_control_plane()
+    api = await open_api(control_plane)
+    definition = copy.deepcopy(WIDGETS)
+    [v1] = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [{**v1, "name": "v1alpha1", "storage": False}, v1]
+    await control_plane.install_crds(definition)
+    await History(api, "example.com/v1/widgets").go_on(20)
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{WIDGETS['metadata']['name']}"
+    async with Forwarder(control_plane.url) as forwarder:
+        context = ssl.create_default_context(cafile=control_plane.ca_file)
+        client = Client.from_url(forwarder.url, token=control_plane.token(), ssl=context)
+        async with client, SharedInformerFactory(client, backoff=IMPATIENT, watch_timeout=2) as factory:
+            old, new = (factory.for_resource(f"example.com/{version}/widgets") for version in ("v1alpha1", "v1"))
+            mirror = Mirror()
+            old.add_event_handler(mirror)
+            await factory.wait_for_cache_sync(timeout=30, handlers=True)
+            there = set(new.by_key)
+            assert set(old.by_key) == there
+            definition["spec"]["versions"][0]["served"] = False
+            await api.merge(path, {"spec": definition["spec"]})
+            await until(lambda: old.health().state == "absent", 30)
+            await asyncio.sleep(60)
+            error = old.health().last_error
+            assert isinstance(error, NotFoundError)
+            assert error.nearest == "example.com/v1/widgets"
+            assert (set(old.by_key), mirror.of("delete"), old.health().live) == (there, [], False)
+            assert new.health().live
+            await forwarder.cut()
+            await api.remove(path)
+            await until(lambda: api.call("GET", path), 60, holds=lambda answer: answer[0] == 404)
+            await forwarder.restore()
+            await until(lambda: new.health().state == "absent", 30)
+            assert set(new.by_key) == set(old.by_key) == there
+            await until(lambda: not len(old.lister) and not len(new.lister), 120)
+            assert (set(mirror.known), mirror.wrong) == (set(), [])
+
+
+@pytest.mark.timeout(120)
+async def test_a_resource_without_the_verb_watch_says_so_or_is_polled(
+    start_control_plane: StartControlPlane,
+) -> None:
+    control_plane = await start_control_plane()
+    async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
+        statuses = factory.for_resource("v1/componentstatuses")
+        with pytest.raises(NotWatchableError, match=r"get, list.*poll=30"):
+            await factory.wait_for_cache_sync(timeout=30)
+        assert not statuses.health().live
+        await factory.release(statuses)
+        polled = factory.for_resource("v1/componentstatuses", poll=2)
+        await factory.wait_for_cache_sync(timeout=30)
+        names = {obj.name for obj in await polled.confirm()}
+        assert "etcd-0" in names
+        await asyncio.sleep(10)
+        assert (polled.health().state, polled.health().live) == ("polling", True)
+        assert polled.statistics().relists["poll"] >= 3
+        assert set(polled.by_key) == names

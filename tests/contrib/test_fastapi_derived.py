@@ -44,6 +44,8 @@ async def service(server: APIServer) -> AsyncIterator[str]:
             factory.add(
                 mapped(by_node, lambda members: Load(members[0]["spec"]["nodeName"], len(members), {}), name="load")
             )
+            ratio = {"web": float("inf"), "db": 0.5}
+            factory.add(mapped(pods, lambda one: {"ratio": ratio[one.labels["app"]]}, name="ratios"))
             factory.add(filtered(pods, lambda one: one.labels["app"] == "web", name="web"))
             factory.add(join(pods, pods, on=lambda one: one.key, name="pairs"))
             factory.add(union({"here": pods}, name="clusters"))
@@ -93,6 +95,12 @@ async def test_values_are_streamed_with_their_keys(server: APIServer) -> None:
         server.delete("v1/pods", "default", "db-1")
         event = await stream.next()
         assert (event.type, event.data["key"]) == ("DELETED", "node-b")
+
+
+async def test_a_number_that_json_does_not_have_is_sent_as_text(server: APIServer) -> None:
+    async with service(server) as url, reading(f"{url}/events/ratios") as stream:
+        ratios = {event.data["key"]: event.data["value"]["ratio"] for event in await stream.take(2)}
+        assert ratios == {"default/web-1": "inf", "default/db-1": 0.5}
 
 
 async def test_objects_of_a_filter_are_streamed_as_those_of_an_informer(server: APIServer) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
+from typing import Any
 
 import pytest
+from kubernetes_asyncio.client import CoreV1Api
 
 from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
+from kinformer.controller import Finalizer
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.lagging_source import LaggingSource
@@ -247,3 +251,43 @@ async def test_a_collection_that_a_reconcile_deleted_is_gone_at_its_next_run(ser
         controller = Controller(reconcile, name="test").for_(informer)
         await run_until(controller, finished)
         assert found[:2] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("own", "by"),
+    [(True, "configmaps main was changed by this reconcile, perhaps"), (False, "main was changed by another")],
+    ids=["its own", "another's"],
+)
+@pytest.mark.parametrize("way", ["finalizer", "created", "core_v1"])
+async def test_a_conflict_with_its_own_write_is_said_to_be_one(
+    server: APIServer, client: Client, caplog: pytest.LogCaptureFixture, own: bool, by: str, way: str
+) -> None:
+    caplog.set_level(logging.INFO, "kinformer.controller")
+    name = "child" if way == "created" else "main"
+    async with late(client) as informer:
+        server.create(config_map("main"))
+        tried = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main" or tried.is_set():
+                return
+            obj = informer.lister.get("main", namespace="default")
+            assert obj is not None
+            if way == "created":
+                obj = await client.create(config_map("child"))
+            change: dict[str, Any] = {"metadata": {"labels": {"new": "yes"}}}
+            if not own:
+                labels = {"labels": {"new": "yes"}}
+                server.update({**obj.to_dict(), "metadata": {**obj.to_dict()["metadata"], **labels}})
+            elif way == "finalizer":
+                await Finalizer(client, "v1/configmaps", "example.com/cleanup").add(obj)  # whose result is dropped
+            elif way == "created":
+                await client.patch("v1/configmaps", obj.key, change)
+            else:
+                await CoreV1Api(client.api_client).patch_namespaced_config_map("main", "default", change)
+            tried.set()
+            await client.replace({**obj.to_dict(), "data": {"written": "yes"}})
+
+        await run_until(Controller(reconcile, name="test").for_(informer), tried)
+        (record,) = [record for record in caplog.records if getattr(record, "reason", "") == "conflict"]
+        assert by.replace("main", name) in record.getMessage()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 DOCUMENT = TESTS.parents[1] / "docs" / "reliability.md"
-FAULTS = range(1, 54)
+FAULTS = range(1, 57)
 TRAPS = range(1, 16)
 
 _NAME = re.compile(r"test_(fault|trap)_(\d\d)_\w+")

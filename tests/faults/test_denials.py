@@ -11,10 +11,11 @@ import pytest
 from aiohttp import web
 
 from kinformer import Client, ForbiddenError, ListWatch, SharedInformer, UnauthorizedError
-from kinformer.exceptions import TooManyRequestsError
+from kinformer.exceptions import NotWatchableError, TooManyRequestsError
 from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import EVEN, RESOURCE, Reply, event, listed, scene
 from tests.support.http_server import HttpServer, status_answer
+from tests.support.metrics_server import METRICS, MetricsServer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -133,14 +134,16 @@ async def test_fault_33_the_permission_is_revoked() -> None:
 async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
     """Listing is allowed, and watching is not.
 
-    One list, synced, then `forbidden` and not live. To stop, raise in `on_error`.
+    One list, synced, then `forbidden` and not live. Waits raise the 403 once it lasts: it names
+    [`poll=`](concepts.md#resources-that-cannot-be-watched).
     """
     users, rules = {"t": "bob"}, [("bob", "list", RESOURCE)]
     async with APIServer(users=users, rules=rules) as server:
         for watch_list in (None, False):
             async with scene("a", server=server, user="bob", watch_list=watch_list, synced=False) as s:
-                await s.informer.wait_synced(timeout=60)
-                await s.until(lambda: s.health.state == "forbidden")
+                await s.until(lambda: s.health.synced and s.health.state == "forbidden")
+                with pytest.raises(ForbiddenError, match=r'User "bob" cannot watch .*poll=30'):
+                    await s.informer.wait_synced(timeout=60)
                 asked = len(s.asked("list"))
                 await asyncio.sleep(600)
                 assert 'User "bob" cannot watch resource "configmaps"' in str(s.health.last_error)
@@ -148,3 +151,24 @@ async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
                 assert (s.cached.keys(), s.relists) == ({"default/a"}, {})
                 assert len(s.asked("list")) == asked
             server.delete(RESOURCE, "default", "a")
+        async with scene("a", server=server, user="bob", poll=30) as s:
+            s.put("b")
+            await s.in_step(40)
+
+
+async def test_fault_56_a_resource_cannot_be_watched() -> None:
+    """A resource has no verb `watch`, as those of `metrics.k8s.io`: a watch is answered 405.
+
+    Never live. Each wait raises a NotWatchableError that names [`poll=`](concepts.md#resources-that-cannot-be-watched).
+    With `poll=30` it is listed every 30 s, and live.
+    """
+    async with HttpServer(metrics := MetricsServer()) as server, Client.from_url(server.url) as client:
+        async with SharedInformer(ListWatch(client, METRICS)) as informer:
+            with pytest.raises(NotWatchableError, match="poll=30"):
+                await informer.wait_synced(timeout=60)
+            assert not informer.health().live
+        async with SharedInformer(ListWatch(client, METRICS), poll=30) as informer:
+            await informer.wait_synced(timeout=60)
+            metrics.usage["web-3"] = "1m"
+            await asyncio.sleep(40)
+            assert (informer.health().live, len(informer.lister)) == (True, 3)

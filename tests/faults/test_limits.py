@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from kinformer import Client
+from kinformer.client import discover
 from kinformer.exceptions import DecodeError, ServerError
 from tests.support.fault_scene import HANG, Reply, event, listed, wire
 from tests.support.http_server import HttpServer
-from tests.support.kube import config_map
+from tests.support.kube import config_map, widget
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("arrival")]
 
@@ -116,7 +118,7 @@ async def test_pages_without_an_end_are_noticed_by_their_tokens(tokens: str) -> 
 
 
 async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinformer.client.client._MOST_BYTES", MEGABYTE)  # a gigabyte is too much for a test
+    monkeypatch.setattr("kinformer.client.responses._MOST", MEGABYTE)  # a gigabyte is too much for a test
     body = bomb(b'{"x":"', b"x", 100)
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -130,6 +132,50 @@ async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPat
         with pytest.raises(ServerError) as caught:
             await client.request("GET", "/error")
         assert len(str(caught.value)) < 400
+
+
+ONE = 16 * MEGABYTE
+READERS: dict[str, tuple[Callable[[Client], Awaitable[object]], str, int]] = {
+    "get": (lambda c: c.get("v1/pods", "a/b"), "GET /api/v1/namespaces/a/pods/b", ONE),
+    "patch": (lambda c: c.patch("v1/pods", "a/b", {}), "PATCH /api/v1/namespaces/a/pods/b", ONE),
+    "create": (lambda c: c.create(config_map("a")), "POST /api/v1/namespaces/default/configmaps", ONE),
+    "delete": (lambda c: c.delete("v1/nodes", "a"), "DELETE /api/v1/nodes/a", ONE),
+    "a status": (lambda c: c.get("v1/pods", "a/b", subresource="status"), "GET .*/pods/b/status", ONE),
+    "discovery": (discover, "GET /api", ONE),
+    "a group's discovery": (lambda c: c.create(widget("a")), "GET /apis/example.com/v1", ONE),
+    "a namespace": (lambda c: c.request("GET", "/api/v1/namespaces/a"), "GET /api/v1/namespaces/a", ONE),
+    "a probe": (lambda c: c.text("/readyz"), "GET /readyz", ONE),
+    "a page of one": (lambda c: c.request("GET", "/api/v1/pods", params={"limit": "1"}), "GET /api/v1/pods", 4 * ONE),
+    "a list": (lambda c: c.request("GET", "/api/v1/pods"), "GET /api/v1/pods", 5 * ONE),
+    "pages": (lambda c: c.request("GET", "/api/v1/pods", params={"limit": "500"}), "GET /api/v1/pods", 5 * ONE),
+    "no limit": (lambda c: c.request("GET", "/api/v1/pods", params={"limit": "0"}), "GET /api/v1/pods", 5 * ONE),
+    "a program's": (lambda c: c.text("/api/v1/namespaces/a/services/b/proxy/x"), "GET .*/proxy/x", 5 * ONE),
+    "what is not known": (lambda c: c.text("/metrics"), "GET /metrics", 5 * ONE),
+}
+
+
+@pytest.mark.parametrize(("read", "request_", "limit"), READERS.values(), ids=READERS)
+async def test_an_answer_without_an_end_is_read_up_to_the_limit_of_its_kind(
+    monkeypatch: pytest.MonkeyPatch,
+    memory: Any,
+    read: Callable[[Client], Awaitable[object]],
+    request_: str,
+    limit: int,
+) -> None:
+    monkeypatch.setattr("kinformer.client.responses._MOST", 5 * ONE)  # a gigabyte is too much for a test
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(b"x" * MEGABYTE)
+        return response
+
+    async with HttpServer(endless) as server, Client.from_url(server.url) as client:
+        with pytest.raises(DecodeError, match=f"^{request_}: the response is longer than {limit} bytes"):
+            await read(client)
+        assert memory() < 2.5 * limit / MEGABYTE
 
 
 async def test_a_watch_of_empty_lines_keeps_nothing_and_ends_at_its_time() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kinformer.exceptions import DecodeError, WatchError
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import HANG, Reply, Wire, event, listed, mark, scene, wire
 from tests.support.http_server import line
 from tests.support.kube import config_map, widget, widget_definition
@@ -220,3 +220,30 @@ async def test_fault_52_a_success_is_not_a_200(status: int) -> None:
         await refused(w)
         assert any(f"got {status}" in str(error) for error in w.errors if isinstance(error, WatchError))
         assert any(f"got {status}" in str(error) for error in w.errors if isinstance(error, DecodeError))
+
+
+async def test_fault_55_a_server_needs_longer_than_30_seconds_for_a_list() -> None:
+    """A server needs longer than 30 s for the head of a list, because it has many objects, or is distant.
+
+    `live` is False after 30 s, with a TimeoutError. It is listed again, the first answer of the two is taken, and lists
+    have 65 s from then on, until one is answered within 15 s.
+    """
+    async with scene("a", synced=False, watch_list=False, idle_timeout=600) as s:
+        s.server.faults.add(faults.delay(45), verb="list")
+        await s.until(lambda: s.health.live, 60)
+        assert len(s.asked("list")) == 2
+        assert s.kinds == ["TimeoutError"]
+        s.errors.clear()
+        s.server.faults.add(faults.garble(), verb="watch", times=1)
+        s.put("b")
+        await s.in_step(300)
+        assert s.kinds == ["DecodeError"]
+        assert s.relists == {"decode_error": 1}
+
+
+async def test_fault_55_a_list_that_was_lost(server: APIServer) -> None:
+    """See above: the first list is never answered."""
+    server.faults.add(faults.stall(), verb="list", times=1)
+    async with scene("a", server=server, synced=False, watch_list=False) as s:
+        await s.until(lambda: s.health.live, 40)
+        assert len(s.asked("list")) == 2

@@ -11,8 +11,10 @@ import pytest
 
 from kinformer import (
     Client,
+    ConnectError,
     ForbiddenError,
     KubeObject,
+    LabelSelector,
     ListWatch,
     SharedInformer,
     SharedInformerFactory,
@@ -135,6 +137,110 @@ async def test_a_watch_that_went_silent_is_noticed_and_the_rest_is_listed(server
         server.create(pod("web-1"))
         assert [found.name for found in await pods.confirm(timeout=20)] == ["web-1"]
         assert pods.statistics().relists == {"requested": 1}
+
+
+@pytest.mark.parametrize("timeout", [5, 20, 33])
+async def test_it_lasts_for_its_own_timeout_while_watches_deliver_nothing(
+    server: APIServer, client: Client, timeout: float
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with SharedInformerFactory(client, idle_timeout=600, watch_list=True) as factory:
+        pods = factory.for_resource("v1/pods")
+        names = factory.add(derive(pods, lambda obj, _: obj.name, name="names"))
+        await factory.wait_for_cache_sync()
+        server.faults.add(faults.stall(), verb="watch")
+        server.create(pod("web-1"))
+        for collection in (pods, names):
+            began = loop.time()
+            with pytest.raises(TimeoutError) as caught:
+                await collection.confirm(timeout=timeout)
+            assert loop.time() - began == pytest.approx(timeout, abs=0.1)
+            version = pods.last_sync_resource_version
+            message = (
+                f"{collection.name}: not confirmed within {timeout} s: v1/pods has version {version}, and the server"
+            )
+            assert str(caught.value).startswith(message)
+            server.create(config_map(f"after-{collection.name.removeprefix('v1/')}"))
+
+
+async def test_changes_that_no_watch_delivers_are_listed(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client, idle_timeout=600) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        server.faults.add(faults.stall(), verb="watch")
+        server.create(pod("web-1"))
+        assert [found.name for found in await pods.confirm(timeout=60)] == ["web-1"]
+
+
+async def test_a_request_without_an_answer_is_no_timeout_of_the_caller(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        server.faults.add(faults.stall(), verb="list", resource="v1/pods")
+        with pytest.raises(TimeoutError, match=r"not confirmed within 10 s: .*, and the server has not answered"):
+            await pods.confirm()
+        with pytest.raises(ConnectError, match=r"v1/pods: not confirmed: .*no response within 30 s"):
+            await pods.confirm(timeout=60)
+
+
+async def test_an_informer_that_has_not_synced_says_why(client: Client) -> None:
+    source = MemorySource()
+    source.hang = True
+    async with SharedInformer(source) as informer, derive(informer, lambda obj, _: obj.name, name="names") as names:
+        for collection in (informer, names):
+            with pytest.raises(TimeoutError, match=r"not confirmed within 3 s: .*no response yet"):
+                await collection.confirm(timeout=3)
+        with pytest.raises(TimeoutError, match="v1/configmaps: version 7 was not seen within 3 s: no response yet"):
+            await informer.wait_for_resource_version("7", timeout=3)
+
+
+async def test_a_version_that_is_not_seen_in_time_is_named(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client, namespace="default") as factory:
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced()
+        has = pods.last_sync_resource_version
+        with pytest.raises(TimeoutError, match=rf"v1/pods: version 99999 was not seen within 3 s: .* version {has}"):
+            await pods.wait_for_resource_version("99999", timeout=3)
+
+
+@pytest.mark.parametrize("by", [{}, {"name": "a"}, {"label_selector": "a=b"}], ids=["all", "a name", "a selector"])
+async def test_a_namespace_that_is_not_followed_is_refused(
+    server: APIServer, client: Client, by: dict[str, str]
+) -> None:
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}})
+    chosen = LabelSelector.parse("team=a")
+    async with SharedInformerFactory(client) as factory:
+        one = factory.for_resource("v1/pods", namespace="default")
+        several = factory.for_resource("v1/pods", namespaces=["default", "shop"])
+        labelled = factory.for_resource("v1/pods", namespaces=chosen)
+        await factory.wait_for_cache_sync()
+        for informer, followed in ((one, "default"), (several, "default, shop"), (labelled, "shop")):
+            with pytest.raises(
+                ValueError, match=f"namespace='other': informer v1/pods.* follows the namespaces {followed}$"
+            ):
+                await informer.confirm(namespace="other", **by)
+        assert await factory.for_resource("v1/pods").confirm(namespace="other", **by) == []
+
+
+async def test_a_namespace_that_has_just_been_chosen_is_among_what_is_confirmed(
+    server: APIServer, client: Client
+) -> None:
+    chosen = LabelSelector.parse("team=a")
+    async with SharedInformerFactory(client) as factory:
+        pods = factory.for_resource("v1/pods", namespaces=chosen)
+        await pods.wait_synced()
+        for number, by in enumerate(({}, {"namespace": True}, {"label_selector": "app=web"})):
+            name = f"shop-{number}"
+            metadata = {"name": name, "labels": {"team": "a"}}
+            server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            server.create(pod("web-1", namespace=name, labels={"app": "web"}))
+            options: dict[str, Any] = {"namespace": name} if "namespace" in by else by
+            assert name in {found.namespace for found in await pods.confirm(**options)}
+        server.delete("v1/pods", "shop-0", "web-1")
+        server.update(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop-1", "labels": {"team": "b"}}}
+        )
+        assert {found.namespace for found in await pods.confirm()} == {"shop-2"}
 
 
 async def test_an_object_that_a_transform_leaves_out_is_named_at_the_timeout(server: APIServer, client: Client) -> None:

@@ -1,10 +1,13 @@
-"""A first wait ends with the server's reason once refusals last, and not while a server starts."""
+"""A first wait ends with the server's reason once refusals last, and not while a server starts.
+
+Internals: the log of a web page's event stream, which has no public name.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,11 +16,17 @@ import pytest
 from kinformer import (
     APIError,
     Client,
+    Controller,
+    EventStream,
     Fleet,
     ForbiddenError,
+    HandlerRegistration,
     LabelSelector,
+    LeaderElector,
+    Manager,
     NotFoundError,
     NotSyncedError,
+    Request,
     SharedInformer,
     SharedInformerFactory,
     UnauthorizedError,
@@ -26,6 +35,8 @@ from kinformer import (
     union,
     wait_for,
 )
+from kinformer.contrib.backends import Backends
+from kinformer.contrib.event_log import EventLog
 from kinformer.derived import DerivedCollection
 from kinformer.exceptions import ServerError
 from kinformer.testing import APIServer, faults
@@ -264,8 +275,152 @@ async def test_waiting_for_an_object_of_a_refused_informer_ends_with_the_reason(
         assert raised is FORBIDDEN
 
 
+async def waits_for_handlers(informer: SharedInformer, **options: Any) -> None:
+    informer.add_event_handler(on_add=lambda obj: None)
+    await informer.wait_handlers_synced(**options)
+
+
+async def waits_for_a_stream(informer: SharedInformer, **options: Any) -> None:
+    async with informer.events() as stream:
+        await stream.wait_synced(**options)
+
+
+async def waits_for_a_handler_of_derived(informer: SharedInformer, **options: Any) -> None:
+    async with derive(informer, lambda obj, _: obj.name) as names:
+        await names.add_event_handler(on_add=lambda value: None).wait_synced(**options)
+
+
+async def confirms_derived(informer: SharedInformer) -> None:
+    async with derive(informer, lambda obj, _: obj.name) as names:
+        await names.confirm(timeout=None)
+
+
+async def never(request: Request) -> None:
+    raise AssertionError(request)
+
+
+WAITS: dict[str, Callable[..., Awaitable[object]]] = {
+    "a handler": lambda informer, **options: informer.add_event_handler(on_add=print).wait_synced(**options),
+    "all handlers": waits_for_handlers,
+    "a stream": waits_for_a_stream,
+    "a handler of a derived collection": waits_for_a_handler_of_derived,
+}
+ENDLESS: dict[str, Callable[[SharedInformer], Awaitable[object]]] = {
+    "a controller": lambda informer: Controller(never).for_(informer).run(),
+    "a version": lambda informer: informer.wait_for_resource_version("7"),
+    "a confirmed read": lambda informer: informer.confirm(timeout=None),
+    "some confirmed objects": lambda informer: informer.confirm(label_selector="a=b", timeout=None),
+    "confirmed values": confirms_derived,
+}
+
+
+@pytest.mark.parametrize("wait", [*WAITS.values(), *ENDLESS.values()], ids=[*WAITS, *ENDLESS])
+async def test_every_wait_for_a_first_sync_ends_by_the_same_rule(wait: Callable[..., Awaitable[object]]) -> None:
+    async with SharedInformer(source_of(FORBIDDEN)) as informer:
+        took, raised = await seconds_of(wait(informer))
+        assert raised is FORBIDDEN
+        assert 15 <= took < 21
+    source = source_of(FORBIDDEN, until_second=10)
+    async with SharedInformer(source) as informer:
+        waiting = asyncio.ensure_future(wait(informer))
+        await asyncio.sleep(20)
+        source.set("a")  # passes the version that one waits for
+        await asyncio.sleep(20)
+        assert not waiting.done() or waiting.exception() is None
+        waiting.cancel()
+        await asyncio.wait({waiting})
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+async def test_every_wait_for_a_first_sync_takes_the_same_options(wait: Callable[..., Awaitable[object]]) -> None:
+    async with SharedInformer(source_of(FORBIDDEN)) as informer:
+        took, raised = await seconds_of(wait(informer, fail_fast=True))
+        assert raised is FORBIDDEN
+        assert took < 3
+        with pytest.raises(NotSyncedError, match="cannot list resource") as caught:
+            await wait(informer, timeout=60, fail_fast=False)
+        assert caught.value.unsynced == {"v1/configmaps": FORBIDDEN}
+
+
+async def test_a_pool_of_backends_ends_its_wait_and_finds_its_backends_later() -> None:
+    async with refused() as (server, client), SharedInformerFactory(client) as factory:
+        fault = server.faults.add(faults.status(403), resource="discovery.k8s.io/v1/endpointslices")
+        async with Backends(factory, service="default/web", port="http") as pool:
+            took, raised = await seconds_of(pool.wait_synced())
+            assert isinstance(raised, ForbiddenError)
+            assert 15 <= took < 21
+            with pytest.raises(NotSyncedError):
+                await pool.wait_synced(60, fail_fast=False)
+            fault.remove()
+            await pool.wait_synced(60, fail_fast=False)
+
+
+async def test_an_event_log_waits_for_rights_that_are_given_later() -> None:
+    source = source_of(FORBIDDEN, until_second=100)
+    source.set("a")
+    async with SharedInformer(source) as informer:
+        log = EventLog({"maps": informer})
+        log.start()
+        try:
+            await log.wait_synced()
+            assert log.last == 1
+        finally:
+            await log.close()
+
+
+@pytest.mark.parametrize("missing", ["v1/configmaps", "coordination.k8s.io/v1/leases"])
+async def test_a_manager_raises_the_right_that_it_lacks(missing: str) -> None:
+    async with refused(missing) as (_, client):
+        elector = LeaderElector(client, namespace="default", name="lock")
+        async with Manager(client, elector=elector, signals=()) as manager:
+            manager.factory.for_resource("v1/configmaps")
+            took, raised = await seconds_of(manager.run())
+            assert isinstance(raised, ForbiddenError)
+            assert missing.rpartition("/")[2] in str(raised) or "not for you" in str(raised)
+            assert 15 <= took < 25
+
+
+async def test_a_manager_waits_for_a_server_that_refuses_while_it_starts() -> None:
+    async with refused() as (server, client):
+        fault = server.faults.add(faults.status(403))
+        elector = LeaderElector(client, namespace="default", name="lock")
+        async with Manager(client, elector=elector, signals=()) as manager:
+            maps = manager.factory.for_resource("v1/configmaps")
+            running = asyncio.ensure_future(manager.run())
+            await asyncio.sleep(12)
+            fault.remove()
+            await maps.wait_synced(30)
+            await until(lambda: elector.is_leader, 30)
+            server.faults.add(faults.status(403), resource="v1/configmaps")  # later ones end nothing
+            await server.restart()
+            await asyncio.sleep(60)
+            assert not running.done()
+            manager.stop()
+            await running
+
+
+async def test_a_candidate_that_is_answered_waits_for_as_long_as_it_takes() -> None:
+    async with refused() as (server, client):
+        first, second = (LeaderElector(client, namespace="default", name="lock", identity=i) for i in "ab")
+        async with first.leading():
+            waiting = asyncio.ensure_future(anext(second.leading().gen))
+            for _ in range(10):
+                fault = server.faults.add(faults.status(403), resource="coordination.k8s.io/v1/leases", verb="get")
+                await asyncio.sleep(8)
+                fault.remove()
+                await asyncio.sleep(8)
+            assert not waiting.done()
+            waiting.cancel()
+            await asyncio.wait({waiting})
+
+
 def test_the_waits_of_threads_have_the_same_default() -> None:
     for wait in (
+        HandlerRegistration.wait_synced,
+        blocking.HandlerRegistration.wait_synced,
+        EventStream.wait_synced,
+        SharedInformer.wait_handlers_synced,
+        Backends.wait_synced,
         blocking.Informers.wait_for_cache_sync,
         SharedInformerFactory.wait_for_cache_sync,
         SharedInformer.wait_synced,

@@ -495,7 +495,7 @@ async def test_health_says_why_nobody_leads_and_that_a_candidate_is_not_ready(
     one = elector(client)
     server.faults.add(faults.status(403), resource=RESOURCE)
     task = asyncio.create_task(lead_for_ever(one))
-    await asyncio.sleep(30)
+    await asyncio.sleep(14)
     health = one.health()
     assert (health.state, health.live, health.holder) == ("waiting", False, "")
     assert str(health.last_error).startswith("403")

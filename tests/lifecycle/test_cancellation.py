@@ -61,7 +61,9 @@ async def test_entering_and_leaving_a_client(server: APIServer, how: str, tmp_pa
     await cancel_everywhere(setting, how)
 
 
-@pytest.mark.parametrize("what", ["request", "write", "text", "stream", "list", "list half", "watch", "tip", "nearest"])
+@pytest.mark.parametrize(
+    "what", ["request", "write", "text", "stream", "list", "list half", "watch", "tip", "presence"]
+)
 async def test_what_a_client_asks(server: APIServer, how: str, what: str) -> None:
     path = "/api/v1/namespaces/default/configmaps"
 
@@ -93,7 +95,7 @@ async def test_what_a_client_asks(server: APIServer, how: str, what: str) -> Non
         "list half": lambda client: read_list(client, 1),
         "watch": watch,
         "tip": lambda client: ListWatch(client, RESOURCE).tip(),
-        "nearest": lambda client: ListWatch(client, "apps/v1/deploymentz").nearest(),
+        "presence": lambda client: ListWatch(client, "example.com/v1/widgets").presence(),
     }
 
     @asynccontextmanager

@@ -14,19 +14,25 @@ from tests.support.memory_source import MemorySource
 
 CLOSED = """
     import asyncio, os
-    from kinformer import SharedInformer
+    from kinformer import Controller, Reflector, SharedInformer, Store, meta_namespace_key
     from tests.support.memory_source import MemorySource
 
     source = MemorySource()
     source.set("a")
     informer = SharedInformer(source)
+    reflector = Reflector(source, Store(meta_namespace_key))
     loop = asyncio.new_event_loop()
+    running = loop.create_task(reflector.run())
+    controller = Controller(lambda request: asyncio.sleep(0), name="test").for_(informer)
+    reconciling = loop.create_task(controller.run())
     loop.run_until_complete(informer.__aenter__())
     loop.run_until_complete(informer.wait_synced(timeout=5))
-    assert informer.health().live
+    loop.run_until_complete(asyncio.sleep(0.1))
+    assert informer.health().live and reflector.health().live and controller.synced
     loop.close()
-    health = informer.health()
-    assert (health.live, health.state) == (False, "stopped"), health
+    for health in (informer.health(), reflector.health()):
+        assert (health.live, health.state) == (False, "stopped"), health
+    assert not controller.synced
     assert [obj.name for obj in informer.lister] == ["a"]
     print("as it should be", flush=True)
     os._exit(0)  # the abandoned tasks are not the question

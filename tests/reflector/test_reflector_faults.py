@@ -25,7 +25,7 @@ from kinformer.exceptions import (
     WatchError,
     api_error,
 )
-from kinformer.list_watcher import WatchEvent
+from kinformer.list_watcher import ServerTip, WatchEvent
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.errors import (
@@ -164,11 +164,109 @@ async def test_a_list_without_a_head_fails_after_30_seconds() -> None:
         assert source.times("list") == [0.0, 30.8]
 
 
-async def test_an_idle_timeout_below_30_seconds_limits_the_head_too() -> None:
+async def test_a_head_that_is_late_is_taken_if_it_comes_before_that_of_the_next_list() -> None:
+    source = ScriptedSource([Late(40.0, page(pod("a", 3), rv=7)), HANG])
+    errors = Errors()
+    reflector, store = reflect(source, on_error=errors)
+    async with running(reflector, 39):
+        assert errors.kinds == [TimeoutError]
+        assert (reflector.health().live, reflector.health().consecutive_failures) == (False, 1)
+        assert source.times("list") == [0.0, 30.8]
+        await asyncio.sleep(2)
+        assert store.calls == [("replace", ["a"], "7")]
+        assert reflector.health().live
+        assert reflector.health().last_error is None
+        await asyncio.sleep(120)
+        assert source.times("list") == [0.0, 30.8]
+        assert errors.kinds == [TimeoutError]
+
+
+async def test_a_list_after_a_late_one_waits_65_seconds_until_a_head_comes_within_15() -> None:
+    def slow(seconds: float) -> Late:
+        return Late(seconds, page(rv=7))
+
+    lists = [slow(50.0), HANG, slow(60.0), slow(16.0), slow(60.0), slow(14.0), HANG, page(rv=7)]
+    errors = Errors()
+    reflector, _ = reflect(ScriptedSource(lists, [[WatchError("?")]] * 6), on_error=errors)
+    async with running(reflector, 50 + 4 * 61 + 40):
+        pass
+    heads = [str(error) for error in errors if isinstance(error, TimeoutError)]
+    assert heads == ["list: no response within 30 s"] * 2, "the first one, and the first one after the quick head"
+
+
+async def test_a_server_that_never_answers_a_list_is_asked_with_its_own_limit_in_mind() -> None:
+    source = ScriptedSource([HANG])
+    errors = Errors()
+    reflector, _ = reflect(source, on_error=errors)
+    async with running(reflector, 240):
+        assert [str(error).rpartition("within ")[2] for error in errors] == ["30 s", "65 s", "65 s", "65 s"]
+        assert source.times("list") == [0.0, 30.8, 97.4, 165.4, 233.4]  # a silent server is asked after 3 s at most
+
+
+async def test_a_servers_own_timeout_is_seen() -> None:
+    source = ScriptedSource([Late(60.0, api_error(504, "Timeout", "the server was unable to return a response"))])
+    errors = Errors()
+    reflector, _ = reflect(source, on_error=errors)
+    async with running(reflector, 61):
+        assert [type(error).__name__ for error in errors] == ["TimeoutError", "ServerError"]
+        await asyncio.sleep(180)
+        assert [type(error).__name__ for error in errors[2:]] == ["ServerError"] * 2
+
+
+async def test_a_lost_connection_of_the_late_list_ends_no_other() -> None:
+    lost = [Late(35.0, ConnectError("cut")), Late(50.0, page(pod("a", 3), rv=7))]
+    source = ScriptedSource([*lost, HANG])
+    errors = Errors()
+    reflector, store = reflect(source, on_error=errors)
+    async with running(reflector, 82):
+        assert source.times("list") == [0.0, 30.8]
+        assert errors.kinds == [TimeoutError]
+        assert store.calls == [("replace", ["a"], "7")]
+
+
+async def test_an_error_of_the_late_list_or_of_on_error_leaves_no_list_behind() -> None:
+    def refuse(reflector: Any, error: Exception) -> None:
+        raise ValueError("no more")
+
+    source = ScriptedSource([HANG])
+    reflector, _ = reflect(source, on_error=refuse)
+    async with running(reflector, 31) as task:
+        assert isinstance(task.exception(), ValueError)
+        assert len(asyncio.all_tasks()) == 1
+
+
+async def test_watches_wait_30_seconds_for_a_head_whatever_the_lists_need() -> None:
+    source = ScriptedSource([Late(40.0, page(rv=7))], [HANG, HANG, HANG])
+    errors = Errors()
+    reflector, _ = reflect(source, on_error=errors)
+    async with running(reflector, 40 + 100):
+        assert [str(error) for error in errors][1:] == ["watch: no response within 30 s"] * 3
+
+
+async def test_a_slow_question_for_the_version_has_65_seconds_too() -> None:
+    class Slow(ProbedSource):
+        async def tip(self) -> ServerTip:
+            found = await super().tip()
+            await asyncio.sleep(40)
+            return found
+
+    source = Slow([page(rv=7)], [[ConnectError("cut")]], rv="7")
+    reflector, _ = reflect(source)
+    async with running(reflector, 120):
+        assert reflector.health().live
+        assert len(source.tips) <= 3
+
+
+async def test_an_idle_timeout_below_30_seconds_limits_the_first_head_too() -> None:
     source = ScriptedSource([HANG, page(rv=7)])
     reflector, _ = reflect(source, idle_timeout=5)
     async with running(reflector, 7):
         assert source.times("list") == [0.0, 5.8]
+    source = ScriptedSource([HANG, Late(50.0, page(rv=7))])
+    reflector, _ = reflect(source, idle_timeout=5)
+    async with running(reflector, 60):
+        assert source.times("list") == [0.0, 5.8]
+        assert reflector.health().synced
 
 
 async def test_a_list_may_take_as_long_as_bytes_arrive_and_fails_in_silence() -> None:
@@ -808,24 +906,31 @@ async def test_list_allowed_and_watch_forbidden_is_forbidden_and_no_relist_storm
         assert len(errors) == 8
 
 
+class GoneSource(ProbedSource):
+    """A probed source that can tell its cluster without a list."""
+
+    async def cluster(self) -> str | None:
+        return self.cluster_name
+
+
 def gone_source(present: Any, *, group: str = "example.com", watches: Any = None) -> ProbedSource:
-    source = ProbedSource([page(pod("a", 3), rv=7), api_error(404)], watches or [[5.0], api_error(404)], rv="7")
+    source = GoneSource([page(pod("a", 3), rv=7), api_error(404)], watches or [[5.0], api_error(404)], rv="7")
     source.present = present
     source.resource = GroupVersionResource(group, "v1", "widgets")  # type: ignore[attr-defined]
     return source
 
 
-async def test_a_404_keeps_the_cache_until_discovery_lacks_the_resource_twice_5_seconds_apart() -> None:
+async def test_a_404_keeps_the_cache_until_the_resource_is_gone_twice_45_seconds_apart() -> None:
     source = gone_source(False)
     errors = Errors()
     reflector, store = reflect(source, on_error=errors)
-    async with running(reflector, 10):
+    async with running(reflector, 50):
         health = reflector.health()
         assert (health.state, health.live, health.synced) == ("absent", False, True)
         assert store.calls == [("replace", ["a"], "7")]
         await asyncio.sleep(20)
         first, *_, last = source.questions
-        assert last - first >= 5
+        assert last - first >= 45
         assert store.calls[1:] == [("replace", [], "")]
         asked = len(source.questions)
         await asyncio.sleep(60)
@@ -834,10 +939,52 @@ async def test_a_404_keeps_the_cache_until_discovery_lacks_the_resource_twice_5_
         assert set(errors.kinds) == {NotFoundError}
 
 
+@pytest.mark.parametrize("between", [True, None, ConnectError("down")], ids=["served", "unknown", "no answer"])
+async def test_an_answer_that_proves_nothing_begins_the_proof_again(between: Any) -> None:
+    source = gone_source(False)
+    reflector, store = reflect(source)
+    async with running(reflector, 5 + 24):
+        source.present = between
+        await asyncio.sleep(2)  # one more question
+        source.present = False
+        again = asyncio.get_running_loop().time()
+        await asyncio.sleep(45)
+        assert store.calls == [("replace", ["a"], "7")]
+        await asyncio.sleep(60)
+        assert store.calls[1:] == [("replace", [], "")]
+        assert source.questions[-1] - again >= 45
+
+
+@pytest.mark.parametrize("then", ["cluster-2", None], ids=["another", "hidden"])
+@pytest.mark.parametrize("noticed", [4, 6], ids=["before the 404", "after it"])
+async def test_what_another_cluster_lacks_is_not_gone(then: str | None, noticed: float) -> None:
+    source = gone_source(False)
+    reflector, store = reflect(source)
+    async with running(reflector, noticed):
+        assert reflector.cluster == "cluster-1"
+        source.cluster_name = then
+        await asyncio.sleep(300)
+        assert store.calls == [("replace", ["a"], "7")]
+        assert reflector.health().state == "absent"
+
+
+async def test_two_clusters_in_turn_prove_nothing_even_if_none_was_known() -> None:
+    source = gone_source(False)
+    source.cluster_name = None
+    reflector, store = reflect(source)
+    async with running(reflector, 6):  # the collection is absent
+        for number in range(10):
+            source.cluster_name = f"cluster-{number}"
+            await asyncio.sleep(40)
+        assert store.calls == [("replace", ["a"], "7")]
+        await asyncio.sleep(120)
+        assert store.calls[1:] == [("replace", [], "")]
+
+
 async def test_a_resource_that_comes_back_is_listed_again() -> None:
     source = gone_source(False)
     reflector, store = reflect(source)
-    async with running(reflector, 30):
+    async with running(reflector, 90):
         source.lists = [page(pod("b", 30), rv=31)]
         await asyncio.sleep(40)
         assert store.calls[-1] == ("replace", ["b"], "31")
@@ -858,12 +1005,21 @@ async def test_a_404_that_discovery_does_not_confirm_keeps_the_cache(present: An
         assert (ConnectError in errors.kinds) == isinstance(present, ConnectError)
 
 
-async def test_a_core_resource_is_never_taken_for_gone() -> None:
-    source = gone_source(False, group="")
+@pytest.mark.parametrize("group", ["", "apps", "extensions", "metrics.k8s.io", "gateway.networking.k8s.io"])
+async def test_what_a_server_has_built_in_is_never_taken_for_gone(group: str) -> None:
+    source = gone_source(False, group=group)
     reflector, store = reflect(source)
     async with running(reflector, 120):
         assert store.calls == [("replace", ["a"], "7")]
         assert source.questions == []
+
+
+@pytest.mark.parametrize("group", ["example.com", "k8s.io.example.com", "myk8s.io"])
+async def test_what_a_definition_adds_may_be_gone(group: str) -> None:
+    source = gone_source(False, group=group)
+    reflector, store = reflect(source)
+    async with running(reflector, 120):
+        assert store.calls == [("replace", ["a"], "7"), ("replace", [], "")]
 
 
 async def test_absent_before_the_first_list_is_not_synced_and_empties_nothing() -> None:

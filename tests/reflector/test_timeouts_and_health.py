@@ -14,9 +14,10 @@ import pytest
 from kinformer import InformerHealth
 from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ForbiddenError
+from kinformer.listwatch.head_limit import answered
 from kinformer.reflector.continuity import Gap
 from kinformer.reflector.health import HealthRecord, combine_health
-from kinformer.reflector.timeouts import IdleTimeout, answered
+from kinformer.reflector.timeouts import IdleTimeout
 from tests.support.line_process import boot_time
 
 

@@ -351,7 +351,7 @@ async def test_a_share_that_was_taken_is_not_worked_on_before_the_cache_has_all_
 async def test_health_says_what_keeps_a_replica_from_joining(server: APIServer, replicas: Any) -> None:
     server.faults.add(faults.status(403), resource="coordination.k8s.io/v1/leases")
     one = await replicas("one")
-    await asyncio.sleep(20)
+    await asyncio.sleep(14)
     health = one.controller.health()
     assert (health.live, health.state, health.slots) == (False, "joining", 0)
     assert str(health.last_error).startswith("403")

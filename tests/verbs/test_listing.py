@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from aiohttp import web
 
 from kinformer import Client, ConnectError, LabelSelector
 from kinformer.exceptions import ExpiredError, ForbiddenError
 from kinformer.testing import APIServer, faults
-from tests.support.http_server import HttpServer, hang
+from tests.support.http_server import HttpServer, hang, json_answer
 from tests.support.kube import config_map, pod
 
 
@@ -86,4 +89,38 @@ async def test_a_page_that_never_ends_is_an_error_in_time() -> None:
     async with HttpServer(hang) as server, Client.from_url(server.url) as client:
         with pytest.raises(ConnectError, match="v1/configmaps in default: no response within 60 s"):
             await anext(client.list("v1/configmaps", namespace="default"))
+        await server.until_idle()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("seconds", [20, 40, 60])
+async def test_a_server_that_is_slow_has_as_long_as_it_gives_itself(seconds: float) -> None:
+    asked = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal asked
+        asked += "limit" in request.query
+        await asyncio.sleep(seconds)
+        token = {} if "continue" in request.query else {"continue": "next"}
+        metadata = {"resourceVersion": "7", **token}
+        items = [config_map("b" if "continue" in request.query else "a", rv=3)]
+        return json_answer({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": items})
+
+    async with HttpServer(answer) as server, Client.from_url(server.url) as client:
+        assert [obj.name async for obj in client.list("v1/configmaps")] == ["a", "b"]
+        await server.until_idle()
+    assert asked == (2 if seconds < 30 else 3), "the second page waits 65 s at once"
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_is_silent_is_asked_twice() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    async with HttpServer(answer) as server, Client.from_url(server.url) as client:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(ConnectError, match="no response within 65 s; before: list: no response within 30 s"):
+            await anext(client.list("v1/configmaps"))
+        assert asyncio.get_running_loop().time() - began == pytest.approx(95, abs=1)
+        assert len(server.requests) == 2
         await server.until_idle()

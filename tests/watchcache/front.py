@@ -130,6 +130,16 @@ class Fronted:
         return getattr(self._server, name)
 
 
+def without_ages(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a Table without the ages in it, which are those of its moment, in whole seconds."""
+    ages = [number for number, column in enumerate(table["columnDefinitions"]) if column["name"] == "Age"]
+    assert ages
+    for row in table["rows"]:
+        for number in ages:
+            row["cells"][number] = ""
+    return table
+
+
 def borrowed(module: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return tests of another module, to run them with this one's fixtures."""
     return {name: getattr(module, name) for name in names}

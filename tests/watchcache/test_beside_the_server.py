@@ -13,7 +13,7 @@ from kinformer.testing import APIServer
 from tests.conformance import test_lists, test_watches
 from tests.conformance.site import Site, Stream
 from tests.support.apiserver_http import Reply
-from tests.watchcache.front import Front, borrowed, front_of
+from tests.watchcache.front import Front, borrowed, front_of, without_ages
 
 pytestmark = pytest.mark.virtual_time
 
@@ -105,7 +105,7 @@ class _Watching:
 
 
 def _shown(reply: Reply) -> Any:
-    """The document without what may differ: the version of a list, and the type of its items."""
+    """The document without what may differ: the version of a list, the type of its items, and the ages in a Table."""
     try:
         body = json.loads(reply.body)
     except ValueError:
@@ -116,6 +116,8 @@ def _shown(reply: Reply) -> Any:
         for item in body["items"] or ():
             item.pop("kind", None)
             item.pop("apiVersion", None)
+    elif body.get("kind") == "Table":
+        return without_ages(body)
     elif body.get("kind") == "Status":
         body["metadata"].pop("continue", None)
     return body

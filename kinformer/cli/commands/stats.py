@@ -32,7 +32,7 @@ _HEADER = (
     *("RESOURCE", "STATE", "OBJECTS", "MEMORY", "ADD/S", "UPD/S", "DEL/S", "LAST EVENT", "QUEUE", "LAG"),
     *("RELISTS", "RESTARTS"),
 )
-_STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
+_STATES = {"watching": "green", "polling": "green", "listing": "yellow", "starting": "yellow"}
 
 
 async def stats(

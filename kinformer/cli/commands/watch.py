@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from kinformer import Client, ConfigError, EventStream, SharedInformer, SharedInformerFactory
+from kinformer import Client, EventStream, SharedInformer, SharedInformerFactory
 from kinformer.cli.commands.event_lines import (
     EventLines,
     JsonLines,
@@ -31,8 +32,17 @@ from kinformer.exceptions import BadRequestError
 
 __all__ = ["watch"]
 
+_POLL = 30.0  # seconds between the lists of a resource that cannot be watched
 
-async def watch(server: Server, selections: Sequence[Selection], manner: Manner, *, duration: float | None) -> int:
+
+async def watch(
+    server: Server,
+    selections: Sequence[Selection],
+    manner: Manner,
+    *,
+    poll: float | None = None,
+    duration: float | None,
+) -> int:
     """Show each object of some selections, then each change, until cancelled.
 
     On a terminal, a table is drawn, and q ends it. Otherwise, and in the other forms, events are written to stdout. An
@@ -44,6 +54,7 @@ async def watch(server: Server, selections: Sequence[Selection], manner: Manner,
         server: The server.
         selections: The objects, one selection for each resource.
         manner: The output form.
+        poll: Seconds between two lists, instead of a watch. None lists only what cannot be watched, every 30 s.
         duration: Seconds after which to end, or None to run forever.
 
     Raises:
@@ -56,7 +67,7 @@ async def watch(server: Server, selections: Sequence[Selection], manner: Manner,
     limit = asyncio.timeout(duration)
     try:
         async with limit, server.client() as client, SharedInformerFactory(client) as factory:
-            followed = [await _follow(client, factory, selection, manner) for selection in selections]
+            followed = [await _follow(client, factory, selection, manner, poll) for selection in selections]
             async with AsyncExitStack() as stack:
                 streams = [
                     (number, informer, await stack.enter_async_context(informer.events()))
@@ -107,11 +118,13 @@ class _Followed:
         return f"{self.resource}{names}{place}{self.selection.in_words()}"
 
 
-async def _follow(client: Client, factory: SharedInformerFactory, selection: Selection, manner: Manner) -> _Followed:
+async def _follow(
+    client: Client, factory: SharedInformerFactory, selection: Selection, manner: Manner, poll: float | None
+) -> _Followed:
     resource, namespace = await selection.find(client)
-    if "watch" not in resource.verbs:
-        offers = ", ".join(resource.verbs)
-        raise ConfigError(f"{resource} cannot be watched; the server offers {offers} (--once lists it)")
+    if "watch" not in resource.verbs and poll is None:
+        poll = _POLL
+        print(f"kinformer: {resource} cannot be watched, and is listed every {poll:g} s (--poll)", file=sys.stderr)
     informers = [
         factory.for_resource(
             resource.gvr,
@@ -119,6 +132,7 @@ async def _follow(client: Client, factory: SharedInformerFactory, selection: Sel
             label_selector=selection.label_selector,
             field_selector=field,
             keep_managed_fields=manner.all_fields,
+            poll=poll,
         )
         for field in selection.fields
     ]

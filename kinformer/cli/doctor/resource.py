@@ -107,7 +107,7 @@ async def read_page(source: ListWatch, options: ListOptions) -> tuple[ListPage, 
 
 
 async def check_discovery(report: Report, client: Client, name: str | None) -> APIResource | None:
-    """Check that the server has the resource with list and watch. Without a name, count such resources."""
+    """Check that the server has the resource with list, and watch. Without a name, count resources with both."""
     try:
         resources = await discover(client)
         if not name:
@@ -125,7 +125,6 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         )
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("resource", f"discovery failed: {one_line(error)}", status=status_of(error))
-    lacking = [verb for verb in ("list", "watch") if verb not in resource.verbs]
     scope = "namespaced" if resource.namespaced else "cluster-scoped"
     facts = {
         "resource": str(resource),
@@ -134,33 +133,34 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         "short_names": list(resource.short_names),
         "verbs": list(resource.verbs),
     }
-    if lacking:
-        report.stop(
-            "resource",
-            f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}",
-            "no informer can follow it: read it with client.request when needed",
-            status=NO_RESOURCE,
-            **facts,
-        )
+    if lacking := [verb for verb in ("list", "watch") if verb not in resource.verbs]:
+        message = f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}"
+        if "list" in lacking:
+            advice = "no informer can follow it: read it with client.request when needed"
+            report.stop("resource", message, advice, status=NO_RESOURCE, **facts)
+        report.warn("resource", message, "an informer with poll=30 lists it every 30 s", **facts)
+        return resource
     short = f", short {', '.join(resource.short_names)}" if resource.short_names else ""
     report.ok("resource", f"{resource} ({resource.kind}, {scope}{short})", **facts)
     return resource
 
 
 async def check_rights(report: Report, client: Client, place: Place, own_namespace: str) -> None:
-    """Check that RBAC allows list and watch, by asking the server."""
+    """Check that RBAC allows list and, if the resource can be watched, watch, by asking the server."""
+    verbs = [verb for verb in ("list", "watch") if verb in place.resource.verbs]
+    has: dict[str, bool]
     try:
-        has = {verb: await may(client, verb, place.resource, place.namespace, retries=0) for verb in ("list", "watch")}
+        has = {verb: await may(client, verb, place.resource, place.namespace, retries=0) for verb in verbs}
         knows = await may(client, "get", _NAMESPACES, None, "kube-system", retries=0)
         elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
-        there = elsewhere and all([await may(client, verb, place.resource, own_namespace, retries=0) for verb in has])
+        there = elsewhere and all([await may(client, verb, place.resource, own_namespace, retries=0) for verb in verbs])
     except (APIError, ConnectError, DecodeError) as error:
         report.warn("rights", f"the server does not report the rights: {one_line(error)}", "the next steps show it")
         return
     lacking = [verb for verb, allowed in has.items() if not allowed]
     facts = {**has, "get_kube_system": knows}
     if not lacking:
-        message = f"list and watch {place.resource.name}{place.where}"
+        message = f"{' and '.join(verbs)} {place.resource.name}{place.where}"
         hint = "with `get` of the namespace kube-system too, an informer can notice that the cluster was replaced"
         report.ok("rights", message, *([] if knows else [hint]), **facts)
         return
@@ -168,6 +168,8 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
     if there:
         advice.insert(0, f"in namespace {own_namespace} you may: -n {own_namespace}, or namespace={own_namespace!r}")
     message = f"no right to {' and '.join(lacking)} {place.resource.name}{place.where}"
+    if lacking == ["watch"]:
+        message += ", without which an informer needs poll=30"
     report.fail("rights", message, *advice, status=DENIED, **facts)
 
 
@@ -241,6 +243,10 @@ def _advice(report: Report, error: BaseException, place: Place) -> list[str]:
 
 async def check_watch(report: Report, client: Client, place: Place, sample: Sample, timeout: float) -> None:
     """Check that a watch can be opened, and whether it can begin with the list (WatchList)."""
+    if "watch" not in place.resource.verbs:
+        for step in ("watch", "watch list"):
+            report.skip(step, "the resource cannot be watched")
+        return
     began = time.perf_counter()
     options = ListOptions(resource_version=sample.resource_version, allow_watch_bookmarks=True, timeout_seconds=60)
     try:

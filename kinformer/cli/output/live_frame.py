@@ -14,7 +14,7 @@ from kinformer.cli.output.text import clean, middle
 
 __all__ = ["Filter", "flowing", "foot", "head", "keys"]
 
-_STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
+_STATES = {"watching": "green", "polling": "green", "listing": "yellow", "starting": "yellow"}
 _LEAST_TITLE = 24  # cells. If a title would be cut below this, the figures move to their own line
 _GAP = "   "
 

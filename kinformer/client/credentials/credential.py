@@ -39,12 +39,21 @@ class Credential(Protocol):
         """Client certificate and key (PEM) that came with the credential, or None."""
         ...
 
+    @property
+    def failure(self) -> str:
+        """Why the last renewal failed, or "" if it did not. It explains a 401."""
+        ...
+
     async def authorization(self) -> str | None:
-        """Return the value of the `Authorization` header, renewed if due, or None for no header."""
+        """Return the value of the `Authorization` header, renewed if due, or None for no header.
+
+        Raises:
+            ConfigError: There is none. A CredentialError if there was one, which is due for renewal.
+        """
         ...
 
     async def renew(self) -> None:
-        """Look for a newer credential immediately, because the server responded with 401."""
+        """Look for a newer credential immediately, because the server responded with 401. See `failure`."""
         ...
 
     async def close(self) -> None:
@@ -67,6 +76,7 @@ class StaticCredential:
     """A credential that never changes: a token, a user's password, or nothing (only client certificates)."""
 
     identity = None
+    failure = ""
 
     def __init__(self, authorization: str | None = None) -> None:
         self._authorization = authorization
@@ -111,6 +121,7 @@ class TokenFile:
         self._token = token
         self._shown = str(path) if shown is None else shown
         self._read_at: float | None = None
+        self.failure = ""
 
     def __repr__(self) -> str:
         return f"<TokenFile {self._shown}>"
@@ -139,6 +150,7 @@ class TokenFile:
             if not token.isprintable():
                 problem = f"{self._where}: {self._shown} must be one line of text"
         self._read_at = asyncio.get_running_loop().time()
+        self.failure = problem
         if not problem:
             self._token = token
         elif self._token is None:

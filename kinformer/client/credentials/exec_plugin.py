@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
@@ -19,7 +20,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.client.credentials.credential import CredentialKind, header_text, reason_of
 from kinformer.client.showable import is_secret_name, showable_output
 from kinformer.client.single_flight import SingleFlight
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import ConfigError, CredentialError
 from kinformer.objects.types import JSON
 
 __all__ = ["ExecPlugin"]
@@ -44,10 +45,10 @@ class ExecPlugin:
 
     It runs on entering the client, again when its `expirationTimestamp` is near (a tenth of its lifetime before the
     end, at most 60 s), and after a 401, but not within 5 s of the last run for one of these reasons. In that time, a
-    credential that has expired by the local clock is still sent, and a failure is raised again. Requests that need the
-    credential during a run share it. The run continues if they are cancelled, because it may take longer than any of
-    them waits. Exiting the client kills the program. It gets the terminal only if there is one and `interactiveMode`
-    allows it.
+    credential that has expired by the local clock is still sent, unless the run failed. Requests that need the
+    credential during a run share it, and after a failure wait for it for 5 s at most. The run continues if they are
+    cancelled, because it may take longer than any of them waits. Exiting the client kills the program. It gets the
+    terminal only if there is one and `interactiveMode` allows it.
 
     Neither stdout nor stderr is quoted in a message, because `set -x` in a script prints the token to stderr. With
     `logs_stderr`, stderr is logged at DEBUG, without what looks like a credential.
@@ -73,7 +74,7 @@ class ExecPlugin:
     _flight: SingleFlight[None] = field(init=False, repr=False)
     _ran: bool = field(default=False, init=False, repr=False)
     _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
-    _failure: str = field(default="", init=False, repr=False)  # of the last run, or ""
+    failure: str = field(default="", init=False, repr=False)  # of the last run, or ""
 
     def __post_init__(self) -> None:
         self._flight = SingleFlight(self._run, lingers=True)
@@ -83,36 +84,37 @@ class ExecPlugin:
             await self._flight.get()
         elif self._renew_at is not None and time.time() >= self._renew_at:
             # If the clock is wrong or was set forward, every credential has expired as soon as it arrives.
-            if not self._is_paused:
-                await self._renew()
-            elif self._failure:
-                raise ConfigError(self._failure)
+            await self.renew()
+            if self.failure:
+                raise CredentialError(self.failure)
         return self._authorization
 
     async def renew(self) -> None:
         # Without the pause, a hundred informers that all get a 401 would start a hundred programs.
-        if not self._is_paused:
-            await self._renew()
-
-    @property
-    def _is_paused(self) -> bool:
-        return asyncio.get_running_loop().time() < self._pause_until
-
-    async def _renew(self) -> None:
-        self._failure, failure = "", None
-        try:
-            await self._flight.get()
-        except ConfigError as error:
-            self._failure, failure = str(error), error
-        # Even if the token is new, because a token that contains the time always is.
-        self._pause_until = asyncio.get_running_loop().time() + _REFUSED_AGAIN
-        if failure is not None:
-            raise failure
+        if asyncio.get_running_loop().time() < self._pause_until:
+            return
+        with suppress(ConfigError, TimeoutError):  # a program that has failed may hang, and the reason is known
+            async with asyncio.timeout(_REFUSED_AGAIN if self.failure else None):
+                await self._flight.get()
 
     async def close(self) -> None:
         await self._flight.close()
 
     async def _run(self) -> None:
+        """Run the program, and record why it failed. The request that needed it may have been cancelled."""
+        is_renewal = self._ran
+        try:
+            await self._run_program()
+            self.failure = ""
+        except ConfigError as error:
+            self.failure = str(error)
+            raise
+        finally:
+            # Even if the token is new, because a token that contains the time always is.
+            if is_renewal:
+                self._pause_until = asyncio.get_running_loop().time() + _REFUSED_AGAIN
+
+    async def _run_program(self) -> None:
         interactive = self.interactive_mode != "Never" and _has_terminal()
         if self.interactive_mode == "Always" and not interactive:
             raise ConfigError(f"{self.where}.interactiveMode: Always, but there is no terminal")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 import anyio.to_thread
 
 from kinformer.client.credentials.credential import REREAD, CredentialKind
 from kinformer.client.single_flight import SingleFlight
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import CredentialError
 
 __all__ = ["LibraryProvider"]
 
@@ -47,6 +48,7 @@ class LibraryProvider:
         self._configuration: _Configuration | None = None
         self._looked_at = 0.0
         self._authorization: str | None = None
+        self.failure = ""
         self._flight = SingleFlight(self._load)
 
     def __repr__(self) -> str:
@@ -58,7 +60,8 @@ class LibraryProvider:
         return self._authorization
 
     async def renew(self) -> None:
-        await self._flight.get()
+        with suppress(CredentialError):
+            await self._flight.get()
 
     async def close(self) -> None:
         await self._flight.close()
@@ -74,7 +77,9 @@ class LibraryProvider:
             # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
             # token.
             reason = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
-            raise ConfigError(f"{self._where}: no credential: {reason}") from None
+            self.failure = f"{self._where}: no credential: {reason}"
+            raise CredentialError(self.failure) from None
+        self.failure = ""
         self._looked_at = asyncio.get_running_loop().time()
         self._authorization = self._configuration.api_key.get("BearerToken")
 

@@ -167,16 +167,23 @@ class Backends:
                 return state.version, state.snapshot
             await self._news.wait()
 
-    async def wait_synced(self, timeout: float | None = None) -> None:
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until the first list is in the cache, and each backend of it was probed once.
+
+        Args:
+            timeout: Seconds, or None to wait forever.
+            fail_fast: Which refusals of the server end the wait. See `SharedInformerFactory.wait_for_cache_sync`.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed. The message has the reason.
+            APIError: The server keeps refusing the first list.
             StoppedError: The pool was exited. If it crashed, its error is raised instead.
         """
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
+                if self._collection is not None and self._end is None:
+                    await self._collection.wait_synced(fail_fast=fail_fast)
                 while not self._synced:
                     if self._end is not None:
                         raise self._end
@@ -265,7 +272,9 @@ class Backends:
             raise crash
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        name = task.get_name()
+        error = RuntimeError(f"{name} was cancelled") if task.cancelled() else task.exception()
+        if error is not None:
             self._ended(error)
 
     def _ended(self, error: BaseException) -> None:
@@ -282,7 +291,7 @@ class Backends:
     async def _follow(self, collection: DerivedCollection[Found]) -> None:
         """Note each change of the endpoints, until the collection ends."""
         async with collection.events(name="backends") as stream:
-            await collection.wait_synced()
+            await collection.wait_synced(fail_fast=False)
             self._dirty.set()
             while await stream.read(_READ_AT_ONCE):
                 self._dirty.set()

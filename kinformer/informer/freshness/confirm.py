@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from kinformer.informer.collection import CollectionFace
-from kinformer.informer.freshness.freshness import Freshness
+from kinformer._runtime.waiters import within
+from kinformer.exceptions import ConnectError
+from kinformer.informer.collection import CollectionFace, core_of
 from kinformer.informer.freshness.proof import Selection
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.types import M
 
-__all__ = ["confirmed"]
+if TYPE_CHECKING:
+    from kinformer.informer.core import CollectionCore
+
+__all__ = ["confirmed", "confirming"]
 
 
 async def confirmed(
     informer: CollectionFace[KubeObject[M]],
-    freshness: Freshness,
     label_selector: str | Mapping[str, str] | None,
     namespace: str | None,
     name: str | None,
     timeout: float | None,
 ) -> list[KubeObject[M]]:
     """Implement `SharedInformer.confirm`, which documents the arguments and errors."""
+    core = core_of(informer)
     lister = informer.lister
     selector = LabelSelector.parse(label_selector)
 
@@ -34,19 +39,45 @@ async def confirmed(
         return [found] if found is not None and selector.matches(found.labels) else []
 
     objects()  # raises for a name without a namespace
+    if core.parts.chosen is None:
+        core.require_followed(namespace)
     selection = Selection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit:
-            await informer.wait_synced()
-            if name is None and not namespace and not selection.label_selector:
-                await freshness.prove()
-            else:
-                await freshness.holds(selection)
-    except TimeoutError:
-        if not limit.expired():
-            raise  # a request's
-        lacking = selection.lacking
-        reason = f"the cache still lacks {lacking}" if lacking else "the server has not proved it"
-        raise TimeoutError(f"{informer.name}: not confirmed within {timeout:g} s: {reason}") from None
+    async with confirming(core, timeout, lambda: selection.lacking):
+        await informer.wait_synced()
+        await core.namespaces_proved()
+        core.require_followed(namespace)
+        if name is None and not namespace and not selection.label_selector:
+            await core.freshness.prove()
+        else:
+            await core.freshness.holds(selection)
     return objects()
+
+
+@asynccontextmanager
+async def confirming(
+    core: CollectionCore, timeout: float | None, lacking: Callable[[], str] = lambda: ""
+) -> AsyncIterator[None]:
+    """Limit the time of a proof. Only this limit raises a TimeoutError, which says what the proof waited for.
+
+    Args:
+        core: The core of the collection.
+        timeout: Seconds, or None.
+        lacking: Returns the objects whose cached state is too old, or "" if that is not known.
+
+    Raises:
+        ConnectError: The server did not answer a request of the proof in its own time.
+    """
+
+    def late() -> TimeoutError:
+        proofs = [proof for root in core.roots() for proof in root.parts.proofs.values()]
+        waits = filter(None, (proof.waits_for for proof in proofs))
+        objects = lacking()
+        reason = core.unlisted_reason() or (f"the cache still lacks {objects}" if objects else "; ".join(waits))
+        message = f"{core.name}: not confirmed within {timeout:g} s: {reason or 'its values are still computed'}"
+        return TimeoutError(message)
+
+    async with within(timeout, late):
+        try:
+            yield
+        except TimeoutError as error:
+            raise ConnectError(f"{core.name}: not confirmed: {error}") from error

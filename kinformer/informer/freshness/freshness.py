@@ -34,7 +34,7 @@ class Freshness:
     Args:
         name: The name of the informer.
         proofs: The proofs by scope. The mapping changes with the namespaces.
-        chooser: The core of the collection that chooses the namespaces, or None.
+        namespaces_proved: Waits until the namespaces that were chosen at the call are followed.
         tasks: Owns the task that proves regularly.
         synced: Waits for the first sync.
     """
@@ -43,13 +43,13 @@ class Freshness:
         self,
         name: str,
         proofs: Callable[[], Mapping[str | None, ScopeProof]],
-        chooser: Callable[[], CollectionCore | None],
+        namespaces_proved: Callable[[], Coro[None]],
         tasks: Tasks,
         synced: Callable[[], Coro[None]],
     ) -> None:
         self.name = name
         self._proofs = proofs
-        self._chooser = chooser
+        self._namespaces_proved = namespaces_proved
         self._tasks = tasks
         self._synced = synced
         self._flight = SingleFlight(self._prove, joins_running=False)
@@ -61,7 +61,10 @@ class Freshness:
 
     @property
     def staleness(self) -> float | None:
-        """Seconds since the newest proof was requested, or None before the first."""
+        """Seconds since the newest proof was requested, or None before the first. A list of a polled cache is one."""
+        polled = [proof.polled_age for proof in self._proofs().values()]
+        if None not in polled and polled:
+            return max(age for age in polled if age is not None)
         return None if self._sent is None else self._sent.age
 
     async def prove(self) -> None:
@@ -80,7 +83,7 @@ class Freshness:
 
     async def until_within(self, max_staleness: float) -> None:
         """Wait until the newest proof is not older."""
-        while self._sent is None or self._sent.age > max_staleness:
+        while (age := self.staleness) is None or age > max_staleness:
             await self._proved.wait()
 
     def __str__(self) -> str:
@@ -89,8 +92,7 @@ class Freshness:
 
     async def _prove(self) -> None:
         sent = _Moment()
-        if (chooser := self._chooser()) is not None:
-            await chooser.prove()
+        await self._namespaces_proved()
         await all_of(self._prove_scope(scope, proof) for scope, proof in self._proofs().items())
         self._sent = sent
         self._proved.wake_all()

@@ -15,15 +15,16 @@ from typing import NamedTuple
 
 from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.capabilities import capabilities_of
-from kinformer.exceptions import ExpiredError, ForbiddenError
+from kinformer.exceptions import ExpiredError, ForbiddenError, describe
 from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
 from kinformer.objects.object import KubeObject
 from kinformer.processor.applied_versions import AppliedVersions
+from kinformer.queue.atomic_delta_fifo import QueueWriter
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT
 from kinformer.reflector.reflector import Reflector
 
 __all__ = ["ScopeProof", "Selection"]
@@ -148,6 +149,7 @@ class ScopeProof:
         source: The source of the scope, without wrappers.
         reflector: The reflector of the scope.
         applied: The versions that the cache has reached.
+        writer: The writer of the reflector, which counts its lists.
     """
 
     def __init__(
@@ -157,22 +159,64 @@ class ScopeProof:
         source: ListerWatcher,
         reflector: Reflector,
         applied: AppliedVersions,
+        writer: QueueWriter,
     ) -> None:
+        self._writer = writer
         self._scope = scope
         self._source = source
         self._metadata = capabilities_of(source).metadata
         self._reflector = reflector
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
+        self._name = name if scope is None else f"{name} in {scope}"
+        self._wanted: str | None = None  # by the proof in progress. "" until the server has answered
+
+    @property
+    def polled_age(self) -> float | None:
+        """Seconds since the list in a cache that is polled was requested, or None."""
+        return self._reflector.health().staleness
 
     async def prove(self) -> None:
         """Return once the cache has everything that the server had when this was called.
+
+        A cache that is polled is listed for it, because nothing else says what a resource without versions has.
 
         Raises:
             WatchError: The server went back in time, or is another one. The cache is then verified and listed again.
             KinformerError, OSError: A request failed.
         """
-        before = self._applied.current[self._scope]
+        if self._reflector.polling.is_on:
+            await self._reflector.polling.listed()
+            lists = self._writer.lists
+            while self._applied.taken[self._scope] < lists:
+                await self._applied.moved(self._scope)
+            return
+        self._wanted = ""
+        try:
+            while not (before := self._applied.current.get(self._scope)):  # a namespace that has just joined
+                await self._applied.moved(self._scope)
+            tip = await self._verified_tip(before)
+            self._wanted = tip.resource_version
+            wanted = _number(tip.resource_version)
+            if wanted is None:
+                while self._applied.current[self._scope] != tip.resource_version:
+                    await self._applied.moved(self._scope)
+                return
+            await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+        finally:
+            self._wanted = None
+
+    @property
+    def waits_for(self) -> str:
+        """What the proof in progress waits for, in words, or "" if there is none."""
+        if self._wanted is None:
+            return ""
+        has = self._applied.current.get(self._scope) or "none"
+        error = self._reflector.health().last_error
+        about = f"{self._name} has version {has}, and the server {self._wanted or 'has not answered'}"
+        return about if error is None else f"{about} ({describe(error)})"
+
+    async def _verified_tip(self, before: str) -> ServerTip:
         self._check.cluster = self._reflector.cluster
         try:
             tip = await self._tip()
@@ -180,12 +224,7 @@ class ScopeProof:
         except (RewindError, ClusterReplacedError):
             self._reflector.doubt()
             raise
-        wanted = _number(tip.resource_version)
-        if wanted is None:
-            while self._applied.current[self._scope] != tip.resource_version:
-                await self._applied.moved(self._scope)
-            return
-        await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+        return tip
 
     async def _tip(self) -> ServerTip:
         try:
@@ -199,7 +238,10 @@ class ScopeProof:
         Raises:
             WatchError: The server went back in time.
         """
-        await self._reach(wanted, self._prove_or_list(wanted))
+        if self._reflector.polling.is_on:
+            await self.prove()
+        else:
+            await self._reach(wanted, self._prove_or_list(wanted))
 
     async def _reach(self, wanted: int, proving: Coro[None]) -> None:
         """Wait for a version. Meanwhile, `proving` proves it, or causes a list. Its errors are raised."""
@@ -253,8 +295,9 @@ class ScopeProof:
             timeout_seconds=_SECONDS,
         )
         last_event = last_version = 0
+        limit = asyncio.timeout(_SECONDS + _MARGIN)
         try:
-            async with asyncio.timeout(_SECONDS + _MARGIN), self._source.watch(options) as stream:
+            async with limit, self._source.watch(options) as stream:
                 async for events in stream:
                     for kind, obj in events:
                         last_version = version_number(resource_version_of(obj))
@@ -263,6 +306,9 @@ class ScopeProof:
                         last_event = last_version
         except ExpiredError:  # the cache's version is too old to watch from
             return _ShortWatch(0, 0)
+        except TimeoutError:
+            if not limit.expired():
+                raise
         return _ShortWatch(last_event, last_version)
 
     # --- some objects ---------------------------------------------------------------------------------------
@@ -273,7 +319,7 @@ class ScopeProof:
         Raises:
             KinformerError, OSError: A request failed.
         """
-        if self._metadata is None:
+        if self._metadata is None or self._reflector.polling.is_on:
             await self.prove()
             return
         while True:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer.exceptions import NotFoundError
+from kinformer.objects.requests.encoding import refuse_faults
 
 if TYPE_CHECKING:
     from kinformer.testing.explore.server import ExploredServer
@@ -30,6 +31,9 @@ class Step(msgspec.Struct, frozen=True):
     resource: str = ""
     key: str = ""
     body: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_faults(self.body)
 
     def do(self, server: ExploredServer) -> None:
         """Perform the step. Raises the `APIError` that a client would get."""

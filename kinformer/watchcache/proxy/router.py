@@ -30,7 +30,7 @@ from kinformer.watchcache.watch_cache import WatchCache
 __all__ = ["Router", "Served"]
 
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
-_FOLLOWED = ("watching", "listing", "starting", "backing_off")
+_FOLLOWED = ("watching", "polling", "listing", "starting", "backing_off")
 _CANNOT_PASS_ON = (
     "this proxy answers only reads of cached resources for a client certificate, which it cannot pass on; use a token"
 )

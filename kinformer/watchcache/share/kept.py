@@ -17,6 +17,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import (
     APIError,
     ForbiddenError,
+    NotWatchableError,
     ResourceVersionTooLargeError,
     UnauthorizedError,
     WatchError,
@@ -24,12 +25,13 @@ from kinformer.exceptions import (
 )
 from kinformer.informer.informer import SharedInformer
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.listwatch.sharing import CacheState
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.meta import version_number
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
-from kinformer.reflector.options import HEAD_TIMEOUT, ReflectorKeywords, ReflectorOptions
+from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.watch_cache import WatchCache
 
@@ -187,7 +189,7 @@ class Kept:
     def _failed(self, _: object, error: BaseException) -> None:
         if isinstance(error, (ForbiddenError, UnauthorizedError)):
             self._on_refused()
-        if isinstance(error, APIError):
+        if isinstance(error, APIError | NotWatchableError):
             for waiting in self._waiting:
                 if not waiting.done():
                     waiting.set_exception(error)

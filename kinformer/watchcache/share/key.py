@@ -16,6 +16,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.requests.path import RequestPath
 from kinformer.wire.lines import MAX_EVENT_BYTES
 
 __all__ = ["CHANGES", "SourceKey"]
@@ -127,16 +128,7 @@ class SourceKey:
 
 def _parsed(path: str) -> tuple[GroupVersionResource, str | None]:
     """Return the resource and the namespace of the path of a collection. Raises ConfigError."""
-    root, *parts = path.strip("/").split("/")
-    if root == "api" and len(parts) >= 2:
-        group, version, *rest = "", *parts
-    elif root == "apis" and len(parts) >= 3:
-        group, version, *rest = parts
-    else:
+    target = RequestPath.of(path)
+    if target is None or target.name:
         raise ConfigError(f"{path} is not the path of a collection")
-    match rest:
-        case [resource]:
-            return GroupVersionResource(group, version, resource), None
-        case ["namespaces", namespace, resource]:
-            return GroupVersionResource(group, version, resource), namespace
-    raise ConfigError(f"{path} is not the path of a collection")
+    return GroupVersionResource(*target[:3]), target.namespace or None

@@ -25,6 +25,7 @@ from kinformer.exceptions import (
     ConnectError,
     ForbiddenError,
     KinformerError,
+    NotWatchableError,
     UnauthorizedError,
     describe,
 )
@@ -143,6 +144,8 @@ class Listener:
                 return await self._answer(request)
         except APIError as error:
             return _refused(error.status, error.reason, error.message)
+        except NotWatchableError as error:
+            return _refused(405, "MethodNotAllowed", str(error))
         except ConfigError as error:
             return _refused(400, "BadRequest", str(error))
         except ClientConnectionError:

@@ -32,6 +32,8 @@ class Session:
     def __init__(self, body: Body) -> None:
         self.holder = 0
         self.down: Collection[str] = ()
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
         self._body = body
         self._buffer = b""
         self._hearing: asyncio.Task[bool] | None = None
@@ -46,6 +48,11 @@ class Session:
         if line:
             self.holder = int(json.loads(line)["pid"])
         return bool(line)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last heartbeat."""
+        return self._loop.time() - self._heard
 
     async def heard(self, within: float) -> bool | None:
         """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds."""
@@ -67,6 +74,7 @@ class Session:
     async def _hear(self) -> bool:
         try:
             line = await self._line()
+            self._heard = self._loop.time()
             if line:
                 self.down = json.loads(line)
         except (ConnectError, ValueError):

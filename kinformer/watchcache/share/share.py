@@ -76,7 +76,7 @@ class Share:
         self._role: Role = "alone"
         self._holder: int | None = None
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
-        self._is_silent = False
+        self._silence: Callable[[], float] = float  # seconds since the last heartbeat of the holder
         self._may_seed = True
         self._down: Callable[[], Collection[str]] = tuple
         self._began = 0.0
@@ -88,19 +88,19 @@ class Share:
     @property
     def role(self) -> Role:
         """The part of this process: "holder", "follower", or "alone" if it reads from the server by itself."""
-        return self._role
+        return self._role if self._tasks.running else "alone"
 
     @property
     def holder(self) -> int | None:
         """The process id of the holder, or None if this process is alone."""
-        return self._holder
+        return self._holder if self._tasks.running else None
 
     def is_live(self, key: SourceKey) -> bool:
         """Return True unless the holder has been silent for 3 s, or does not follow the server in this key's objects.
 
         :meta private:
         """
-        return not self._is_silent and not ((down := self._down()) and key.token in down)
+        return self._silence() <= _SILENT and not ((down := self._down()) and key.token in down)
 
     @property
     def cluster(self) -> str | None:
@@ -292,7 +292,6 @@ class Share:
                 await listener.start()
             except OSError as error:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
-            self._is_silent = False
             self._told.forget("alone")
             self._down = caches.down
             async with client_at(self._path) as own:  # its informers follow as any others do
@@ -340,13 +339,12 @@ class Share:
     async def _follow_session(self, session: Session, client: Client) -> bool:
         """Read from the holder until it ends (False), or is silent (True)."""
         route = FromHolder(client)
-        self._down = lambda: session.down
+        self._down, self._silence = lambda: session.down, lambda: session.silence
         self._take(route, "follower", session.holder)
         try:
             return await self._listen(session)
         finally:
-            self._down = tuple
-            self._is_silent = False
+            self._down, self._silence = tuple, float
             if self._route is route:
                 self._take(None)  # before its streams end, so that they wait for the next route
 
@@ -360,13 +358,11 @@ class Share:
                 heard = await session.heard(seconds)
                 if heard is not None:
                     break
-                self._is_silent = True
                 if self._lock.acquire():
                     return False
             if heard is None:
                 self._go_alone(f"the holder, process {session.holder}, does not answer")
                 return True
-            self._is_silent = False
             if not heard:
                 return False
 

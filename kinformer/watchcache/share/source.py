@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from kinformer.capabilities import Capabilities
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ConnectError, KinformerError
+from kinformer.exceptions import APIError, ConnectError, KinformerError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import StateOf
@@ -256,6 +256,10 @@ class SharedSource(ListerWatcherWrapper):
         try:
             listing = route.source(self).list(options)
             page = await (listing if route.is_direct else route.answer(listing))
+        except APIError as error:
+            if route.is_direct or error.status != 405:
+                raise
+            raise NotWatchableError(error.message) from None  # as the holder's informer knows
         except (ConnectError, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise

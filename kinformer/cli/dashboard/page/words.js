@@ -41,7 +41,7 @@ export function bytes(count) {
 export const number = new Intl.NumberFormat("en");
 
 const MEANINGS = {
-  good: "Running Ready Active Bound Available True Healthy Complete watching",
+  good: "Running Ready Active Bound Available True Healthy Complete watching polling",
   busy: "Pending ContainerCreating PodInitializing Creating Terminating Suspended Released Unknown listing starting backing_off",
   bad: "Failed Error CrashLoopBackOff ImagePullBackOff ErrImagePull NotReady OOMKilled Evicted Lost False "
     + "CreateContainerConfigError InvalidImageName RunContainerError StartError forbidden unauthorized absent stopped",

@@ -17,7 +17,6 @@ from kinformer._runtime.tasks import Coro
 __all__ = [
     "BodyCancellation",
     "ShieldedExitStack",
-    "ends_with_this_task",
     "first_kept",
     "guarded",
     "settled",
@@ -209,13 +208,6 @@ async def _take_back(task: asyncio.Task[object], count: int) -> bool:
     if others > 0:
         raise asyncio.CancelledError
     return is_late
-
-
-def ends_with_this_task() -> Callable[[], bool]:
-    """Return a function that returns True once this task has ended, or was asked to."""
-    task = _this_task()
-    count = task.cancelling()
-    return lambda: task.done() or task.cancelling() > count
 
 
 def _this_task() -> asyncio.Task[object]:

@@ -68,7 +68,7 @@ class Tasks:
     Args:
         on_crash: Called with the name and the exception of a task that failed. The exception is a RuntimeError if a
             task ended by a CancelledError without being cancelled (because it awaited a cancelled future), or if a
-            vital task was cancelled, but not by `cancel` or `drop`.
+            vital task or a guest was cancelled, but not by `cancel` or `drop`.
 
     Attributes:
         cluster: The cluster whose name begins their log messages, or "". None keeps that of the code that starts them.
@@ -78,10 +78,9 @@ class Tasks:
         self.cluster: str | None = None
         self._on_crash = on_crash
         self._tasks: set[asyncio.Task[object]] = set()
-        self._guests: set[asyncio.Task[object]] = set()  # tasks that run the program's code
-        self._finishing: set[asyncio.Task[object]] = set()
-        self._ending: set[asyncio.Task[object]] = set()
         self._vital: set[asyncio.Task[object]] = set()
+        self._guests: set[asyncio.Task[object]] = set()
+        self._dropped: set[asyncio.Task[object]] = set()
 
     def start(self, coroutine: Coro[T], name: str, *, vital: bool = False) -> asyncio.Task[T]:
         """Start a task and keep it. The owner cannot do without a vital one."""
@@ -94,15 +93,17 @@ class Tasks:
         return task
 
     def start_guest(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
-        """Start a task that runs code of the program, which may cancel it from inside (see `is_ending`)."""
+        """Start a vital task that runs code of the program, which may cancel it from inside (see `is_ending`)."""
         task = self.start(coroutine, name)
         self._guests.add(task)
         return task
 
-    def is_ending(self, task: asyncio.Task[T] | None) -> bool:
-        """True if the owner ends a task, or if all of its own tasks are ending, as at the end of `asyncio.run`."""
-        own = self._tasks - self._guests
-        return task in self._ending or (task not in self._finishing and all(other.cancelling() for other in own))
+    def is_ending(self) -> bool:
+        """True if the owner ends the current task, or if all tasks end, as in `asyncio.run`. Else it cancels itself.
+
+        A vital task that was cancelled, and not by the owner, shows the end of all. A guest may have cancelled itself.
+        """
+        return asyncio.current_task() in self._dropped or any(task.cancelling() for task in self._vital)
 
     @property
     def running(self) -> tuple[asyncio.Task[object], ...]:
@@ -110,32 +111,35 @@ class Tasks:
         return tuple(task for task in self._tasks if not task.get_loop().is_closed())
 
     def _ended(self, task: asyncio.Task[object]) -> None:
-        for kept in (self._tasks, self._guests, self._finishing, self._ending):
-            kept.discard(task)
         if not task.cancelled():
             error = task.exception()
         elif not task.cancelling():
             error = RuntimeError(f"{task.get_name()} ended with a CancelledError, although it was not cancelled")
-        elif task in self._vital:
+        elif task not in self._dropped and (task in self._vital or task in self._guests):
             error = RuntimeError(f"{task.get_name()} was cancelled, but not by its owner")
         else:
             error = None
-        self._vital.discard(task)
+        for kept in (self._tasks, self._guests, self._dropped):
+            kept.discard(task)
+        if not task.cancelled():
+            self._vital.discard(task)  # one that was cancelled stays, for `is_ending`
         if error is not None:
             self._on_crash(task.get_name(), error)
 
     async def finish(self, tasks: Iterable[asyncio.Task[object]], deadline: float) -> None:
         """Wait for tasks to end by themselves, until `deadline` on the loop's clock. Raises none of their errors."""
         waiting = {task for task in tasks if not task.done()}
-        self._finishing |= waiting
         if waiting:
             await asyncio.wait(waiting, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
 
     def drop(self, tasks: Iterable[asyncio.Task[object]]) -> None:
         """Cancel tasks without waiting for their end."""
         for task in tasks:
-            self._vital.discard(task)
-            task.cancel()
+            if not task.done():
+                if not task.cancelling():
+                    self._vital.discard(task)
+                self._dropped.add(task)
+                task.cancel()
 
     async def cancel(self, tasks: Iterable[asyncio.Task[object]] | None = None) -> None:
         """Cancel tasks (default: all), as asyncio does. Tasks that still run after 1 s are logged and abandoned.
@@ -143,7 +147,6 @@ class Tasks:
         They are cancelled once, not repeatedly, so that a `finally` that awaits can do its work.
         """
         pending = {task for task in (self._tasks if tasks is None else tasks) if not task.done()}
-        self._ending |= pending
         self.drop(pending)
         if not pending:
             return

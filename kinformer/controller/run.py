@@ -10,7 +10,7 @@ from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.budget import UserFunction, YieldBudget, in_steps
-from kinformer._runtime.cancellation import ends_with_this_task, guarded, shielded_from_scopes
+from kinformer._runtime.cancellation import guarded, shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
@@ -70,10 +70,12 @@ class ControllerRun:
         )
         self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
+        self._tasks = Tasks(self._task_crashed)
         failed = partial(metrics.count, "source_errors")
-        self._has_ended = ends_with_this_task()
         self._feeds = [
-            SourceFeed(source, name, self.trigger, failed, self._is_ending, clusters=clusters, completes=completes)
+            SourceFeed(
+                source, name, self.trigger, failed, self._tasks.is_ending, clusters=clusters, completes=completes
+            )
             for source in sources
         ]
         self._sync = FirstSync(
@@ -89,7 +91,6 @@ class ControllerRun:
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
         self._reasons: dict[str, tuple[Reason, ...]] = {}
-        self._tasks = Tasks(self._task_crashed)
         self._logged = LogOnce()
         advice = "await what takes long, or call it with asyncio.to_thread"
         self._function = UserFunction(f"the reconcile of controller {name}", log, self._resource, advice=advice)
@@ -110,10 +111,6 @@ class ControllerRun:
     def _resource(self) -> str:
         return next((feed.informer.name for feed in self._feeds), "")
 
-    def _is_ending(self) -> bool:
-        """True if the run ends its tasks. Otherwise the program's code has cancelled one that is cancelled."""
-        return self.queue.shutting_down or self._has_ended()
-
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
         """Queue a key, after the debounce if there is one."""
         self._note_reason(key, reason)
@@ -133,7 +130,7 @@ class ControllerRun:
         """Reconcile until cancelled. See `Controller.run`."""
         name = self._name
         feeding = [
-            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}", vital=True)
+            self._tasks.start_guest(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
             for feed in self._feeds
         ]
         self._metrics.open(self._options.workers, lambda: self.active)
@@ -312,7 +309,7 @@ class ControllerRun:
 
         try:
             with logged_writes(note):
-                result = await guarded(self._reconciled(request, limit), self._is_ending, "the reconcile")
+                result = await guarded(self._reconciled(request, limit), self._tasks.is_ending, "the reconcile")
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
             self._succeeded(key, result, clock.time() - began)

@@ -80,7 +80,7 @@ class Engine(ComputedCore):
         self._sources = ()  # a source that it ceases to read later may be freed
         self.wake()
         self.metrics.start()
-        self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}")
+        self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}", vital=True)
         self.handlers.start()
 
     async def _finish(self, deadline: float) -> None:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from kinformer._runtime.cancellation import ends_with_this_task, guarded, shielded_from_scopes
+from kinformer._runtime.cancellation import guarded, shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback
@@ -321,10 +321,13 @@ class Manager:
 
     async def _run_added(self, *, leading: bool) -> None:
         """Run the parts that need the lead, or the others. The first failure stops the rest, and is raised."""
-        has_ended = ends_with_this_task()
-        stopping = False
+        this_task, stopping = asyncio.current_task(), False
+
+        def is_ending() -> bool:
+            return stopping or this_task is None or this_task.cancelling() > 0
+
         tasks = {
-            asyncio.create_task(_called(run, lambda: stopping or has_ended()), name=f"kinformer manager: {name}")
+            asyncio.create_task(_called(run, is_ending), name=f"kinformer manager: {name}")
             for run, needs_leadership, name in self._runnables
             if needs_leadership == leading
         }

@@ -195,7 +195,7 @@ class HandlerSet:
     def _run(self, runner: HandlerRunner) -> None:
         runner.observe = self._observer(runner.mailbox.name)
         name = f"kinformer handler {runner.mailbox.name} of {self._informer}"
-        runner.is_ending = lambda: runner.mailbox.closed or self._tasks.is_ending(runner.task)
+        runner.is_ending = self._tasks.is_ending
         runner.task = self._tasks.start_guest(runner.run(), name)
 
     def refuse_inside(self, refusal: str) -> None:

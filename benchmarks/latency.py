@@ -37,7 +37,7 @@ from fastapi import FastAPI
 from benchmarks.data import KINDS
 from benchmarks.harness import CORES, RESULTS, Figure, Others, median, run, serving
 from kinformer import Client, SharedInformerFactory
-from kinformer._runtime.budget import YIELD_SECONDS
+from kinformer._runtime.clock import YIELD_SECONDS
 
 OBJECTS = 100_000
 ROUNDS = 5

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Generic, TypeAlias
 
-from kinformer._runtime.budget import UserFunction
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
 from kinformer._runtime.signatures import check_callback

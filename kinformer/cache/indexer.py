@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.exclusion import exclusive
 from kinformer.cache.index import Index, IndexFunc
 from kinformer.cache.label_groups import NO_LABELS, LabelGroups, Matches, filter_by_labels

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from kinformer._runtime.budget import UserFunction, YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import ConfigError

@@ -16,8 +16,7 @@ from contextvars import Context, copy_context
 
 import aiohttp
 
-from kinformer._runtime.budget import YieldBudget
-from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.client.aiohttp_internals import (
     low_watermark,

@@ -9,8 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
-from kinformer._runtime.budget import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.cancellation import guarded, shielded_from_scopes
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger

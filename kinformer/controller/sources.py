@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from kinformer._runtime.budget import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.cancellation import guarded
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key

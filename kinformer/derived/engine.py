@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger, logged_for
 from kinformer._runtime.tasks import all_of
@@ -358,7 +358,7 @@ class Engine(ComputedCore):
         for tap in tuple(self.taps):
             while (change := tap.take()) is not None:
                 self._absorb(tap, change)
-                if budget.perf() >= budget.limit:
+                if budget.exhausted():
                     return True
         if not self._compute(budget):
             return True

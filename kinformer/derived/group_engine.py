@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kinformer._runtime.budget import UserFunction, YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import Entry, EntryChange, value_of

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.waiters import WaiterQueue
 
 __all__ = ["Node", "Propagation"]

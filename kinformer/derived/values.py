@@ -8,8 +8,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.index import IndexFunc
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
@@ -54,7 +54,7 @@ class KeyQueue:
         """
         while self._keys:
             compute(self.take())
-            if budget.perf() >= budget.limit:
+            if budget.exhausted():
                 break
         return not self._keys
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import context_digests, kubeconfig_files

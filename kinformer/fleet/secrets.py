@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig

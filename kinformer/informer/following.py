@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import StoppedError
 from kinformer.informer.collection import Collection, wait_until_synced

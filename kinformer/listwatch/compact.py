@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListerWatcher, WatchEvent

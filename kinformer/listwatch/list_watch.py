@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from anyio import CapacityLimiter
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.capabilities import Capabilities, find_capabilities

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer._runtime.budget import UserFunction
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.capabilities import Capabilities

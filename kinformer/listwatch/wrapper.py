@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent

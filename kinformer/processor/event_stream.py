@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypedDict, Unpack
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
@@ -91,8 +91,7 @@ class EventStream(Generic[M]):
         self._mailbox.close(drain=True)
 
     async def __aenter__(self) -> Self:
-        self._mailbox.budget = YieldBudget()
-        self._mailbox.budget.blames = False  # the reader may wait between two events
+        self._mailbox.budget = YieldBudget(blames=False)  # the reader may wait between two events
         self._attach(self)
         return self
 

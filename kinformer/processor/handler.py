@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from types import CoroutineType
 
-from kinformer._runtime.budget import Steps, UserFunction, YieldBudget
 from kinformer._runtime.cancellation import settled
+from kinformer._runtime.clock import UserFunction, YieldBudget, rest_in_steps
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
@@ -190,7 +190,7 @@ class HandlerRunner:
                     steps = result.__await__()
                     for first in steps:  # only if it has to wait: nearly always it ends in its first step
                         initial = mailbox.initial_finished(initial)
-                        await Steps(result, budget, function, call[1], steps, first)
+                        await rest_in_steps(steps, budget, function, call[1], first)
                         break
                 elif result is not None and inspect.isawaitable(result):
                     await result

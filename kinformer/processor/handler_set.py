@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from kinformer._runtime.budget import UserFunction
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal
 
-from kinformer._runtime.budget import UserFunction, YieldBudget
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.indexer import Indexer
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import is_gone
@@ -99,7 +99,7 @@ class Processor(Publisher):
         """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
         budget = self._begun()
         for entry in entries:
-            if budget.perf() >= budget.limit:
+            if budget.exhausted():
                 await self._pause(budget)
             if isinstance(entry, Changes):
                 events = entry.events

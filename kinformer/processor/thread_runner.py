@@ -12,7 +12,7 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.processor.handler import Handler, HandlerRunner
 from kinformer.processor.mailbox import Mailbox, Notification

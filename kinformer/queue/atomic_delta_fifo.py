@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kinformer._runtime.budget import MOST_AT_ONCE
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import MOST_AT_ONCE
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject

@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, Unpack
 
 from kinformer._runtime.backoff import Backoff
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.capabilities import capabilities_of

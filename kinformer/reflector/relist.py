@@ -7,9 +7,8 @@ from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from itertools import islice
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from kinformer._runtime.budget import UserFunction, YieldBudget
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent

@@ -10,9 +10,8 @@ from math import inf
 from operator import itemgetter
 from typing import NoReturn
 
-from kinformer._runtime.budget import YIELD_SECONDS, YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import Clock
+from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
 from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent

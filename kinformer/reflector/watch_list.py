@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.partitioned_dict import PartitionedDict
 from kinformer.cache.indexer import is_newer
 from kinformer.exceptions import WatchError

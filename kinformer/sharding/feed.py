@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.tasks import Tasks
 from kinformer.objects.meta import DeletedFinalStateUnknown, GroupVersionResource
 from kinformer.reflector.reflector import Reflector

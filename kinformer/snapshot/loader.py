@@ -9,8 +9,8 @@ from contextlib import aclosing
 from heapq import nlargest
 from pathlib import Path
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key

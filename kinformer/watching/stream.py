@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack, cast
 
-from kinformer._runtime.budget import YieldBudget
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
@@ -174,8 +174,7 @@ class WatchStream:
     async def __aenter__(self) -> Self:
         if self._stack is not None:
             raise RuntimeError(f"stream {self.name} has already been entered; create a new one")
-        self._budget = YieldBudget()
-        self._budget.blames = False  # the reader may wait between two events
+        self._budget = YieldBudget(blames=False)  # the reader may wait between two events
         self._stack = ShieldedExitStack()
         self._running = await self._stack.enter_async_context(following(self._reflector))
         self._running.add_done_callback(lambda _: self._store.end())

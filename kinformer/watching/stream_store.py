@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from kinformer._runtime.budget import MOST_AT_ONCE
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import MOST_AT_ONCE
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import WatchEvent

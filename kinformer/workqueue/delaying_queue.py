@@ -11,7 +11,7 @@ import itertools
 import math
 from dataclasses import replace
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.metrics import Metrics
 from kinformer.workqueue.rate_limiters import RateLimiter, default_rate_limiter
 from kinformer.workqueue.work_queue import K, QueueStatistics, WorkQueue

@@ -28,7 +28,7 @@ from kinformer import (
     union,
     wait_for,
 )
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.derived import filtered, mapped
 from tests.support.log_records import Said, said
 from tests.support.memory_source import MemorySource

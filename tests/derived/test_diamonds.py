@@ -27,7 +27,7 @@ from kinformer import (
     derive,
     union,
 )
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.derived import DerivedCollection, mapped
 from tests.support.memory_source import MemorySource
 from tests.support.metrics_sink import MemoryMetrics

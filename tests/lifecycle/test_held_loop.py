@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from kinformer import Controller, KubeObject, Reflector, Request, SharedInformer, derive
-from kinformer._runtime import budget
+from kinformer._runtime import clock
 from kinformer.derived import group_by
 from tests.support.log_records import Said, message_of, said
 from tests.support.memory_source import MemorySource
@@ -321,7 +321,7 @@ class Usage:
 async def test_a_thread_that_did_not_get_the_cpu_is_no_fault_of_a_handler(
     usage: Any, is_named: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "_usage", usage)  # None: a system that does not count it
+    monkeypatch.setattr(clock, "_usage", usage)  # None: a system that does not count it
     source = MemorySource()
     async with following(source) as informer:
         done = asyncio.Event()

@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from kinformer._runtime.budget import YIELD_SECONDS, YieldBudget
-from kinformer._runtime.clock import Clock
+from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
 
 QUICK = 0.000_005  # seconds of a quick call
 LEAST = 0.000_05  # seconds of work of each task in a turn

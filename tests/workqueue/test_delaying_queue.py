@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import StoppedError
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from kinformer.workqueue import LOW_PRIORITY, DelayingQueue, ExponentialFailureRateLimiter, RateLimitingQueue
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.virtual_time import VirtualTimeLoop

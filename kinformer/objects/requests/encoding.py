@@ -16,7 +16,7 @@ from math import isfinite
 
 import msgspec
 
-from kinformer._runtime.budget import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 
 __all__ = ["encode", "encode_in_slices", "encode_result", "refuse_faults"]
 

@@ -11,14 +11,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from functools import partial
 from types import coroutine
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kinformer._runtime.logs import StructuredLogger
 
@@ -39,7 +38,6 @@ __all__ = [
     "UserFunction",
     "YieldBudget",
     "in_steps",
-    "rest_in_steps",
 ]
 
 T = TypeVar("T")
@@ -230,22 +228,27 @@ class YieldBudget:
     is named in the log, unless the thread was waiting for the CPU.
 
     Args:
+        function: The function of the program that is called in each run. None if there are several, which note when
+            they have `returned`.
         clock: For tests. A budget with a clock other than the system's shares its turns with no other budget.
         blames: True if a run that takes too long is logged. False if the work may have waited within it.
 
     Attributes:
+        key: The key for which `function` was called last in the run, or "". Set it before a pause.
         perf: The clock, for loops that look at it themselves: `if budget.perf() >= budget.limit`.
         began: The time at which the present run began.
         limit: The time at which the present run must end.
         turn: The turn that budgets of the thread share.
     """
 
-    __slots__ = ("_blames", "_left", "_paused", "began", "limit", "perf", "turn")
+    __slots__ = ("_blames", "_function", "_left", "_paused", "began", "key", "limit", "perf", "turn")
 
-    def __init__(self, *, clock: Clock = SYSTEM, blames: bool = True) -> None:
+    def __init__(self, function: UserFunction | None = None, *, clock: Clock = SYSTEM, blames: bool = True) -> None:
         if clock is SYSTEM:
             clock = _simulated() or SYSTEM
         self.perf = clock.perf
+        self.key = ""
+        self._function = function
         self._blames = blames
         self.turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
         self._paused = -1  # the number of the turn that a pause has ended
@@ -277,80 +280,53 @@ class YieldBudget:
         turn.looked = now = turn.perf()
         return now >= self.limit
 
-    def blame(self, function: UserFunction | None = None, key: str = "") -> None:
-        """If this run has held the event loop for too long, name the function of the program that did it in the log.
-
-        Args:
-            function: The function that was called in this run, with `key`. None if there were several, which note when
-                they have `returned`.
-            key: See `function`.
-        """
+    def blame(self) -> None:
+        """If this run has held the event loop for too long, name the function of the program that did it in the log."""
         turn = self.turn
         turn.looked = now = turn.perf()
         seconds = now - self.began
         if seconds > _HOLDS and turn.had_the_cpu():
+            function, key = self._function, self.key
             if turn.slowest is not None and (function is None or turn.longest > seconds / 2):
                 function, key = turn.slowest
             if function is not None:
                 function.held(seconds, key)
 
     @coroutine
-    def pause(self, function: UserFunction | None = None, key: str = "") -> Generator[None, None, None]:
-        """Let everything else that is ready run once, and begin a new run. The arguments are those of `blame`."""
-        self.leave(function, key)
+    def pause(self) -> Generator[None, None, None]:
+        """Let everything else that is ready run once, and begin a new run."""
+        self.leave()
         yield  # as `asyncio.sleep(0)` does
         self.enter()
 
-    def leave(self, function: UserFunction | None = None, key: str = "") -> None:
+    def leave(self) -> None:
         """Pause in a callback: return to the loop, and when it calls again, `enter`."""
         if self._blames:
-            self.blame(function, key)
+            self.blame()
         self._paused = self.turn.begun
         self._left = self.turn.looked
 
 
-_NOTHING: Final = object()
-
-
 @coroutine
-def rest_in_steps(
-    steps: Generator[object, None, T],
-    budget: YieldBudget,
-    function: UserFunction,
-    key: str,
-    waits_for: object = _NOTHING,
-) -> Generator[object, None, T]:
-    """Await a coroutine of the program, so that each of its steps, between two waits, is a run of a budget.
+def in_steps(awaited: Coroutine[object, object, T], budget: YieldBudget) -> Generator[object, None, T]:
+    """Await a coroutine that calls functions of the program, so that each of its steps is a run of a budget.
 
-    If a step holds the event loop, the function is named in the log.
-
-    Args:
-        steps: The iterator of the coroutine.
-        budget: The budget, whose run has begun with the first step.
-        function: Its function.
-        key: The key for which it was called.
-        waits_for: The result of the first step, if it was already made.
+    A step is the work between two waits. If one holds the event loop, the budget's function is named in the log.
     """
+    steps = awaited.__await__()
     error: BaseException | None = None
+    budget.enter()
     while True:
         try:
-            if waits_for is _NOTHING:
-                waits_for = next(steps) if error is None else steps.throw(error)
+            waits_for = next(steps) if error is None else steps.throw(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
             error = None  # it has this frame in its traceback
-            budget.blame(function, key)
+            if budget.key:
+                budget.blame()
         try:
             yield waits_for
-        except BaseException as raised:  # noqa: BLE001 - of the program's coroutine
+        except BaseException as raised:  # noqa: BLE001 - for the coroutine
             error = raised
-        waits_for = _NOTHING
         budget.enter()
-
-
-def in_steps(awaitable: Awaitable[T], budget: YieldBudget, function: UserFunction, key: str) -> Awaitable[T]:
-    """Return a coroutine as `rest_in_steps` awaits it, or what else was passed to be awaited."""
-    if inspect.iscoroutine(awaitable):
-        return rest_in_steps(awaitable.__await__(), budget, function, key)
-    return awaitable

@@ -66,10 +66,9 @@ async def page_of(
         check_callback(where, "where", "obj", f"page of {collection.name}", plain=True)
     descends, value_of = _sorting(sort, collection.name)
     start = None if after is None else _place(after)
-    budget = YieldBudget()
+    budget = YieldBudget(UserFunction(f"page of {collection.name}: where= or sort=", log, collection.name))
     total = 0
     best: _Best[V] = _Best(limit + 1, descends=descends)
-    function = UserFunction(f"page of {collection.name}: where= or sort=", log, collection.name)
     for key, obj in collection.by_key.items():
         if where is None or where(obj):
             total += 1
@@ -77,7 +76,8 @@ async def page_of(
             if start is None or (place < start if descends else place > start):
                 best.add(place, obj)
         if budget.exhausted():
-            await budget.pause(function, key)
+            budget.key = key
+            await budget.pause()
     found = best.sorted()
     shown = found[:limit]
     return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)

@@ -298,8 +298,8 @@ class ControllerRun:
             lambda timeout: self._catch_up(key, timeout),
             target.cluster,
         )
-        clock = asyncio.get_running_loop()
-        began = clock.time()
+        clock, budget = asyncio.get_running_loop(), YieldBudget(self._function)
+        began, budget.key = clock.time(), key
         limit = asyncio.timeout(self._options.timeout)
         written: set[object] = set()
 
@@ -309,7 +309,8 @@ class ControllerRun:
 
         try:
             with logged_writes(note):
-                result = await guarded(self._reconciled(request, limit), self._tasks.is_ending, "the reconcile")
+                steps = in_steps(self._reconciled(request, limit), budget)
+                result = await guarded(steps, self._tasks.is_ending, "the reconcile")
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
             self._succeeded(key, result, clock.time() - began)
@@ -320,7 +321,7 @@ class ControllerRun:
 
     async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
         async with limit:
-            return await in_steps(self._reconcile(request), YieldBudget(), self._function, request.key)
+            return await self._reconcile(request)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

@@ -128,7 +128,8 @@ class SourceFeed:
         self._own_reasons: dict[str, Reason] = {}
         self._logged = LogOnce()
         resource = source.informer.name
-        self._function = UserFunction(f"the predicate or mapper of controller {name} for {resource}", log, resource)
+        function = UserFunction(f"the predicate or mapper of controller {name} for {resource}", log, resource)
+        self._budget = YieldBudget(function)
 
     async def run(self) -> None:
         """Turn events into triggers until cancelled.
@@ -137,7 +138,9 @@ class SourceFeed:
             StoppedError: The informer was exited, so there will be no more events.
             Exception: The informer crashed with this error.
         """
-        self._budget = YieldBudget()
+        await in_steps(self._run(), self._budget)
+
+    async def _run(self) -> None:
         # Events are not merged: the cache is ahead of the events waiting here, so a reconcile may have read a state
         # that merging would skip, and must be triggered when that state has ended.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
@@ -172,14 +175,12 @@ class SourceFeed:
         source = self._source
         keys: Iterable[str] = (event.key,)
         if source.predicate is not None or source.mapper is not None:
-            self._budget.enter()
+            self._budget.key = event.key
             try:
                 keys = await guarded(self._keys_of(event), self._is_ending, "the mapper")
             except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
                 self._mapping_failed(event, error)
                 return
-            finally:
-                self._budget.blame(self._function, event.key)
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = self._own_reason(kind) if source.mapper is None else Reason(kind, self.informer.name, event.key)
         for key in keys:
@@ -199,8 +200,7 @@ class SourceFeed:
     async def _mapped(self, mapper: Mapper, obj: KubeObject) -> list[str]:
         found = mapper(obj)
         if inspect.isawaitable(found):
-            found = await in_steps(found, self._budget, self._function, obj.key)
-            self._budget.enter()
+            found = await found
         return [request_key(key, clusters=self._clusters) for key in found]
 
     def _completed(self, key: str, event: InformerEvent) -> str:

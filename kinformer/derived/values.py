@@ -188,12 +188,11 @@ class Values(Publisher):
 
         Each object is read when its turn comes, so no handler gets an older state after a newer one.
         """
+        self.hand_out()
         while keys := list(islice(self._resyncing, self._slice)):
             found = ((key, self.indexer.get_by_key(key)) for key in keys)
-            calls: list[Notification] = [(SYNC, key, entry, entry, False) for key, entry in found if entry is not None]
-            self.events[SYNC] += len(calls)
-            for receiver in self._resynced:
-                receiver.put(calls)
+            self._calls = [(SYNC, key, entry, entry, False) for key, entry in found if entry is not None]
+            self.hand_out(self._resynced)
             if budget.exhausted():
                 return False
         self._resynced = ()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import CoroutineType
 
 from kinformer._runtime.cancellation import settled
-from kinformer._runtime.clock import UserFunction, YieldBudget, rest_in_steps
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
@@ -115,6 +115,11 @@ class Handler:
         return function(before, obj, key=key) if keywords else function(before, obj)
 
     @property
+    def plain_add(self) -> Callback | None:
+        """`on_add` if it takes only the object, or else None."""
+        return None if self._add_keywords else self._on_add
+
+    @property
     def plain_update(self) -> Callback | None:
         """`on_update` if it takes only the two objects, or else None."""
         return None if self._update_keywords else self.on_update
@@ -151,32 +156,30 @@ class HandlerRunner:
 
     async def run(self) -> None:
         """Make calls until the mailbox is closed, or is draining and empty."""
+        function = UserFunction(f"handler {self.mailbox.name}", log, self._resource, advice=_ADVICE)
+        budget = self.mailbox.budget = YieldBudget(function)
+        await in_steps(self._make_calls(budget), budget)
+
+    async def _make_calls(self, budget: YieldBudget) -> None:
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
-        update = self.handler.plain_update
-        budget = mailbox.budget = YieldBudget()
-        function = UserFunction(f"handler {mailbox.name}", log, self._resource, advice=_ADVICE)
-        perf, started = budget.perf, budget.began
-        now = started
+        add, update = self.handler.plain_add, self.handler.plain_update
+        perf, now = budget.perf, budget.began
         task = asyncio.current_task()
         assert task is not None
         requests_to_cancel = task.cancelling
-        initial = 0  # initial adds that are finished, which the mailbox is told before the next wait
-        while not mailbox.closed:
+        while True:
             call = plain.popleft() if plain and not mailbox.folds else take()
-            if initial and (call is None or not call[4]):
-                initial = mailbox.initial_finished(initial)
             if call is None:
                 if mailbox.draining and not len(mailbox):
                     return
-                budget.turn.looked = now
+                budget.key, budget.turn.looked = "", now
                 await mailbox.wait()
-                budget.enter()
-                started = now = budget.began
+                now = budget.began
                 continue
             error: BaseException | None = None
             try:
-                # Updates are inlined, which saves a function call, because nearly all calls are updates.
+                # These are inlined, which saves a function call, because nearly all calls are updates or adds.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
                     result = (
@@ -184,32 +187,28 @@ class HandlerRunner:
                         if type(old) is KubeObject and type(new) is KubeObject
                         else update(view(old), view(new))
                     )
+                elif call[0] == ADD and add is not None:
+                    new = call[3]
+                    result = add(ObjectView(*fields_of(new)) if type(new) is KubeObject else view(new))
                 else:
                     result = make(call)
-                if type(result) is CoroutineType:
-                    steps = result.__await__()
-                    for first in steps:  # only if it has to wait: nearly always it ends in its first step
-                        initial = mailbox.initial_finished(initial)
-                        await rest_in_steps(steps, budget, function, call[1], first)
-                        break
-                elif result is not None and inspect.isawaitable(result):
+                if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
+                    budget.key = call[1]
                     await result
-                    budget.enter()
             except BaseException as raised:  # noqa: BLE001 - counted and logged, and the other objects follow
                 error = raised
-            if call[4] and call[0] == ADD:
-                initial += 1
+            if call[4]:  # only initial adds are waited for
+                mailbox.finished(call)
             if observe is not None:
-                started, began = perf(), started
-                observe(started - began)
+                observe(perf() - now)
             if error is not None or requests_to_cancel():
-                initial = mailbox.initial_finished(initial)
                 await self._settle(call, error)
                 error = None
-            if (now := perf()) >= budget.limit:
-                initial = mailbox.initial_finished(initial)
-                await budget.pause(function, call[1])
-                started = now = budget.began
+            now = perf()
+            if now >= budget.limit:
+                budget.key = call[1]
+                await budget.pause()
+                now = budget.began
 
     async def _settle(self, call: Notification, error: BaseException | None) -> None:
         """Log and count the failure of a call that has raised an error or cancelled this task, if it is one."""

@@ -13,7 +13,6 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Literal
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import UserFunction, YieldBudget
@@ -137,7 +136,7 @@ class Mailbox:
                 self._replay_left -= 1
                 if self._filter is None or self._passes(obj):
                     return (ADD, obj.key, None, obj, True)
-                self.initial_finished(1)
+                self._initial_finished()
                 if self.budget.exhausted():
                     return None
             self._replays.popleft()
@@ -151,14 +150,7 @@ class Mailbox:
     def finished(self, call: Notification) -> None:
         """Record that the reader is done with `call`, whether or not it succeeded."""
         if call[4] and call[0] == ADD:
-            self.initial_finished(1)
-
-    def initial_finished(self, count: int) -> Literal[0]:
-        """Record that the reader is done with so many initial adds. Returns 0: the number that it has to record now."""
-        self._initial_left -= count
-        if self._initial_left == 0:
-            self._announce_synced()
-        return 0
+            self._initial_finished()
 
     def wait(self) -> Awaitable[None]:
         """Wait for a call or the end of the mailbox, or for one turn of the loop if there is either already.
@@ -196,6 +188,11 @@ class Mailbox:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _initial_finished(self, count: int = 1) -> None:
+        self._initial_left -= count
+        if self._initial_left == 0:
+            self._announce_synced()
 
     def _announce_synced(self) -> None:
         if self.has_synced:
@@ -240,4 +237,4 @@ class Mailbox:
             self.plain.clear()
         initial += self._folded.put(batch)
         if initial:
-            self.initial_finished(initial)
+            self._initial_finished(initial)

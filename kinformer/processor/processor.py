@@ -100,12 +100,12 @@ class Processor(Publisher):
         budget = self._begun()
         for entry in entries:
             if budget.exhausted():
-                await self._pause(budget)
+                await self._hand_out_and_pause(budget)
             if isinstance(entry, Changes):
                 events = entry.events
                 while (done := self._apply_some(events, budget)) < len(events):
                     events = events[done:]
-                    await self._pause(budget)
+                    await self._hand_out_and_pause(budget)
                 self._advance(entry)
                 continue
             self.hand_out()
@@ -126,7 +126,7 @@ class Processor(Publisher):
             self._budget.enter()
         return self._budget
 
-    async def _pause(self, budget: YieldBudget) -> None:
+    async def _hand_out_and_pause(self, budget: YieldBudget) -> None:
         self.hand_out()
         await budget.pause()
 
@@ -270,33 +270,13 @@ class Processor(Publisher):
         These are the receivers at the time of the swap. One that is attached later gets the new state as its replay.
         With `initial`, adds are initial adds.
         """
-        calls: list[Notification] = []
-
-        async def hand_out() -> None:
-            nonlocal calls
-            self._count(calls)
-            adds = sum(1 for call in calls if call[0] == ADD) if initial else 0
-            for receiver in receivers:
-                receiver.put(calls, adds)
-            calls = []
-            if budget.exhausted():
-                await budget.pause()
-
-        for old in gone.drain():
-            calls.append((DELETE, old.key, old, old, True))
-            if len(calls) >= self._slice:
-                await hand_out()
-        for before, obj in changes.drain():
-            if before is None:
-                calls.append((ADD, obj.key, None, obj, initial))
-            elif before.uid != obj.uid:
-                calls.append((DELETE, obj.key, before, before, True))
-                calls.append((ADD, obj.key, None, obj, False))
-            else:
-                calls.append((UPDATE, obj.key, before, obj, False))
-            if len(calls) >= self._slice:
-                await hand_out()
-        await hand_out()
+        for call in _calls_of(gone, changes, initial=initial):
+            self._calls.append(call)
+            if len(self._calls) >= self._slice:
+                self.hand_out(receivers)
+                if budget.exhausted():
+                    await budget.pause()
+        self.hand_out(receivers)
 
     async def _replay_due(self, budget: YieldBudget) -> None:
         """Replay the cache to the receivers that are due for a resync (client-go: `SyncAll`)."""
@@ -306,11 +286,24 @@ class Processor(Publisher):
         # The partitions are read one by one, which is safe because only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
         while calls := [_sync_of(obj) for obj in islice(objects, self._slice)]:
-            self.events[SYNC] += len(calls)
-            for receiver in receivers:
-                receiver.put(calls)
+            self._calls = calls
+            self.hand_out(receivers)
             if budget.exhausted():
                 await budget.pause()
+
+
+def _calls_of(
+    gone: ChunkedList[KubeObject], changes: ChunkedList[tuple[KubeObject | None, KubeObject]], *, initial: bool
+) -> Iterator[Notification]:
+    for old in gone.drain():
+        yield DELETE, old.key, old, old, True
+    for before, obj in changes.drain():
+        if before is not None and before.uid == obj.uid:
+            yield UPDATE, obj.key, before, obj, False
+            continue
+        if before is not None:
+            yield DELETE, obj.key, before, before, True
+        yield ADD, obj.key, None, obj, initial and before is None
 
 
 def _sync_of(obj: KubeObject) -> Notification:

@@ -14,7 +14,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Notification
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.resync_schedule import ResyncSchedule
 
 __all__ = ["Publisher", "Receiver"]
@@ -97,8 +97,8 @@ class Publisher:
 
     # --- the writer's side ------------------------------------------------------------------------
 
-    def hand_out(self) -> None:
-        """Deliver the changes since the last call to the receivers. They are all in the cache."""
+    def hand_out(self, receivers: Sequence[Receiver] | None = None) -> None:
+        """Deliver the changes since the last call, which are all in the cache, to these receivers. Default: to all."""
         calls = self._calls
         if not calls:
             return
@@ -106,16 +106,13 @@ class Publisher:
         if len(calls) == 1:
             self.events[calls[0][0]] += 1
         else:
-            self._count(calls)
+            kinds = [call[0] for call in calls]
+            for kind in (ADD, UPDATE, DELETE, SYNC):
+                if number := kinds.count(kind):
+                    self.events[kind] += number
         initial = 0 if self.synced.is_open else sum(1 for call in calls if call[0] == ADD and call[4])
-        for receiver in self._receivers:
+        for receiver in self._receivers if receivers is None else receivers:
             receiver.put(calls, initial)
-
-    def _count(self, calls: Sequence[Notification]) -> None:
-        kinds = [call[0] for call in calls]
-        for kind in (ADD, UPDATE, DELETE):
-            if number := kinds.count(kind):
-                self.events[kind] += number
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""

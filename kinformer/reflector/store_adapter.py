@@ -151,13 +151,12 @@ class _StoreAdapter:
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
-        self._budget = YieldBudget()
-        self._function = UserFunction(f"the store {type(store).__name__}", log)
+        self._budget = YieldBudget(UserFunction(f"the store {type(store).__name__}", log))
         self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
         self.known = _known_of(store)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        store, key = self._store, ""
+        store = self._store
         self._budget.enter()
         for kind, obj in events:
             if kind == "MODIFIED":
@@ -169,8 +168,8 @@ class _StoreAdapter:
                     store.delete(obj)
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
-            key = str(getattr(obj, "key", ""))
-        self._budget.blame(self._function, key)
+            self._budget.key = str(getattr(obj, "key", ""))
+        self._budget.blame()
 
     def _is_late(self, deleted: object) -> bool:
         """True for the doubled or late DELETED of an object whose name belongs to another one now."""

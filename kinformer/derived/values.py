@@ -15,8 +15,8 @@ from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import Entry, entry_of, is_same, value_of
 from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
-from kinformer.processor.publisher import Publisher, Receiver
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver
+from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 
 __all__ = ["KeyQueue", "ValueIndexers", "Values", "over_values"]

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import UserFunction, YieldBudget
@@ -20,9 +21,40 @@ from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
 
 Filter = Callable[[KubeObject], object]
+
+
+class Receiver(Protocol):
+    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection.
+
+    Attributes:
+        filters: True if it calls a function of the program with each change.
+    """
+
+    @property
+    def filters(self) -> bool: ...
+    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
+    def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
+    def upstream_synced(self) -> None: ...
+    def fail(self, error: BaseException, /) -> None: ...
+
+
+def deliver(
+    calls: Sequence[Notification], receivers: Iterable[Receiver], counts: Counter[str], *, initial: bool
+) -> None:
+    """Count calls by their type, and put them into receivers. There may be initial adds among them if `initial`."""
+    if len(calls) == 1:
+        counts[calls[0][0]] += 1
+    else:
+        kinds = [call[0] for call in calls]
+        for kind in (ADD, UPDATE, DELETE, SYNC):
+            if number := kinds.count(kind):
+                counts[kind] += number
+    adds = sum(1 for call in calls if call[0] == ADD and call[4]) if initial else 0
+    for receiver in receivers:
+        receiver.put(calls, adds)
 
 
 class Mailbox:

@@ -19,8 +19,8 @@ from kinformer.objects.accessors import is_gone
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
 from kinformer.processor.applied_versions import AppliedVersions
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
-from kinformer.processor.publisher import Publisher, Receiver
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver, deliver
+from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, Replacement, ScopeChange, ScopeStep
 
@@ -83,8 +83,10 @@ class Processor(Publisher):
         """Apply a batch in one step, as far as the budget allows. Return the changes that are left, or None."""
         events = changes.events
         if len(events) == 1 and not self._calls_functions:
-            self._apply_events(events)
-            self.hand_out()
+            calls: list[Notification] = []
+            self._apply_events(events, calls)
+            if calls:
+                deliver(calls, self._receivers, self.events, initial=bool(self._missing))
         else:
             budget = self._begun()
             done = self._apply_some(events, budget)
@@ -148,17 +150,17 @@ class Processor(Publisher):
         for start in range(0, len(events), size):
             if start and budget.exhausted():
                 return start
-            self._apply_events(events[start : start + size])
+            self._apply_events(events[start : start + size], self._calls)
             if self._slice == 1:
                 self.hand_out()
         return len(events)
 
-    def _apply_events(self, events: Sequence[WatchEvent]) -> None:
+    def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
         """Apply events to the cache, and append the resulting calls.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
         """
-        advance, calls = self._indexer.advance, self._calls
+        advance = self._indexer.advance
         for kind, obj in events:
             if kind == "BOOKMARK":
                 continue

@@ -8,33 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
+from kinformer.processor.mailbox import ADD, Notification, Receiver, deliver
 from kinformer.processor.resync_schedule import ResyncSchedule
 
-__all__ = ["Publisher", "Receiver"]
+__all__ = ["Publisher"]
 
 _SLICE = 256  # changes that are handed out together. With a filter, which may be slow, it is one
-
-
-class Receiver(Protocol):
-    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection.
-
-    Attributes:
-        filters: True if it calls a function of the program with each change.
-    """
-
-    @property
-    def filters(self) -> bool: ...
-    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
-    def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
-    def upstream_synced(self) -> None: ...
-    def fail(self, error: BaseException, /) -> None: ...
 
 
 class Publisher:
@@ -99,20 +83,10 @@ class Publisher:
 
     def hand_out(self, receivers: Sequence[Receiver] | None = None) -> None:
         """Deliver the changes since the last call, which are all in the cache, to these receivers. Default: to all."""
-        calls = self._calls
-        if not calls:
-            return
-        self._calls = []
-        if len(calls) == 1:
-            self.events[calls[0][0]] += 1
-        else:
-            kinds = [call[0] for call in calls]
-            for kind in (ADD, UPDATE, DELETE, SYNC):
-                if number := kinds.count(kind):
-                    self.events[kind] += number
-        initial = 0 if self.synced.is_open else sum(1 for call in calls if call[0] == ADD and call[4])
-        for receiver in self._receivers if receivers is None else receivers:
-            receiver.put(calls, initial)
+        calls, self._calls = self._calls, []
+        if calls:
+            is_first = not self.synced.is_open
+            deliver(calls, self._receivers if receivers is None else receivers, self.events, initial=is_first)
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""

@@ -148,25 +148,20 @@ async def guarded(awaitable: Awaitable[T], is_ending: Callable[[], bool], name: 
         RuntimeError: The coroutine has cancelled the task, or awaited something that was cancelled.
         CancelledError: The owner ends the task.
     """
-    task = _this_task()
-    count = task.cancelling()
     try:
         result = await awaitable
     except BaseException as error:  # noqa: BLE001 - see `settled`
-        raise await settled(error, count, is_ending, name) or error  # noqa: B904 - its cause is set
-    if task.cancelling() > count and (failure := await settled(None, count, is_ending, name)) is not None:
+        raise await settled(error, is_ending, name) or error  # noqa: B904 - its cause is set
+    if _this_task().cancelling() and (failure := await settled(None, is_ending, name)) is not None:
         raise failure
     return result
 
 
-async def settled(
-    error: BaseException | None, count: int, is_ending: Callable[[], bool], name: str
-) -> BaseException | None:
+async def settled(error: BaseException | None, is_ending: Callable[[], bool], name: str) -> BaseException | None:
     """Take back the cancellations by a call of the program's code, in a task of kinformer's, and return its failure.
 
     Args:
         error: The error by which the call has ended, or None.
-        count: The task's `cancelling()` before the call.
         is_ending: See `guarded`. If the owner ends the task, it stays cancelled.
         name: The name of the function, for the error.
 
@@ -178,12 +173,12 @@ async def settled(
     if error is not None and not is_cancelled and not isinstance(error, Exception):
         raise error
     task = _this_task()
-    if task.cancelling() > count:
+    if task.cancelling():
         if is_ending():
             if error is None or is_cancelled:
                 raise error or asyncio.CancelledError
             return error
-        is_cancelled = (await _take_back(task, count) and error is None) or is_cancelled
+        is_cancelled = (await _take_back(task) and error is None) or is_cancelled
     if not is_cancelled:
         return error
     failure = RuntimeError(f"{name} was cancelled from inside: by its own code, or by awaiting what was cancelled")
@@ -191,8 +186,8 @@ async def settled(
     return failure
 
 
-async def _take_back(task: asyncio.Task[object], count: int) -> bool:
-    """Withdraw requests to cancel a task. Return True if one had not been delivered.
+async def _take_back(task: asyncio.Task[object]) -> bool:
+    """Withdraw all requests to cancel this task. Return True if one had not been delivered.
 
     Raises:
         CancelledError: There was another request meanwhile.
@@ -202,10 +197,9 @@ async def _take_back(task: asyncio.Task[object], count: int) -> bool:
         await asyncio.sleep(0)  # delivers it. Before Python 3.13 `uncancel` would not withdraw it
     except asyncio.CancelledError:
         is_late = True
-    others = task.cancelling() - asked
-    while task.cancelling() > count + others:
+    for _ in range(asked):
         task.uncancel()
-    if others > 0:
+    if task.cancelling():
         raise asyncio.CancelledError
     return is_late
 

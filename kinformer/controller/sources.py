@@ -177,7 +177,7 @@ class SourceFeed:
         if source.predicate is not None or source.mapper is not None:
             self._budget.key = event.key
             try:
-                keys = await guarded(self._keys_of(event), self._is_ending, "the mapper")
+                keys = await guarded(self._keys_of(event), self._is_ending, "the predicate or mapper")
             except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
                 self._mapping_failed(event, error)
                 return

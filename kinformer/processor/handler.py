@@ -212,7 +212,7 @@ class HandlerRunner:
 
     async def _settle(self, call: Notification, error: BaseException | None) -> None:
         """Log and count the failure of a call that has raised an error or cancelled this task, if it is one."""
-        failure = await settled(error, 0, self.is_ending, f"handler {self.mailbox.name}")
+        failure = await settled(error, self.is_ending, f"handler {self.mailbox.name}")
         if failure is not None:
             self._failed(call, failure)
         task = asyncio.current_task()

@@ -73,7 +73,7 @@ class ThreadRunner(HandlerRunner):
             while not mailbox.closed:
                 while len(taken) < size and (call := mailbox.take()) is not None:
                     taken.append(call)
-                    if mailbox.filters and mailbox.budget.exhausted():
+                    if mailbox.budget.exhausted():  # by a filter that hides many
                         break
                 if not taken:
                     if mailbox.draining and not len(mailbox):

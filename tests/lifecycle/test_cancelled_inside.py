@@ -217,6 +217,23 @@ async def test_a_plain_handler_that_cancels_its_task_has_failed_and_goes_on(capl
 
 
 @pytest.mark.virtual_time
+async def test_a_handler_that_others_cancel_between_two_calls_ends_its_informer_with_an_error() -> None:
+    source, tasks = MemorySource(), []
+
+    async def run() -> None:
+        async with informed(source, on_add=lambda obj: tasks.append(asyncio.current_task())) as informer:
+            source.set("a")
+            await until(lambda: tasks)
+            await settle()
+            tasks[0].cancel()
+            await until(lambda: informer.health().state == "stopped")
+            assert not informer.health().live
+
+    with pytest.raises(RuntimeError, match="kinformer handler h of v1/configmaps was cancelled, but not by its owner"):
+        await run()
+
+
+@pytest.mark.virtual_time
 async def test_calls_that_are_drained_follow_one_that_is_cancelled_from_inside() -> None:
     source, seen = MemorySource(), []
 

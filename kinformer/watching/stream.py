@@ -205,8 +205,7 @@ class WatchStream:
                 if isinstance(found, StreamEvent):
                     return found
                 if found is not None:  # PAUSE
-                    if budget.exhausted():
-                        await budget.pause()
+                    await budget.pause()
                 elif self._running.cancelled():
                     raise StoppedError(f"stream {self.name}: its reflector was cancelled")
                 elif self._running.done():

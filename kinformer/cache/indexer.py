@@ -65,11 +65,7 @@ class Indexer(Store[ObjectT]):
         # All indexes, and the ones that file a KubeObject: the index by namespace leaves these to the label groups.
         self._all: tuple[Index[ObjectT], ...] = ()
         self._written: tuple[Index[ObjectT], ...] = ()
-        self.calls_functions = False
-        """True if objects are filed by functions, and not only by paths.
-
-        :meta private:
-        """
+        self._calls_functions = False
         self._rebuild: IndexerRebuild[ObjectT] | None = None
         self._settled = asyncio.Event()  # set while no rebuild is open
         self._settled.set()
@@ -308,7 +304,15 @@ class Indexer(Store[ObjectT]):
     def _refresh_written(self) -> None:
         self._all = (*self._state.indexes.values(), *self._building.values())
         self._written = tuple(index for index in self._all if index.function.files_objects)
-        self.calls_functions = any(index.function.segments is None for index in self._written)
+        self._calls_functions = any(index.function.segments is None for index in self._written)
+
+    @property
+    def calls_functions(self) -> bool:
+        """True if objects are filed by functions, and not only by paths.
+
+        :meta private:
+        """
+        return self._calls_functions
 
     # --- reads -------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def most_bytes(method: str, path: str, params: Mapping[str, str]) -> int:
         return _MOST
     if target.name or method not in ("GET", "DELETE"):
         return _MOST_OF_ONE
-    page = params.get("limit", "")
+    page = str(params.get("limit", ""))  # a program that is not type-checked passes an int, which aiohttp takes
     size = int(page) if page.isdecimal() and len(page) < _DIGITS else 0  # 0 is no limit
     return min(_MOST, (size + _SPARE) * _MOST_OF_ONE) if size else _MOST
 

@@ -192,12 +192,12 @@ async def _metadata(
 ) -> AsyncIterator[Any]:
     """Yield the metadata of the objects of a selection, page by page."""
     options = {"labelSelector": selection.label_selector, "fieldSelector": selection.field_selector}
-    params: dict[str, Any] = {name: value for name, value in options.items() if value} | {"limit": _PAGE}
+    params = {name: value for name, value in options.items() if value} | {"limit": str(_PAGE)}
     while True:
         page: Any = await client.request("GET", resource.gvr.path(namespace), params=params, headers=_METADATA_ONLY)
         for item in page.get("items") or ():
             yield item
-        params["continue"] = (page.get("metadata") or {}).get("continue")
+        params["continue"] = (page.get("metadata") or {}).get("continue") or ""
         if not params["continue"]:
             return
 

@@ -304,7 +304,7 @@ class Tap:
     def take(self) -> EntryChange | None:
         """Take the next change: first those of the initial state, then the later ones. None if there is none."""
         while self._replays:
-            for entry in self._replays[0]:
+            if (entry := next(self._replays[0], None)) is not None:
                 return entry.key, None, entry
             self._replays.popleft()
         return _change(self._calls.popleft()) if self._calls else None

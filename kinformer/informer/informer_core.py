@@ -157,7 +157,7 @@ class InformerCore(CollectionCore):
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it
-            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}", vital=True)
+            task = self.tasks.start_guest(reflector.run(), f"kinformer reflector of {reflector.name}")
         self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
         return task
 

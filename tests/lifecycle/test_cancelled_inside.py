@@ -15,7 +15,17 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, Controller, KubeObject, Manager, Request, SharedInformer, SharedInformerFactory
+from kinformer import (
+    Client,
+    Controller,
+    KubeObject,
+    ListOptions,
+    Manager,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+    WatchEvent,
+)
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.log_records import Said, said
@@ -196,6 +206,28 @@ def test_what_a_timeout_that_was_handled_leaves_behind_is_no_failure_and_is_take
 
     run_on(make_loop, main())
     assert said(caplog, "handler_failed") == []
+
+
+async def test_what_a_source_leaves_behind_is_not_taken_for_the_end_of_the_informer() -> None:
+    class Source(MemorySource):
+        async def events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+            async for events in super().events(options):
+                await handles_its_timeout()
+                yield events
+
+    source, seen = Source(), []
+
+    async def on_add(obj: KubeObject) -> None:
+        seen.append(obj.name)
+        await cancels_itself()
+
+    async with informed(source, on_add=on_add) as informer:
+        for number in range(3):
+            source.set(f"c{number}")
+        await until(lambda: len(seen) == 3)
+        await settle()
+        assert informer.statistics().handler_errors == 3
+        assert informer.health().live
 
 
 async def test_a_plain_handler_that_cancels_its_task_has_failed_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:

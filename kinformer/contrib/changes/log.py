@@ -7,9 +7,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
+
+import anyio.to_thread
 
 from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
 from kinformer.contrib.changes.author import author_of
@@ -21,6 +24,8 @@ from kinformer.exceptions import DecodeError
 from kinformer.objects import showable
 
 __all__ = ["Changes"]
+
+_LARGE = 64 * 1024  # bytes of an object. Comparing two larger ones takes milliseconds, so a thread does it
 
 _WITHOUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})  # these differ at every write
 
@@ -89,19 +94,19 @@ class Changes:
         if resource in self._followed:
             return
 
-        def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
+        async def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
-                self._note(resource, "created", None, obj)
+                await self._note(resource, "created", None, obj)
 
-        def on_update(old: KubeObject, new: KubeObject) -> None:
+        async def on_update(old: KubeObject, new: KubeObject) -> None:
             if old.uid != new.uid:
-                self._note(resource, "deleted", old, old)
-                self._note(resource, "created", None, new)
+                await self._note(resource, "deleted", old, old)
+                await self._note(resource, "created", None, new)
             elif old.resource_version != new.resource_version:  # a resync is not a change
-                self._note(resource, "changed", old, new)
+                await self._note(resource, "changed", old, new)
 
-        def on_delete(obj: KubeObject) -> None:
-            self._note(resource, "deleted", obj, obj)
+        async def on_delete(obj: KubeObject) -> None:
+            await self._note(resource, "deleted", obj, obj)
 
         handler = informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="changes")
         self._followed[resource] = informer, handler
@@ -114,34 +119,44 @@ class Changes:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
+    async def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
+        when = datetime.fromtimestamp(self._clock(), UTC)
+        if kind != "deleted" and any(obj is not None and len(obj.raw) > _LARGE for obj in (old, new)):
+            change = await anyio.to_thread.run_sync(self._compared, resource, kind, old, new, when)
+        else:
+            change = self._compared(resource, kind, old, new, when)
+        if change is not None:
+            self._number += 1
+            self._append(replace(change, number=self._number))
+
+    def _compared(
+        self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, when: datetime
+    ) -> Change | None:
+        """Return the change, without its number, or None if it is noise that is not kept."""
         telling: list[Difference] = []
         noise: list[Difference] = []
         summary: str = kind
         if kind == "changed" and old is not None:
             try:
-                for one in object_differences(old, new, _WITHOUT, shown=self._shown):
-                    (noise if is_noise(new.kind, one) else telling).append(one)
+                for difference in object_differences(old, new, _WITHOUT, shown=self._shown):
+                    (noise if is_noise(new.kind, difference) else telling).append(difference)
                 summary = summary_of(telling or noise)
             except (DecodeError, RecursionError):  # nested too deeply to be compared
                 summary, telling = "unreadable", [Difference("<unreadable>", None, None)]
             if not telling and not self._noise:
-                return
-        self._number += 1
-        self._append(
-            Change(
-                number=self._number,
-                time=datetime.fromtimestamp(self._clock(), UTC),
-                type=kind,
-                resource=resource,
-                kind=new.kind,
-                namespace=new.namespace,
-                name=new.name,
-                summary=summary,
-                differences=bounded(telling),
-                noise=bounded(noise) if self._noise else (),
-                by="" if kind == "deleted" else author_of(old, new),
-            )
+                return None
+        return Change(
+            number=0,
+            time=when,
+            type=kind,
+            resource=resource,
+            kind=new.kind,
+            namespace=new.namespace,
+            name=new.name,
+            summary=summary,
+            differences=bounded(telling),
+            noise=bounded(noise) if self._noise else (),
+            by="" if kind == "deleted" else author_of(old, new),
         )
 
     def _append(self, change: Change) -> None:

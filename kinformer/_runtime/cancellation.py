@@ -1,10 +1,10 @@
-"""Cancellation of the body of an `async with`, distinct from other cancellations, and shutdown without interruption."""
+"""Cancellation: of the body of an `async with`, of a task by the program's code in it, and shutdown without it."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import wraps
 from types import TracebackType
@@ -14,9 +14,17 @@ import anyio
 
 from kinformer._runtime.tasks import Coro
 
-__all__ = ["BodyCancellation", "ShieldedExitStack", "first_kept", "shielded_from_scopes"]
+__all__ = [
+    "BodyCancellation",
+    "ShieldedExitStack",
+    "first_kept",
+    "guarded",
+    "settled",
+    "shielded_from_scopes",
+]
 
 F = TypeVar("F", bound=Callable[..., Coro[object]])
+T = TypeVar("T")
 
 
 def shielded_from_scopes(function: F) -> F:
@@ -91,11 +99,8 @@ class BodyCancellation:
     __slots__ = ("_called", "_cancelling", "_left", "_task")
 
     def __init__(self) -> None:
-        task: asyncio.Task[object] | None = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("no asyncio task is running: enter this from a coroutine that runs in a task")
-        self._task = task
-        self._cancelling = task.cancelling()
+        self._task = _this_task()
+        self._cancelling = self._task.cancelling()
         self._called = False
         self._left = False
 
@@ -125,3 +130,82 @@ class BodyCancellation:
             if others:
                 raise
         return False
+
+
+# --- code of the program in a task of kinformer's ----------------------------------------------------------
+
+
+async def guarded(awaitable: Awaitable[T], is_ending: Callable[[], bool], name: str) -> T:
+    """Await a coroutine of the program, so that a cancellation from inside it is an error, and does not end the task.
+
+    Args:
+        awaitable: The coroutine. It may cancel the task that it runs in, as a library does that cancels it at a timeout
+            and does not take that back (such as async_timeout before 4.0.3).
+        is_ending: Returns True if the owner of the task ends it. Then its cancellation is the owner's.
+        name: The name of the coroutine, for the error.
+
+    Raises:
+        RuntimeError: The coroutine has cancelled the task, or awaited something that was cancelled.
+        CancelledError: The owner ends the task.
+    """
+    try:
+        result = await awaitable
+    except BaseException as error:  # noqa: BLE001 - see `settled`
+        raise await settled(error, is_ending, name) or error  # noqa: B904 - its cause is set
+    if _this_task().cancelling() and (failure := await settled(None, is_ending, name)) is not None:
+        raise failure
+    return result
+
+
+async def settled(error: BaseException | None, is_ending: Callable[[], bool], name: str) -> BaseException | None:
+    """Take back the cancellations by a call of the program's code, in a task of kinformer's, and return its failure.
+
+    Args:
+        error: The error by which the call has ended, or None.
+        is_ending: See `guarded`. If the owner ends the task, it stays cancelled.
+        name: The name of the function, for the error.
+
+    Raises:
+        CancelledError: The owner ends the task, or cancels it at this moment.
+        BaseException: The error, if it is neither an Exception nor a CancelledError.
+    """
+    is_cancelled = isinstance(error, asyncio.CancelledError)
+    if error is not None and not is_cancelled and not isinstance(error, Exception):
+        raise error
+    task = _this_task()
+    if task.cancelling():
+        if is_ending():
+            if error is None or is_cancelled:
+                raise error or asyncio.CancelledError
+            return error
+        is_cancelled = (await _take_back(task) and error is None) or is_cancelled
+    if not is_cancelled:
+        return error
+    failure = RuntimeError(f"{name} was cancelled from inside: by its own code, or by awaiting what was cancelled")
+    failure.__cause__ = error
+    return failure
+
+
+async def _take_back(task: asyncio.Task[object]) -> bool:
+    """Withdraw all requests to cancel this task. Return True if one had not been delivered.
+
+    Raises:
+        CancelledError: There was another request meanwhile.
+    """
+    asked, is_late = task.cancelling(), False
+    try:
+        await asyncio.sleep(0)  # delivers it. Before Python 3.13 `uncancel` would not withdraw it
+    except asyncio.CancelledError:
+        is_late = True
+    for _ in range(asked):
+        task.uncancel()
+    if task.cancelling():
+        raise asyncio.CancelledError
+    return is_late
+
+
+def _this_task() -> asyncio.Task[object]:
+    task: asyncio.Task[object] | None = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("no asyncio task is running: enter this from a coroutine that runs in a task")
+    return task

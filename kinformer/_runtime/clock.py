@@ -1,4 +1,4 @@
-"""Clocks: all that kinformer reads, in one place, so that tests can replace them. And the budget of a slice of work.
+"""Clocks: all that kinformer reads, in one place, so that tests can replace them. And the budget of work on the loop.
 
 | clock | for | reason |
 |---|---|---|
@@ -13,15 +13,34 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
+from types import coroutine
+from typing import TypeVar
 
-__all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "YieldBudget"]
+from kinformer._runtime.logs import StructuredLogger
 
-# Seconds of work after which the event loop runs other tasks. The loop's own socket read adds up to a millisecond, for
-# 256 KB. Together, a stall is shorter than the jitter of a network response. A pause takes about 10 us. With 2 ms
-# instead of 1, listing 100,000 pods was no cheaper.
-YIELD_SECONDS = 0.001
+try:
+    import resource
+
+    # The CPU that this thread has used, and how often it has waited by itself. It takes half a microsecond.
+    _usage: Callable[[], resource.struct_rusage] | None = partial(resource.getrusage, resource.RUSAGE_THREAD)
+except (ImportError, AttributeError):  # not on Linux
+    _usage = None
+
+__all__ = [
+    "MOST_AT_ONCE",
+    "SYSTEM",
+    "YIELD_SECONDS",
+    "Clock",
+    "ClockedLoop",
+    "UserFunction",
+    "YieldBudget",
+    "in_steps",
+]
+
+T = TypeVar("T")
 
 
 def _loop_time() -> float:
@@ -72,21 +91,71 @@ class Clock:
 SYSTEM = Clock()
 
 
-class _Turn:
-    """The turn of work that all budgets of one thread share, with the time at which it ends."""
+# --- the budget of work on the event loop -----------------------------------------------------------------------------
 
-    __slots__ = ("begun", "looked", "perf", "until")
+# Seconds of work after which the event loop runs other tasks. The loop's own socket read adds up to a millisecond, for
+# 256 KB. Together, a stall is shorter than the jitter of a network response. A pause takes about 10 us. With 2 ms
+# instead of 1, listing 100,000 pods was no cheaper.
+YIELD_SECONDS = 0.001
+
+# Events that a store takes in less than that, if no function of the program is called with them.
+MOST_AT_ONCE = 512
+
+# Seconds that a task may work in a turn that others have used up. A pause takes about 3 us.
+_LEAST = 0.00005
+
+# If no budget has looked at the clock for this many seconds, the event loop has been idle, or busy with other work.
+_AWAY = 0.0002
+
+_OLD = 0.01  # seconds after the end of a turn that cannot be the present one any more
+
+_HOLDS = 0.1  # seconds for which a function of the program may hold the event loop before a warning
+
+
+class _Turn:
+    """The turn of work that all budgets of one thread share: about one iteration of the event loop.
+
+    Attributes:
+        perf: The clock.
+        until: The time at which it ends.
+        looked: The time of the last look at the clock by any budget.
+        begun: The number of turns so far.
+        longest: The longest time of a function that has returned in the present run, if it is of importance.
+        slowest: That function, and the key that it was called for.
+    """
+
+    __slots__ = ("_is_exact", "_usage", "_usage_until", "begun", "longest", "looked", "perf", "slowest", "until")
 
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
         self.until = 0.0
-        self.looked = -1.0  # the time of the last check by any budget
-        self.begun = 0  # the number of turns so far
+        self.looked = -1.0
+        self.begun = 0
+        self.longest = YIELD_SECONDS
+        self.slowest: tuple[UserFunction, str] | None = None
+        self._usage = None if _usage is None else _usage()
+        self._usage_until = 0.0
+        self._is_exact = False  # True if the usage is that of the beginning of this turn
 
-    def begin(self, seconds: float) -> None:
-        self.looked = self.perf()
-        self.until = self.looked + seconds
+    def begin(self, now: float, seconds: float) -> None:
+        self.until = now + seconds
         self.begun += 1
+        self._is_exact = now > self._usage_until
+        if self._is_exact and _usage is not None:  # not for each event, because that would cost a lone one a hundredth
+            self._usage, self._usage_until = _usage(), now + _OLD
+
+    def had_the_cpu(self) -> bool:
+        """True unless the thread waited for the CPU, or if the system does not count that.
+
+        It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`. The event loop
+        waits by itself, too, but only before the turn.
+        """
+        if _usage is None or self._usage is None:
+            return True
+        then, now = self._usage, _usage()
+        used = now.ru_utime + now.ru_stime - then.ru_utime - then.ru_stime
+        waited = now.ru_nvcsw > then.ru_nvcsw and (self._is_exact or now.ru_nivcsw == then.ru_nivcsw)
+        return used > _HOLDS or waited
 
 
 class _Turns(threading.local):
@@ -96,77 +165,168 @@ class _Turns(threading.local):
 
 _turns = _Turns()
 
-# If no task has checked the clock for this many seconds, a task that resumes assumes that the event loop has completed
-# an iteration, and starts a new turn. A smaller value would be wrong while others work between two checks. A larger
-# one causes needless pauses.
-_AWAY = 0.0005
+
+class UserFunction:
+    """A function of the program that runs on the event loop, as the log names it, once, if it blocks the loop.
+
+    Args:
+        name: Its name in the log: `"the filter of handler x"`.
+        log: The logger.
+        resource: The resource in the log.
+        advice: The advice in the log.
+    """
+
+    __slots__ = ("_advice", "_is_named", "_log", "_resource", "name")
+
+    def __init__(
+        self,
+        name: str,
+        log: StructuredLogger,
+        resource: str = "",
+        *,
+        advice: str = "it is called for each object, so it should take microseconds",
+    ) -> None:
+        self.name = name
+        self._log = log
+        self._resource = resource
+        self._advice = advice
+        self._is_named = False
+
+    def returned(self, key: str) -> None:
+        """Note that it has returned, in a run in which several functions are called one after the other."""
+        turn = _turns.turn
+        now = turn.perf()
+        if now - turn.looked > turn.longest:
+            turn.longest, turn.slowest = now - turn.looked, (self, key)
+        turn.looked = now
+
+    def held(self, seconds: float, key: str) -> None:
+        """Log that it has held the event loop."""
+        if not self._is_named:
+            self._is_named = True
+            message = "%s blocked the event loop for %.1f s on %s: %s"
+            about = (self.name, seconds, key, self._advice)
+            self._log.warning(message, *about, resource=self._resource, key=key, reason="loop_held")
 
 
 class YieldBudget:
-    """Limits the time for which work holds the event loop: 1 ms, for all budgets together.
+    """Limits the time for which work holds the event loop: 1 ms between two changes, for all budgets together.
 
     All budgets of a thread share the limit. Otherwise a reader, a processor and sixteen handlers that work for 1 ms
-    each in a row would hold the loop for 18 ms. So the first uses up the turn, the others work only until their first
-    check, and the first to resume after its pause begins the next turn.
+    each in a row would hold the loop for 18 ms. So the first uses up the turn, and the first to resume after its pause
+    begins the next one. The others work for 50 us, so that they are not slowed down by pauses.
 
     ::
 
         budget = YieldBudget()
-        for number, item in enumerate(items):
+        for item in items:
             work(item)
-            if number % 64 == 0 and budget.exhausted():
+            if budget.exhausted():
                 await budget.pause()
 
+    A *run* is the work between two pauses. If it takes more than 0.1 s, the function of the program that took longest
+    is named in the log, unless the thread was waiting for the CPU.
+
     Args:
-        seconds: Seconds of work between two pauses. Default: 0.001.
+        function: The function of the program that is called in each run. None if there are several, which note when
+            they have `returned`.
         clock: For tests. A budget with a clock other than the system's shares its turns with no other budget.
+        blames: True if a run that takes too long is logged. False if the work may have waited within it.
+
+    Attributes:
+        key: The key for which `function` was called last in the run, or "". Set it before a pause.
+        perf: The clock, for loops that look at it themselves: `if budget.perf() >= budget.limit`.
+        began: The time at which the present run began.
+        limit: The time at which the present run must end.
+        turn: The turn that budgets of the thread share.
     """
 
-    __slots__ = ("_perf", "_seconds", "_turn", "rested")
+    __slots__ = ("_blames", "_function", "_left", "_paused", "began", "key", "limit", "perf", "turn")
 
-    def __init__(self, seconds: float = YIELD_SECONDS, *, clock: Clock = SYSTEM) -> None:
+    def __init__(self, function: UserFunction | None = None, *, clock: Clock = SYSTEM, blames: bool = True) -> None:
         if clock is SYSTEM:
             clock = _simulated() or SYSTEM
-        self._seconds = seconds
-        self._perf = clock.perf
-        self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
-        self.rested = False
-        """Set to True by a task that has waited, so that the next check restarts the budget first. Cheaper than
-        `restart` for work that ends before its first check."""
-        self.restart()
+        self.perf = clock.perf
+        self.key = ""
+        self._function = function
+        self._blames = blames
+        self.turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
+        self._paused = -1  # the number of the turn that a pause has ended
+        self._left = 0.0
+        self.enter()
+
+    def enter(self) -> None:
+        """Begin a run, after the work has waited for something. In a turn that others have used up it is short.
+
+        After a pause, the loop's own time, mostly for reading the socket that brings the work, counts against the new
+        turn, up to half of the budget, because other tasks wait for it too.
+        """
+        turn = self.turn
+        now = self.perf()
+        if self._paused == turn.begun:  # the first to resume
+            turn.begin(now, max(YIELD_SECONDS - (now - self._left), YIELD_SECONDS / 2))
+        elif now - turn.looked > _AWAY or now - turn.until > _OLD:
+            turn.begin(now, YIELD_SECONDS)
+        if turn.slowest is not None:
+            turn.longest, turn.slowest = YIELD_SECONDS, None
+        self._paused = -1
+        turn.looked = self.began = now
+        least, until = now + _LEAST, turn.until
+        self.limit = until if until > least else least  # noqa: FURB136 - `max` takes as long as all of this
 
     def exhausted(self) -> bool:
         """True if it is time to pause."""
-        if self.rested:
-            self.restart()
-        turn = self._turn
-        turn.looked = now = self._perf()
-        return now >= turn.until
+        turn = self.turn
+        turn.looked = now = turn.perf()
+        return now >= self.limit
 
-    def restart(self) -> None:
-        """Begin a new turn, after the work has waited for something, unless others work in this loop iteration."""
-        turn = self._turn
-        self.rested = False
-        if self._perf() - turn.looked > _AWAY:
-            turn.begin(self._seconds)
+    def blame(self) -> None:
+        """If this run has held the event loop for too long, name the function of the program that did it in the log."""
+        turn = self.turn
+        turn.looked = now = turn.perf()
+        seconds = now - self.began
+        if seconds > _HOLDS and turn.had_the_cpu():
+            function, key = self._function, self.key
+            if turn.slowest is not None and (function is None or turn.longest > seconds / 2):
+                function, key = turn.slowest
+            if function is not None:
+                function.held(seconds, key)
 
-    async def pause(self) -> None:
-        """Let everything else that is ready run once, and begin a new turn.
+    @coroutine
+    def pause(self) -> Generator[None, None, None]:
+        """Let everything else that is ready run once, and begin a new run."""
+        self.leave()
+        yield  # as `asyncio.sleep(0)` does
+        self.enter()
 
-        The loop's own time, mostly for reading the socket that brings the work, counts against the new turn, up to half
-        of the budget, because other tasks wait for it too.
-        """
-        come_back = self.leave()
-        await asyncio.sleep(0)
-        come_back()
+    def leave(self) -> None:
+        """Pause in a callback: return to the loop, and when it calls again, `enter`."""
+        if self._blames:
+            self.blame()
+        self._paused = self.turn.begun
+        self._left = self.turn.looked
 
-    def leave(self) -> Callable[[], None]:
-        """Pause in a callback: return to the loop, and when it calls again, call the function that this returns."""
-        turn, seconds, perf = self._turn, self._seconds, self._perf
-        begun, left = turn.begun, perf()
 
-        def come_back() -> None:
-            if turn.begun == begun:  # this is the first to resume
-                turn.begin(max(seconds - (perf() - left), seconds / 2))
+@coroutine
+def in_steps(awaited: Coroutine[object, object, T], budget: YieldBudget) -> Generator[object, None, T]:
+    """Await a coroutine that calls functions of the program, so that each of its steps is a run of a budget.
 
-        return come_back
+    A step is the work between two waits. If one holds the event loop, the budget's function is named in the log.
+    """
+    steps = awaited.__await__()
+    error: BaseException | None = None
+    budget.enter()
+    while True:
+        try:
+            waits_for = next(steps) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            error = None  # it has this frame in its traceback
+            if budget.key:
+                budget.blame()
+        try:
+            yield waits_for
+        except BaseException as raised:  # noqa: BLE001 - for the coroutine
+            error = raised
+        budget.enter()

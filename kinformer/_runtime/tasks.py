@@ -68,7 +68,7 @@ class Tasks:
     Args:
         on_crash: Called with the name and the exception of a task that failed. The exception is a RuntimeError if a
             task ended by a CancelledError without being cancelled (because it awaited a cancelled future), or if a
-            vital task was cancelled, but not by `cancel` or `drop`.
+            vital task or a guest was cancelled, but not by `cancel` or `drop`.
 
     Attributes:
         cluster: The cluster whose name begins their log messages, or "". None keeps that of the code that starts them.
@@ -79,6 +79,8 @@ class Tasks:
         self._on_crash = on_crash
         self._tasks: set[asyncio.Task[object]] = set()
         self._vital: set[asyncio.Task[object]] = set()
+        self._guests: set[asyncio.Task[object]] = set()
+        self._dropped: set[asyncio.Task[object]] = set()
 
     def start(self, coroutine: Coro[T], name: str, *, vital: bool = False) -> asyncio.Task[T]:
         """Start a task and keep it. The owner cannot do without a vital one."""
@@ -90,22 +92,37 @@ class Tasks:
             task.add_done_callback(self._ended)
         return task
 
+    def start_guest(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
+        """Start a vital task that runs code of the program, which may cancel it from inside (see `is_ending`)."""
+        task = self.start(coroutine, name)
+        self._guests.add(task)
+        return task
+
+    def is_ending(self) -> bool:
+        """True if the owner ends the current task, or if all tasks end, as in `asyncio.run`. Else it cancels itself.
+
+        A vital task that was cancelled, and not by the owner, shows the end of all. A guest may have cancelled itself.
+        """
+        return asyncio.current_task() in self._dropped or any(task.cancelling() for task in self._vital)
+
     @property
     def running(self) -> tuple[asyncio.Task[object], ...]:
         """The tasks that have not ended, and whose event loop is open."""
         return tuple(task for task in self._tasks if not task.get_loop().is_closed())
 
     def _ended(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
         if not task.cancelled():
             error = task.exception()
         elif not task.cancelling():
             error = RuntimeError(f"{task.get_name()} ended with a CancelledError, although it was not cancelled")
-        elif task in self._vital:
+        elif task not in self._dropped and (task in self._vital or task in self._guests):
             error = RuntimeError(f"{task.get_name()} was cancelled, but not by its owner")
         else:
             error = None
-        self._vital.discard(task)
+        for kept in (self._tasks, self._guests, self._dropped):
+            kept.discard(task)
+        if not task.cancelled():
+            self._vital.discard(task)  # one that was cancelled stays, for `is_ending`
         if error is not None:
             self._on_crash(task.get_name(), error)
 
@@ -118,8 +135,11 @@ class Tasks:
     def drop(self, tasks: Iterable[asyncio.Task[object]]) -> None:
         """Cancel tasks without waiting for their end."""
         for task in tasks:
-            self._vital.discard(task)
-            task.cancel()
+            if not task.done():
+                if not task.cancelling():
+                    self._vital.discard(task)
+                self._dropped.add(task)
+                task.cancel()
 
     async def cancel(self, tasks: Iterable[asyncio.Task[object]] | None = None) -> None:
         """Cancel tasks (default: all), as asyncio does. Tasks that still run after 1 s are logged and abandoned.

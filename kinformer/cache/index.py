@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Generic, TypeAlias
 
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
 from kinformer._runtime.signatures import check_callback
@@ -59,7 +60,7 @@ class IndexFunction(Generic[ObjectT]):
         TypeError: `func` is neither a path nor a function of an object.
     """
 
-    __slots__ = ("_failing", "_told", "errors", "func", "name", "segments")
+    __slots__ = ("_failing", "_told", "_user_function", "errors", "func", "name", "segments")
 
     files_objects = True
 
@@ -71,6 +72,7 @@ class IndexFunction(Generic[ObjectT]):
         self.func: IndexFunc[ObjectT] = func
         self.segments = func.path.segments if isinstance(func, PathIndex) else None
         self.errors = 0
+        self._user_function = UserFunction(f"the index function {name!r}", log)
         self._told = LogOnce()
         self._failing: dict[str, None] = {}  # the keys of the stored objects that are left out
 
@@ -90,6 +92,8 @@ class IndexFunction(Generic[ObjectT]):
                 log.exception(message, self.name, key, key=key, reason="index_failed")
             self._failing[key] = None
             return None
+        finally:
+            self._user_function.returned(key)
         if self._failing:
             self._failing.pop(key, None)
             self._told.forget(key)

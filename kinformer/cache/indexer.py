@@ -65,6 +65,7 @@ class Indexer(Store[ObjectT]):
         # All indexes, and the ones that file a KubeObject: the index by namespace leaves these to the label groups.
         self._all: tuple[Index[ObjectT], ...] = ()
         self._written: tuple[Index[ObjectT], ...] = ()
+        self._calls_functions = False
         self._rebuild: IndexerRebuild[ObjectT] | None = None
         self._settled = asyncio.Event()  # set while no rebuild is open
         self._settled.set()
@@ -303,6 +304,15 @@ class Indexer(Store[ObjectT]):
     def _refresh_written(self) -> None:
         self._all = (*self._state.indexes.values(), *self._building.values())
         self._written = tuple(index for index in self._all if index.function.files_objects)
+        self._calls_functions = any(index.function.segments is None for index in self._written)
+
+    @property
+    def calls_functions(self) -> bool:
+        """True if objects are filed by functions, and not only by paths.
+
+        :meta private:
+        """
+        return self._calls_functions
 
     # --- reads -------------------------------------------------------------------------------
 

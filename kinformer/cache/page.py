@@ -11,13 +11,16 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget
+from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import ConfigError
 from kinformer.objects.object import KubeObject
 from kinformer.objects.paths.json_path import parse_path
 
 __all__ = ["Page", "page_of"]
+
+log = get_logger("kinformer.informer")
 
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
@@ -26,7 +29,7 @@ Sort = str | Callable[[V], object]
 Place = tuple[int, int | float | str, str]
 """The order of a value: its kind, the value, and its key."""
 
-_CHECK = 16  # objects between two checks of the clock. Reading a path takes some microseconds
+_MORE = 16  # objects beyond twice the number of a page that are kept until the next sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +66,18 @@ async def page_of(
         check_callback(where, "where", "obj", f"page of {collection.name}", plain=True)
     descends, value_of = _sorting(sort, collection.name)
     start = None if after is None else _place(after)
-    budget = YieldBudget()
+    budget = YieldBudget(UserFunction(f"page of {collection.name}: where= or sort=", log, collection.name))
     total = 0
     best: _Best[V] = _Best(limit + 1, descends=descends)
-    for number, (key, obj) in enumerate(collection.by_key.items()):
-        if number % _CHECK == 0 and budget.exhausted():
+    for key, obj in collection.by_key.items():
+        if where is None or where(obj):
+            total += 1
+            place = (*_order(value_of(obj)), key)
+            if start is None or (place < start if descends else place > start):
+                best.add(place, obj)
+        if budget.exhausted():
+            budget.key = key
             await budget.pause()
-        if where is not None and not where(obj):
-            continue
-        total += 1
-        place = (*_order(value_of(obj)), key)
-        if start is None or (place < start if descends else place > start):
-            best.add(place, obj)
     found = best.sorted()
     shown = found[:limit]
     return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)
@@ -95,7 +98,7 @@ class _Best(Generic[V]):
         if last is not None and (place < last if self._descends else place > last):
             return
         self._found.append((place, obj))
-        if len(self._found) >= 2 * self._count + _CHECK:
+        if len(self._found) >= 2 * self._count + _MORE:
             self._cut()
 
     def _cut(self) -> None:

@@ -170,7 +170,7 @@ class Body:
         self._pace.note(len(chunk), now - before)
         if self._budget is not None:
             if now - began > _WAITED:
-                self._budget.rested = True
+                self._budget.enter()
             elif self._budget.exhausted():
                 await self._budget.pause()
         if self._no_json is not None and chunk:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
-from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.cancellation import guarded, shielded_from_scopes
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import Write, logged_writes
@@ -69,9 +70,13 @@ class ControllerRun:
         )
         self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
+        self._tasks = Tasks(self._task_crashed)
         failed = partial(metrics.count, "source_errors")
         self._feeds = [
-            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes) for source in sources
+            SourceFeed(
+                source, name, self.trigger, failed, self._tasks.is_ending, clusters=clusters, completes=completes
+            )
+            for source in sources
         ]
         self._sync = FirstSync(
             f"controller {name}",
@@ -86,8 +91,9 @@ class ControllerRun:
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
         self._reasons: dict[str, tuple[Reason, ...]] = {}
-        self._tasks = Tasks(self._task_crashed)
         self._logged = LogOnce()
+        advice = "await what takes long, or call it with asyncio.to_thread"
+        self._function = UserFunction(f"the reconcile of controller {name}", log, self._resource, advice=advice)
         self._logged_stale = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -124,7 +130,7 @@ class ControllerRun:
         """Reconcile until cancelled. See `Controller.run`."""
         name = self._name
         feeding = [
-            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}", vital=True)
+            self._tasks.start_guest(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
             for feed in self._feeds
         ]
         self._metrics.open(self._options.workers, lambda: self.active)
@@ -292,8 +298,8 @@ class ControllerRun:
             lambda timeout: self._catch_up(key, timeout),
             target.cluster,
         )
-        clock = asyncio.get_running_loop()
-        began = clock.time()
+        clock, budget = asyncio.get_running_loop(), YieldBudget(self._function)
+        began, budget.key = clock.time(), key
         limit = asyncio.timeout(self._options.timeout)
         written: set[object] = set()
 
@@ -303,20 +309,19 @@ class ControllerRun:
 
         try:
             with logged_writes(note):
-                async with limit:
-                    result = await self._reconcile(request)
+                steps = in_steps(self._reconciled(request, limit), budget)
+                result = await guarded(steps, self._tasks.is_ending, "the reconcile")
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
             self._succeeded(key, result, clock.time() - began)
         except LeadershipLostError:
             raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._failed(request, error, clock.time() - began, written)  # it awaited something that was cancelled
         except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
             self._failed(request, error, clock.time() - began, written, timed_out=limit.expired())
+
+    async def _reconciled(self, request: Request, limit: asyncio.Timeout) -> Result | None:
+        async with limit:
+            return await self._reconcile(request)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

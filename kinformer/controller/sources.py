@@ -8,6 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from kinformer._runtime.cancellation import guarded
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
@@ -94,6 +96,7 @@ class SourceFeed:
         name: The name of the controller.
         trigger: Called with each key, the reason and the priority.
         on_failure: Called when a predicate or mapper has raised, before the error is logged.
+        is_ending: Returns True if the controller ends its tasks. See `guarded`.
         clusters: True if keys may begin with the name of a cluster, because one of the sources is a union.
         completes: True if a key without a cluster, which a mapper returns for an object of a union, gets the object's
             cluster.
@@ -105,6 +108,7 @@ class SourceFeed:
         name: str,
         trigger: Trigger,
         on_failure: Callable[[], None],
+        is_ending: Callable[[], bool],
         *,
         clusters: bool,
         completes: bool = False,
@@ -114,6 +118,7 @@ class SourceFeed:
         self._name = name
         self._trigger = trigger
         self._on_failure = on_failure
+        self._is_ending = is_ending
         self._clusters = clusters
         self._completes = completes and _has_members(source)
         self._stream: EventStream | None = None
@@ -122,6 +127,9 @@ class SourceFeed:
         self._queued.set()
         self._own_reasons: dict[str, Reason] = {}
         self._logged = LogOnce()
+        resource = source.informer.name
+        function = UserFunction(f"the predicate or mapper of controller {name} for {resource}", log, resource)
+        self._budget = YieldBudget(function)
 
     async def run(self) -> None:
         """Turn events into triggers until cancelled.
@@ -130,6 +138,9 @@ class SourceFeed:
             StoppedError: The informer was exited, so there will be no more events.
             Exception: The informer crashed with this error.
         """
+        await in_steps(self._run(), self._budget)
+
+    async def _run(self) -> None:
         # Events are not merged: the cache is ahead of the events waiting here, so a reconcile may have read a state
         # that merging would skip, and must be triggered when that state has ended.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
@@ -162,29 +173,35 @@ class SourceFeed:
 
     async def _trigger_keys_of(self, event: InformerEvent) -> None:
         source = self._source
-        try:
-            if source.predicate is not None and not source.predicate(event):
+        keys: Iterable[str] = (event.key,)
+        if source.predicate is not None or source.mapper is not None:
+            self._budget.key = event.key
+            try:
+                keys = await guarded(self._keys_of(event), self._is_ending, "the predicate or mapper")
+            except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
+                self._mapping_failed(event, error)
                 return
-            if source.mapper is None:
-                kind = "INITIAL" if event.is_in_initial_list else event.type
-                self._trigger(event.key, self._own_reason(kind), _priority(event))
-                return
-            keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
-            if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
-                keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._mapping_failed(event, error)  # the mapper awaited something that was cancelled
-            return
-        except Exception as error:  # noqa: BLE001 - counted and logged, and later events are still handled
-            self._mapping_failed(event, error)
-            return
         kind = "INITIAL" if event.is_in_initial_list else event.type
-        reason = Reason(kind, self.informer.name, event.key)
+        reason = self._own_reason(kind) if source.mapper is None else Reason(kind, self.informer.name, event.key)
         for key in keys:
-            self._trigger(self._completed(key, event), reason, _priority(event))
+            self._trigger(key, reason, _priority(event))
+
+    async def _keys_of(self, event: InformerEvent) -> Iterable[str]:
+        source = self._source
+        if source.predicate is not None and not source.predicate(event):
+            return ()
+        if source.mapper is None:
+            return (event.key,)
+        keys = dict.fromkeys(await self._mapped(source.mapper, event.object))
+        if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on the object
+            keys.update(dict.fromkeys(await self._mapped(source.mapper, event.old)))
+        return [self._completed(key, event) for key in keys]
+
+    async def _mapped(self, mapper: Mapper, obj: KubeObject) -> list[str]:
+        found = mapper(obj)
+        if inspect.isawaitable(found):
+            found = await found
+        return [request_key(key, clusters=self._clusters) for key in found]
 
     def _completed(self, key: str, event: InformerEvent) -> str:
         if not self._completes or key.count("/") == 2:
@@ -212,10 +229,3 @@ class SourceFeed:
 
 def _priority(event: InformerEvent) -> int:
     return LOW_PRIORITY if event.is_in_initial_list or event.type == "SYNC" else 0
-
-
-async def _mapped_keys(mapper: Mapper, obj: KubeObject, *, clusters: bool) -> list[str]:
-    found = mapper(obj)
-    if inspect.isawaitable(found):
-        found = await found
-    return [request_key(key, clusters=clusters) for key in found]

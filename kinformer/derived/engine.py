@@ -30,8 +30,6 @@ __all__ = ["Engine"]
 
 log = get_logger("kinformer.derived")
 
-_LOOK = 16  # changes between two checks of the clock, because each may run an index function of the program
-
 
 class Engine(ComputedCore):
     """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
@@ -82,7 +80,7 @@ class Engine(ComputedCore):
         self._sources = ()  # a source that it ceases to read later may be freed
         self.wake()
         self.metrics.start()
-        self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}")
+        self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}", vital=True)
         self.handlers.start()
 
     async def _finish(self, deadline: float) -> None:
@@ -358,9 +356,8 @@ class Engine(ComputedCore):
         if self.values.is_publishing and not self.values.publish(budget):
             return True
         for tap in tuple(self.taps):
-            while changes := tap.take(_LOOK):
-                for change in changes:
-                    self._absorb(tap, change)
+            while (change := tap.take()) is not None:
+                self._absorb(tap, change)
                 if budget.exhausted():
                     return True
         if not self._compute(budget):

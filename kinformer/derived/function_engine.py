@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import EntryChange, Joined, value_of
@@ -23,7 +23,6 @@ __all__ = ["FunctionEngine"]
 log = get_logger("kinformer.derived")
 
 _MARKS = 256  # keys that are marked between two checks of the clock
-_LOOK = 8  # runs of the function between two checks of the clock
 
 Function = Callable[..., Any]
 
@@ -62,6 +61,7 @@ class FunctionEngine(Engine):
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
+        self._user_function = UserFunction(f"the function of derived collection {name}", log, name)
 
     # --- sources ----------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class FunctionEngine(Engine):
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
-        if not self._dirty.drain(self._run, budget, _LOOK):
+        if not self._dirty.drain(self._run, budget):
             return False
         self._let_unread_go()
         # A complete source that keys still wait for has work itself. It works first, and this engine again after it.
@@ -197,6 +197,7 @@ class FunctionEngine(Engine):
             self._failed(key, error)
             self._set(key, None)
         finally:
+            self._user_function.returned(key)
             if self._fetches:
                 self.reads.record(key, fetch.read)
             fetch.read = None

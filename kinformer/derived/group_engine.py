@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import Entry, EntryChange, value_of
@@ -17,8 +17,6 @@ from kinformer.informer.collection import Collection
 __all__ = ["GroupEngine"]
 
 log = get_logger("kinformer.derived")
-
-_LOOK = 16  # groups between two checks of the clock
 
 Names = str | Iterable[str] | None
 
@@ -60,6 +58,7 @@ class GroupEngine(Engine):
         self._groups: dict[str, _Group] = {}
         self._dirty = KeyQueue()
         self._logged = LogOnce()
+        self._user_function = UserFunction(f"the function of derived collection {name}", log, name)
 
     def _figures(self) -> dict[str, int]:
         return {"failures": self._failures, "waiting": len(self._dirty)}
@@ -102,10 +101,12 @@ class GroupEngine(Engine):
                     message, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed"
                 )
             return ()
+        finally:
+            self._user_function.returned(key)
         return names
 
     def _compute(self, budget: YieldBudget) -> bool:
-        return self._dirty.drain(self._set, budget, _LOOK)
+        return self._dirty.drain(self._set, budget)
 
     def _set(self, name: str) -> None:
         group = self._groups.get(name)

@@ -9,7 +9,6 @@ it reaches, and of their reads, however many paths lead through them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextvars import Context
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
@@ -55,7 +54,7 @@ class Propagation:
         self._numbers = count()
         self._held: list[Node] = []  # waiting nodes that were held in this turn
         self._is_scheduled = False
-        self._come_back: Callable[[], None] | None = None
+        self._budget = YieldBudget()
         self._turns = WaiterQueue()
         self._context = Context()  # a program's functions run outside the context of its requests and tasks
 
@@ -93,20 +92,19 @@ class Propagation:
         await self._turns.wait()
 
     def _turn(self) -> None:
-        budget = YieldBudget()
-        if self._come_back is not None:
-            self._come_back()
-            self._come_back = None
+        self._budget.enter()
         for node in self._held:
             self._place(node)
         self._held.clear()
         try:
-            self._work(budget)
+            self._work(self._budget)
         finally:
             self._is_scheduled = False  # not earlier: nodes wake their readers, and there is one turn at a time
             self._turns.wake_all()
-            if self._next() is not None:
-                self._come_back = budget.leave()
+            if self._next() is None:
+                self._budget.blame()
+            else:
+                self._budget.leave()
                 self._schedule()
 
     def _work(self, budget: YieldBudget) -> None:

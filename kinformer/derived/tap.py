@@ -6,7 +6,6 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
@@ -188,6 +187,8 @@ class Tap:
         error: The error with which the collection has ended, set by the engine, or None.
     """
 
+    filters = False
+
     def __init__(
         self,
         source: Source,
@@ -300,15 +301,13 @@ class Tap:
         """True if nothing is waiting here."""
         return not self._calls and not self._replays
 
-    def take(self, count: int) -> Iterable[EntryChange]:
-        """Take up to `count` changes: first the initial state, then the later changes."""
+    def take(self) -> EntryChange | None:
+        """Take the next change: first those of the initial state, then the later ones. None if there is none."""
         while self._replays:
-            taken = [(entry.key, None, entry) for entry in islice(self._replays[0], count)]
-            if taken:
-                return taken
+            if (entry := next(self._replays[0], None)) is not None:
+                return entry.key, None, entry
             self._replays.popleft()
-        calls = self._calls
-        return [_change(calls.popleft()) for _ in range(min(count, len(calls)))]
+        return _change(self._calls.popleft()) if self._calls else None
 
 
 def _change(call: Notification) -> EntryChange:

@@ -24,7 +24,6 @@ __all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
 log = get_logger("kinformer.derived")
 
 AWAY_AFTER = 10.0  # seconds
-_LOOK = 32  # values between two checks of the clock
 _NEXT_LOOK = 1.0  # seconds between two checks of members that have neither synced nor failed
 
 
@@ -302,7 +301,7 @@ class UnionEngine(Engine):
                 if budget.exhausted():
                     return False
             self._sweeps.popleft()
-        return self._dirty.drain(self._set, budget, _LOOK)
+        return self._dirty.drain(self._set, budget)
 
     def _set(self, key: str) -> None:
         entry: Any = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -14,13 +15,11 @@ from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import Entry, entry_of, is_same, value_of
 from kinformer.objects.object import KubeObject
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
-from kinformer.processor.publisher import Publisher, Receiver
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver
+from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 
 __all__ = ["KeyQueue", "ValueIndexers", "Values", "over_values"]
-
-_LOOK = 64  # entries between two checks of the clock
 
 ValueIndexers = dict[str, IndexFunc[Any] | str]
 
@@ -46,17 +45,15 @@ class KeyQueue:
         del self._keys[key]
         return key
 
-    def drain(self, compute: Callable[[str], None], budget: YieldBudget, look: int) -> bool:
+    def drain(self, compute: Callable[[str], None], budget: YieldBudget) -> bool:
         """Call `compute` with each key, until none is left or the budget is exhausted. Return True if none is left.
 
         Args:
             compute: The function to call, which may add keys.
             budget: The time that this may take.
-            look: The number of keys between two checks of the clock.
         """
         while self._keys:
-            for _ in range(min(look, len(self._keys))):
-                compute(self.take())
+            compute(self.take())
             if budget.exhausted():
                 break
         return not self._keys
@@ -105,7 +102,6 @@ class Values(Publisher):
         self.wake: Callable[[], None] = _nothing
         self._first: list[dict[str, Entry]] = new_partitions()
         self._publishing: Iterator[None] | None = None
-        self._calls: list[Notification] = []
         self._resyncing: Iterator[str] = iter(())
         self._resynced: Sequence[Receiver] = ()
 
@@ -134,12 +130,12 @@ class Values(Publisher):
             return
         self.indexer.put(key, entry)
         if old is None:
-            self._calls.append((ADD, key, None, entry, False))
+            self._tell((ADD, key, None, entry, False))
         elif type(old) is KubeObject and type(entry) is KubeObject and old.uid != entry.uid:
-            self._calls.append((DELETE, key, old, old, True))  # as in an informer: another object has its name
-            self._calls.append((ADD, key, None, entry, False))
+            self._tell((DELETE, key, old, old, True))  # as in an informer: another object has its name
+            self._tell((ADD, key, None, entry, False))
         else:
-            self._calls.append((UPDATE, key, old, entry, False))
+            self._tell((UPDATE, key, old, entry, False))
 
     def remove(self, key: str) -> None:
         """Remove the value of a key, if it has one."""
@@ -148,15 +144,12 @@ class Values(Publisher):
             return
         old = self.indexer.pop(key)
         if old is not None:
-            self._calls.append((DELETE, key, old, old, False))
+            self._tell((DELETE, key, old, old, False))
 
-    def hand_out(self) -> None:
-        """Deliver the changes since the last call to the receivers. They are all in the cache."""
-        if self._calls:
-            calls, self._calls = self._calls, []
-            self.events.update(call[0] for call in calls)
-            for receiver in self._receivers:
-                receiver.put(calls)
+    def _tell(self, call: Notification) -> None:
+        self._calls.append(call)
+        if len(self._calls) >= self._slice:
+            self.hand_out()
 
     @property
     def is_publishing(self) -> bool:
@@ -176,8 +169,7 @@ class Values(Publisher):
             for key, entry in part.items():
                 rebuild.put(key, entry)
                 entries.append(entry)
-                if len(entries) % _LOOK == 0:
-                    yield
+                yield
         rebuild.commit()  # the cache was empty before, so nothing must be freed in steps
         self._first = []
         self.is_live = True
@@ -196,22 +188,15 @@ class Values(Publisher):
 
         Each object is read when its turn comes, so no handler gets an older state after a newer one.
         """
-        calls: list[Notification] = []
-        is_done = True
-        for key in self._resyncing:
-            entry = self.indexer.get_by_key(key)
-            if entry is not None:
-                calls.append((SYNC, key, entry, entry, False))
-            if len(calls) == _LOOK and budget.exhausted():
-                is_done = False
-                break
-        if calls:
-            self.events[SYNC] += len(calls)
-            for receiver in self._resynced:
-                receiver.put(calls)
-        if is_done:
-            self._resynced = ()
-        return is_done
+        self.hand_out()
+        while keys := list(islice(self._resyncing, self._slice)):
+            found = ((key, self.indexer.get_by_key(key)) for key in keys)
+            self._calls = [(SYNC, key, entry, entry, False) for key, entry in found if entry is not None]
+            self.hand_out(self._resynced)
+            if budget.exhausted():
+                return False
+        self._resynced = ()
+        return True
 
 
 def over_values(indexers: ValueIndexers) -> ValueIndexers:

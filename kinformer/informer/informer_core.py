@@ -100,7 +100,7 @@ class InformerCore(CollectionCore):
     async def _process(self) -> None:
         """Move changes from the queue to the cache and the handlers, until the queue is closed and empty.
 
-        A small batch that arrives while this waits is applied without it: see `AtomicDeltaFIFO.direct`.
+        A batch that arrives while this waits is applied without it: see `AtomicDeltaFIFO.direct`.
         """
         parts = self.parts
         apply = self._measured_apply()
@@ -120,10 +120,11 @@ class InformerCore(CollectionCore):
             await processor.apply(entries)
             observe(perf() - began)
 
-        def apply_now(changes: Changes) -> None:
+        def apply_now(changes: Changes) -> Changes | None:
             began = perf()
-            processor.apply_now(changes)
+            left = processor.apply_now(changes)
             observe(perf() - began)
+            return left
 
         self.parts.queue.direct = apply_now
         return apply
@@ -154,7 +155,7 @@ class InformerCore(CollectionCore):
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started in a leader's body, and outlive it
-            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}", vital=True)
+            task = self.tasks.start_guest(reflector.run(), f"kinformer reflector of {reflector.name}")
         self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
         return task
 

@@ -109,7 +109,7 @@ class NamespaceFollower:
             ended=self._ended,
         )
         with unfenced():  # it may be started in a leader's body, and outlive it
-            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}", vital=True)
+            self._following = self._tasks.start_guest(follower.run(), f"kinformer namespaces of {self._name}")
 
     def stop(self) -> None:
         """Stop following the collection."""

@@ -190,6 +190,6 @@ class CompactingListerWatcher(ConvertingListerWatcher):
     async def _pause(self, budget: YieldBudget) -> None:
         if self._compaction.due:
             await self._compaction.train()
-            budget.restart()
+            budget.enter()
         else:
             await budget.pause()

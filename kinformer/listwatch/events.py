@@ -47,23 +47,27 @@ class Arrivals:
 
         def take_data(data: bytes) -> bool:
             nonlocal last
-            before, last = last, perf()
             pending, size = framer.pending, len(data)
-            if pending + size > SMALL or (last - before < QUICK and not pending):
-                return False
-            text = framer.last(data)
-            if text is None:  # a part of a line
-                if b"\n" in data or not take([]):
+            try:
+                # Not since the last one arrived, but since it was handled: a function of the program may have been
+                # slow in between, and one callback of the transport may bring many events.
+                if pending + size > SMALL or (perf() - last < QUICK and not pending):
                     return False
-                framer.feed(data)
-            else:
-                event = line(text)
-                if event is None or not take([event]):
-                    return False
-                if pending:
-                    framer.taken()
-            stats.bytes += size
-            return True
+                text = framer.last(data)
+                if text is None:  # a part of a line
+                    if b"\n" in data or not take([]):
+                        return False
+                    framer.feed(data)
+                else:
+                    event = line(text)
+                    if event is None or not take([event]):
+                        return False
+                    if pending:
+                        framer.taken()
+                stats.bytes += size
+                return True
+            finally:
+                last = perf()
 
         return self._body.push_to(take_data)
 

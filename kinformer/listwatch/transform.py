@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import DecodeError, KinformerError
@@ -77,6 +78,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         # managedFields are kept here, so that the transform can use them.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
+        self._user_function = UserFunction("the transform", log, self.name)
 
     def read_paths(self, paths: Iterable[str]) -> None:
         """Read the values of these paths with each transformed object from now on."""
@@ -118,6 +120,8 @@ class TransformingListerWatcher(ConvertingListerWatcher):
             result: Any = self._transform(entry.to_dict())
         except Exception as error:
             raise TransformError(f"the transform raised on {entry!r}: {error!r}") from error
+        finally:
+            self._user_function.returned(entry.key)
         if result is None:
             return None
         if not isinstance(result, dict):

@@ -73,7 +73,7 @@ class ConvertingListerWatcher(ListerWatcherWrapper, ABC):
     ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         budget = YieldBudget()
         async for events in inner:
-            budget.restart()
+            budget.enter()
             converted: builtins.list[WatchEvent] = []
             try:
                 for event in events:

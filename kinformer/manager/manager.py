@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.cancellation import guarded, shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback
@@ -321,8 +321,13 @@ class Manager:
 
     async def _run_added(self, *, leading: bool) -> None:
         """Run the parts that need the lead, or the others. The first failure stops the rest, and is raised."""
+        this_task, stopping = asyncio.current_task(), False
+
+        def is_ending() -> bool:
+            return stopping or this_task is None or this_task.cancelling() > 0
+
         tasks = {
-            asyncio.create_task(_called(run), name=f"kinformer manager: {name}")
+            asyncio.create_task(_called(run, is_ending), name=f"kinformer manager: {name}")
             for run, needs_leadership, name in self._runnables
             if needs_leadership == leading
         }
@@ -334,6 +339,7 @@ class Manager:
                 tasks.discard(task)
                 task.result()
         except BaseException as error:
+            stopping = True
             self._stopping.take_failure(error)
             await _cancel_and_wait(tasks)
             raise
@@ -370,16 +376,8 @@ def _failure_of(task: asyncio.Task[object]) -> BaseException | None:
     return None if not task.done() or task.cancelled() else task.exception()
 
 
-async def _called(run: Runnable) -> None:
-    try:
-        await run()
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        # It awaited something that was cancelled, and was not stopped itself. Without an error, no one would notice.
-        name = getattr(run, "__qualname__", run)
-        raise RuntimeError(f"{name} ended with a CancelledError, although it was not cancelled") from error
+async def _called(run: Runnable, is_ending: Callable[[], bool]) -> None:
+    await guarded(run(), is_ending, getattr(run, "__qualname__", str(run)))
 
 
 @shielded_from_scopes

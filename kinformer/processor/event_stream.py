@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypedDict, Unpack
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
 __all__ = ["EventStream", "InformerEvent", "OpenStream", "Position", "StreamParts"]
-
-# Events after which a reader that never suspends lets other tasks run.
-_EVENTS_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,6 @@ class EventStream(Generic[M]):
         self._detach = parts["detach"]
         self._error: BaseException | None = None
         self._reading = False
-        self._taken = 0
 
     @property
     def has_synced(self) -> bool:
@@ -117,6 +113,7 @@ class EventStream(Generic[M]):
         self._mailbox.close(drain=True)
 
     async def __aenter__(self) -> Self:
+        self._mailbox.budget = YieldBudget(blames=False)  # the reader may wait between two events
         self._attach(self)
         return self
 
@@ -135,15 +132,15 @@ class EventStream(Generic[M]):
         self._reading = True
         mailbox = self._mailbox
         try:
-            self._taken += 1
-            if self._taken % _EVENTS_A_TURN == 0:
-                await asyncio.sleep(0)
+            if mailbox.budget.exhausted():  # the reader's work on the last event may not have suspended
+                await mailbox.budget.pause()
             while (call := mailbox.take()) is None:
                 if mailbox.draining and not len(mailbox):
                     if self._error is not None:
                         raise self._error
                     raise StopAsyncIteration
                 await mailbox.wait()
+                mailbox.budget.enter()
         finally:
             self._reading = False
         mailbox.finished(call)

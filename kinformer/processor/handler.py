@@ -6,10 +6,10 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from time import perf_counter
 from types import CoroutineType
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.cancellation import settled
+from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
 from kinformer.exceptions import ConfigError, StoppedError
@@ -21,11 +21,9 @@ __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
 log = get_logger("kinformer.handler")
 
-_MAX_CALLS = 32  # the most calls between two checks of the clock, fewer if calls are slow
-_LONG = 0.0005  # seconds between two checks above which the number of calls is halved
-_HOLDS = 0.1  # seconds for which a plain callback may block the event loop before a warning
-
 Callback = Callable[..., object]
+
+_ADVICE = "await what takes long, or pass thread=True to add_event_handler"
 
 
 class Handler:
@@ -41,7 +39,6 @@ class Handler:
 
     Attributes:
         name: The name in the log and statistics.
-        has_plain: True if at least one callback is a plain function, which may block the event loop.
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.
@@ -76,20 +73,19 @@ class Handler:
         self.name = name_of(handler if handler is not None else on_add or on_update or on_delete)
         callbacks = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
         self._coroutine_functions = [name for name, callback in callbacks.items() if is_coroutine_function(callback)]
-        self.has_plain = len(self._coroutine_functions) < sum(callback is not None for callback in callbacks.values())
-        self._on_add, self._add_flag = on_add, takes(on_add, "is_in_initial_list")
-        self.on_update = on_update
-        self._on_delete, self._delete_flag = on_delete, takes(on_delete, "final_state_unknown")
-        self._keyed = {name for name, callback in callbacks.items() if takes_by_name(callback, "key")}
-        flags = {
-            "on_add": "is_in_initial_list" if self._add_flag else "",
-            "on_delete": "final_state_unknown" if self._delete_flag else "",
-        }
+        keywords: dict[str, list[str]] = {name: [] for name in callbacks}
+        for option, flag in (("on_add", "is_in_initial_list"), ("on_delete", "final_state_unknown")):
+            if takes(callbacks[option], flag):
+                keywords[option].append(flag)
         for option, callback in callbacks.items():
+            if takes_by_name(callback, "key"):
+                keywords[option].append("key")
             if callback is not None:
-                keywords = ", ".join(filter(None, (flags.get(option), "key" if option in self._keyed else "")))
                 arguments = "old, new" if option == "on_update" else "obj"
-                check_callback(callback, option, arguments, owner, keywords=keywords)
+                check_callback(callback, option, arguments, owner, keywords=", ".join(keywords[option]))
+        self._on_add, self._add_keywords = on_add, keywords["on_add"]
+        self.on_update, self._update_keywords = on_update, keywords["on_update"]
+        self._on_delete, self._delete_keywords = on_delete, keywords["on_delete"]
 
     def refuse_coroutines(self) -> None:
         """Raise ConfigError if a callback is a coroutine function, which cannot run in a worker thread."""
@@ -103,57 +99,30 @@ class Handler:
         """Make a call and return its result, which may be an awaitable."""
         kind, key, old, new, flag = call
         if kind == ADD:
-            if self._on_add is not None:
-                keywords: dict[str, object] = {"key": key} if "on_add" in self._keyed else {}
-                if self._add_flag:
-                    keywords["is_in_initial_list"] = flag
-                return self._on_add(view(new), **keywords)
+            function, keywords = self._on_add, self._add_keywords
         elif kind == DELETE:
-            if self._on_delete is not None:
-                keywords = {"key": key} if "on_delete" in self._keyed else {}
-                if self._delete_flag:
-                    keywords["final_state_unknown"] = flag
-                return self._on_delete(view(new), **keywords)
-        elif self.on_update is not None:
-            obj = view(new)
-            keywords = {"key": key} if "on_update" in self._keyed else {}
-            return self.on_update(view(old) if kind == UPDATE else obj, obj, **keywords)
-        return None
+            function, keywords = self._on_delete, self._delete_keywords
+        else:
+            function, keywords = self.on_update, self._update_keywords
+        if function is None:
+            return None
+        obj = ObjectView(*fields_of(new)) if type(new) is KubeObject else view(new)
+        if kind in {ADD, DELETE}:
+            if not keywords:
+                return function(obj)
+            return function(obj, **{keyword: key if keyword == "key" else flag for keyword in keywords})
+        before = view(old) if kind == UPDATE else obj
+        return function(before, obj, key=key) if keywords else function(before, obj)
+
+    @property
+    def plain_add(self) -> Callback | None:
+        """`on_add` if it takes only the object, or else None."""
+        return None if self._add_keywords else self._on_add
 
     @property
     def plain_update(self) -> Callback | None:
         """`on_update` if it takes only the two objects, or else None."""
-        return None if "on_update" in self._keyed else self.on_update
-
-
-class _Pace:
-    """Adapts the number of non-suspending calls between two checks of the clock. It is halved while calls are slow.
-
-    Attributes:
-        step: The number of calls until the next check, from 1 to 32.
-    """
-
-    __slots__ = ("_budget", "_looked", "step")
-
-    def __init__(self) -> None:
-        self._budget = YieldBudget()
-        self._looked = perf_counter()
-        self.step = _MAX_CALLS
-
-    def waited(self) -> None:
-        """Record that the runner had nothing to do."""
-        self._budget.rested = True
-        self._looked = perf_counter()
-
-    async def look(self) -> None:
-        """Let other tasks run if it is time to, and set the number of calls until the next check."""
-        if perf_counter() - self._looked > _LONG:
-            self.step = max(1, self.step // 2)
-        else:
-            self.step = min(_MAX_CALLS, self.step * 2)
-        if self._budget.exhausted():
-            await self._budget.pause()
-        self._looked = perf_counter()
+        return None if self._update_keywords else self.on_update
 
 
 class HandlerRunner:
@@ -164,6 +133,8 @@ class HandlerRunner:
         mailbox: The calls that wait for it.
         task: The task, once it has been started.
         observe: If set, called with the seconds that each call took.
+        is_ending: Returns True if the owner of the task ends it. Until then a cancellation during a call is a failure
+            of that call, because a handler may cancel the task that it runs in.
     """
 
     def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None], *, resource: str) -> None:
@@ -171,9 +142,9 @@ class HandlerRunner:
         self.mailbox = mailbox
         self.task: asyncio.Task[None] | None = None
         self.observe: Callable[[float], None] | None = None
+        self.is_ending: Callable[[], bool] = lambda: True
         self._on_error = on_error
         self._logged = LogOnce()
-        self._named = False  # in the warning about blocking the loop
         self._resource = resource
 
     def is_caller(self) -> bool:
@@ -185,72 +156,68 @@ class HandlerRunner:
 
     async def run(self) -> None:
         """Make calls until the mailbox is closed, or is draining and empty."""
+        function = UserFunction(f"handler {self.mailbox.name}", log, self._resource, advice=_ADVICE)
+        budget = self.mailbox.budget = YieldBudget(function)
+        await in_steps(self._make_calls(budget), budget)
+
+    async def _make_calls(self, budget: YieldBudget) -> None:
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
-        update = self.handler.plain_update
-        pace = _Pace()
-        left = pace.step
-        started, awaits = 0.0, False
-        clocked = observe is not None or self.handler.has_plain
-        while not mailbox.closed:
+        add, update = self.handler.plain_add, self.handler.plain_update
+        perf, now = budget.perf, budget.began
+        task = asyncio.current_task()
+        assert task is not None
+        requests_to_cancel = task.cancelling
+        while True:
             call = plain.popleft() if plain and not mailbox.folds else take()
             if call is None:
                 if mailbox.draining and not len(mailbox):
                     return
+                budget.key, budget.turn.looked = "", now
                 await mailbox.wait()
-                pace.waited()
+                now = budget.began
                 continue
-            if clocked:
-                started, awaits = perf_counter(), False
+            error: BaseException | None = None
             try:
-                # Updates are inlined, which saves a function call, because nearly all calls are updates.
+                # These are inlined, which saves a function call, because nearly all calls are updates or adds.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
-                    if type(old) is KubeObject and type(new) is KubeObject:
-                        result = update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
-                    else:
-                        result = update(view(old), view(new))
+                    result = (
+                        update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
+                        if type(old) is KubeObject and type(new) is KubeObject
+                        else update(view(old), view(new))
+                    )
+                elif call[0] == ADD and add is not None:
+                    new = call[3]
+                    result = add(ObjectView(*fields_of(new)) if type(new) is KubeObject else view(new))
                 else:
                     result = make(call)
                 if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
-                    awaits = True
+                    budget.key = call[1]
                     await result
-            except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
-                # This task was not cancelled: the handler awaited something that was.
-                self._failed(call, error)
-            except Exception as error:  # noqa: BLE001 - counted and logged, and the other objects follow
-                self._failed(call, error)
-            finally:
-                if call[4]:  # only initial adds are waited for
-                    mailbox.finished(call)
-                if clocked and (observe is not None or perf_counter() - started > _HOLDS):
-                    self._clocked(call, perf_counter() - started, awaits=awaits)
-            left -= 1
-            if not left:
-                await pace.look()
-                left = pace.step
+            except BaseException as raised:  # noqa: BLE001 - counted and logged, and the other objects follow
+                error = raised
+            if call[4]:  # only initial adds are waited for
+                mailbox.finished(call)
+            if observe is not None:
+                observe(perf() - now)
+            if error is not None or requests_to_cancel():
+                await self._settle(call, error)
+                error = None
+            now = perf()
+            if now >= budget.limit:
+                budget.key = call[1]
+                await budget.pause()
+                now = budget.began
 
-    def _clocked(self, call: Notification, seconds: float, *, awaits: bool) -> None:
-        """Report the duration of a call. Log the handler's name, once, if the call held the loop throughout."""
-        if self.observe is not None:
-            self.observe(seconds)
-        if awaits or seconds < _HOLDS or self._named:
-            return
-        self._named = True
-        log.warning(
-            "handler %s blocked the event loop for %.1f s on %s of %s: make it a coroutine function that awaits, "
-            "or pass thread=True to add_event_handler",
-            self.mailbox.name,
-            seconds,
-            call[0],
-            call[1],
-            resource=self._resource,
-            key=call[1],
-            reason="loop_held",
-        )
+    async def _settle(self, call: Notification, error: BaseException | None) -> None:
+        """Log and count the failure of a call that has raised an error or cancelled this task, if it is one."""
+        failure = await settled(error, self.is_ending, f"handler {self.mailbox.name}")
+        if failure is not None:
+            self._failed(call, failure)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()

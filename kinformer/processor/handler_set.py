@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
+from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Coro, Tasks
@@ -165,6 +166,8 @@ class HandlerSet:
 
     def _attach(self, mailbox: Mailbox, period: float) -> None:
         mailbox.name = self._unique(mailbox.name)
+        if mailbox.filters:
+            mailbox.filtering = UserFunction(f"the filter of handler {mailbox.name}", log, self._informer)
         self._publisher.attach(mailbox)
         self._schedule.add(mailbox, period)
 
@@ -192,7 +195,9 @@ class HandlerSet:
 
     def _run(self, runner: HandlerRunner) -> None:
         runner.observe = self._observer(runner.mailbox.name)
-        runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self._informer}")
+        name = f"kinformer handler {runner.mailbox.name} of {self._informer}"
+        runner.is_ending = self._tasks.is_ending
+        runner.task = self._tasks.start_guest(runner.run(), name)
 
     def refuse_inside(self, refusal: str) -> None:
         """Raise RuntimeError if called from inside a handler that the caller would wait for."""

@@ -11,21 +11,50 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
 
 Filter = Callable[[KubeObject], object]
 
-# Objects of a replay that a filter may hide in a row before the reader pauses. A filter that hides nearly all of a long
-# replay must not block the loop during the search for the next visible object.
-_HIDDEN_AT_ONCE = 64
+
+class Receiver(Protocol):
+    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection.
+
+    Attributes:
+        filters: True if it calls a function of the program with each change.
+    """
+
+    @property
+    def filters(self) -> bool: ...
+    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
+    def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
+    def upstream_synced(self) -> None: ...
+    def fail(self, error: BaseException, /) -> None: ...
+
+
+def deliver(
+    calls: Sequence[Notification], receivers: Iterable[Receiver], counts: Counter[str], *, initial: bool
+) -> None:
+    """Count calls by their type, and put them into receivers. There may be initial adds among them if `initial`."""
+    if len(calls) == 1:
+        counts[calls[0][0]] += 1
+    else:
+        kinds = [call[0] for call in calls]
+        for kind in (ADD, UPDATE, DELETE, SYNC):
+            if number := kinds.count(kind):
+                counts[kind] += number
+    adds = sum(1 for call in calls if call[0] == ADD and call[4]) if initial else 0
+    for receiver in receivers:
+        receiver.put(calls, adds)
 
 
 class Mailbox:
@@ -46,6 +75,8 @@ class Mailbox:
             directly: the result is the same as from `take`, without a function call.
         folds: True while it folds or replays, until `take` has returned None.
         held: The number of calls that the reader has taken and not begun yet. They count as waiting.
+        budget: The reader's, for its own work and for the filter, which hides objects of a replay while it reads.
+        filtering: The filter's name in the log, or None without a filter.
     """
 
     def __init__(
@@ -65,6 +96,8 @@ class Mailbox:
         self.plain: deque[Notification] = deque()
         self.folds = False
         self.held = 0
+        self.budget = YieldBudget()
+        self.filtering: UserFunction | None = None
         self._folded = FoldedCalls(self.queue_size)
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
@@ -74,6 +107,11 @@ class Mailbox:
         self._synced = Latch()
 
     # --- the processor's side -----------------------------------------------------------------
+
+    @property
+    def filters(self) -> bool:
+        """True if it calls a filter with each change."""
+        return self._filter is not None
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
         """Queue calls in order. `initial` is the number of initial adds among them."""
@@ -125,15 +163,13 @@ class Mailbox:
 
     def take(self) -> Notification | None:
         """Take the next call, or return None if the reader must `wait`. Call `finished` for each initial add taken."""
-        hidden = 0
         while self._replays:
             for obj in self._replays[0]:
                 self._replay_left -= 1
                 if self._filter is None or self._passes(obj):
                     return (ADD, obj.key, None, obj, True)
                 self._initial_finished()
-                hidden += 1
-                if hidden == _HIDDEN_AT_ONCE:
+                if self.budget.exhausted():
                     return None
             self._replays.popleft()
         if self.plain:
@@ -146,9 +182,7 @@ class Mailbox:
     def finished(self, call: Notification) -> None:
         """Record that the reader is done with `call`, whether or not it succeeded."""
         if call[4] and call[0] == ADD:
-            self._initial_left -= 1
-            if not self._initial_left:
-                self._announce_synced()
+            self._initial_finished()
 
     def wait(self) -> Awaitable[None]:
         """Wait for a call or the end of the mailbox, or for one turn of the loop if there is either already.
@@ -156,7 +190,7 @@ class Mailbox:
         The result must be awaited at once, by one task at a time. Cancelling it loses nothing.
         """
         if self.plain or self.folds or self.draining:
-            return asyncio.sleep(0)
+            return self.budget.pause()
         self._waiter = asyncio.get_running_loop().create_future()  # without a coroutine, for a call that comes alone
         return self._waiter
 
@@ -204,6 +238,9 @@ class Mailbox:
             if self._on_filter_error is not None:
                 self._on_filter_error(obj.key, error)
             return False
+        finally:
+            if self.filtering is not None:
+                self.filtering.returned(obj.key)
 
     def _through_filter(self, call: Notification) -> Notification | None:
         """Return the call in this handler's view, or None. Entering the filter is an add, leaving it is a delete."""

@@ -20,8 +20,8 @@ from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
 from kinformer.processor.applied_versions import AppliedVersions
 from kinformer.processor.event_stream import Position
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
-from kinformer.processor.publisher import Publisher, Receiver
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver, deliver
+from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, Replacement, ScopeChange, ScopeStep
 
@@ -30,8 +30,8 @@ __all__ = ["UNKNOWN_SCOPES", "Processor"]
 UNKNOWN_SCOPES = ""
 """The scope that is missing until the first namespaces are known: no namespace has this name."""
 
-_SLICE = 256  # changes between two checks of the clock. Each costs about a microsecond
-_ITEMS = 16  # items of a list between two checks, because an index function may be slow
+_QUICK = 64  # changes between two looks at the clock if no function of the program is called. Each takes a microsecond
+_ITEMS = 16  # items of a list between two looks, as `_QUICK`. A path that is not read yet takes 20 microseconds
 
 
 class Processor(Publisher):
@@ -60,6 +60,7 @@ class Processor(Publisher):
         self.applied = AppliedVersions(scopes)
         self._missing = {*scopes, *([UNKNOWN_SCOPES] if scopes_follow else [])}
         self._left: set[str] = set()  # scopes that have left before the cache was complete
+        self._budget: YieldBudget | None = None
 
     @property
     def missing(self) -> frozenset[str | None]:
@@ -84,39 +85,58 @@ class Processor(Publisher):
 
     # --- changes --------------------------------------------------------------------------------------
 
-    def apply_now(self, changes: Changes) -> None:
-        """Apply a small batch in one step."""
-        calls: list[Notification] = []
-        self._apply_events(changes.events, calls)
-        self._hand_out(calls)
+    def apply_now(self, changes: Changes) -> Changes | None:
+        """Apply a batch in one step, as far as the budget allows. Return the changes that are left, or None."""
+        events = changes.events
+        if len(events) == 1 and not self._calls_functions:
+            calls: list[Notification] = []
+            self._apply_events(events, calls)
+            if calls:
+                deliver(calls, self._receivers, self.events, initial=bool(self._missing))
+        else:
+            budget = self._begun()
+            done = self._apply_some(events, budget)
+            self.hand_out()
+            budget.blame()
+            if done < len(events):
+                return changes._replace(events=events[done:])
         self._advance(changes)
+        return None
 
     async def apply(self, entries: Iterable[Entry]) -> None:
         """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
-        budget = YieldBudget()
-        calls: list[Notification] = []
-        left = _SLICE
+        budget = self._begun()
         for entry in entries:
+            if budget.exhausted():
+                await self._hand_out_and_pause(budget)
             if isinstance(entry, Changes):
                 events = entry.events
-                for start in range(0, len(events), _SLICE):
-                    self._apply_events(events[start : start + _SLICE], calls)
-                    left -= len(events)
-                    if left <= 0:
-                        left = _SLICE
-                        if budget.exhausted():
-                            calls = self._hand_out(calls)
-                            await budget.pause()
+                while (done := self._apply_some(events, budget)) < len(events):
+                    events = events[done:]
+                    await self._hand_out_and_pause(budget)
                 self._advance(entry)
                 continue
-            calls = self._hand_out(calls)
+            self.hand_out()
             if isinstance(entry, Replacement):
                 await self._replace(entry, budget)
             elif isinstance(entry, ScopeChange):
                 await self._change_scope(entry, budget)
             elif entry is Marker.RESYNC:
                 await self._replay_due(budget)
-        self._hand_out(calls)
+        self.hand_out()
+        budget.blame()
+
+    def _begun(self) -> YieldBudget:
+        """Return the budget, whose run begins now."""
+        if self._budget is None:
+            self._budget = YieldBudget()
+        else:
+            self._budget.enter()
+        return self._budget
+
+    async def _hand_out_and_pause(self, budget: YieldBudget) -> None:
+        self.hand_out()
+        await budget.pause()
 
     def _advance(self, changes: Changes) -> None:
         applied = self.applied
@@ -124,6 +144,22 @@ class Processor(Publisher):
             applied.advance(changes.scope, changes.resource_version)
         else:  # inlined, because nearly always no task waits
             applied.current[changes.scope] = changes.resource_version
+
+    @property
+    def _calls_functions(self) -> bool:
+        """True if functions of the program are called with each change."""
+        return self._slice == 1 or self._indexer.calls_functions
+
+    def _apply_some(self, events: Sequence[WatchEvent], budget: YieldBudget) -> int:
+        """Apply events, until the budget is exhausted. Return how many."""
+        size = 1 if self._calls_functions else _QUICK
+        for start in range(0, len(events), size):
+            if start and budget.exhausted():
+                return start
+            self._apply_events(events[start : start + size], self._calls)
+            if self._slice == 1:
+                self.hand_out()
+        return len(events)
 
     def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
         """Apply events to the cache, and append the resulting calls.
@@ -163,25 +199,6 @@ class Processor(Publisher):
         self._indexer.pop(key)
         calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
-    def _hand_out(self, calls: list[Notification]) -> list[Notification]:
-        """Put calls into the mailboxes, and return the list for the next calls."""
-        if not calls:
-            return calls
-        if len(calls) == 1:
-            self.events[calls[0][0]] += 1
-        else:
-            self._count(calls)
-        initial = sum(1 for call in calls if call[0] == ADD) if self._missing else 0
-        for receiver in self._receivers:
-            receiver.put(calls, initial)
-        return []
-
-    def _count(self, calls: Sequence[Notification]) -> None:
-        kinds = [call[0] for call in calls]
-        for kind in (ADD, UPDATE, DELETE):
-            if number := kinds.count(kind):
-                self.events[kind] += number
-
     async def _change_scope(self, change: ScopeChange, budget: YieldBudget) -> None:
         scope, step = change
         if step is ScopeStep.JOINED:
@@ -211,7 +228,7 @@ class Processor(Publisher):
         fresh: ChunkedList[KubeObject] = ChunkedList()
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]] = ChunkedList()
         gone: ChunkedList[KubeObject] = ChunkedList()
-        items = replacement.items
+        items, size = replacement.items, 1 if self._indexer.calls_functions else _ITEMS
         try:
             for number, item in enumerate(items.drain() if isinstance(items, ChunkedList) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
@@ -220,7 +237,7 @@ class Processor(Publisher):
                     fresh.append(obj)
                 elif old is None or (old is not obj and old != obj):
                     changes.append((old, obj))
-                if number % _ITEMS == 0 and budget.exhausted():
+                if number % size == 0 and budget.exhausted():
                     await budget.pause()
             for left in rebuild.sweep():
                 gone.add(left)
@@ -261,33 +278,13 @@ class Processor(Publisher):
         These are the receivers at the time of the swap. One that is attached later gets the new state as its replay.
         With `initial`, adds are initial adds.
         """
-        calls: list[Notification] = []
-
-        async def hand_out() -> None:
-            nonlocal calls
-            self._count(calls)
-            adds = sum(1 for call in calls if call[0] == ADD) if initial else 0
-            for receiver in receivers:
-                receiver.put(calls, adds)
-            calls = []
-            if budget.exhausted():
-                await budget.pause()
-
-        for old in gone.drain():
-            calls.append((DELETE, old.key, old, old, True))
-            if len(calls) >= _SLICE:
-                await hand_out()
-        for before, obj in changes.drain():
-            if before is None:
-                calls.append((ADD, obj.key, None, obj, initial))
-            elif before.uid != obj.uid:
-                calls.append((DELETE, obj.key, before, before, True))
-                calls.append((ADD, obj.key, None, obj, False))
-            else:
-                calls.append((UPDATE, obj.key, before, obj, False))
-            if len(calls) >= _SLICE:
-                await hand_out()
-        await hand_out()
+        for call in _calls_of(gone, changes, initial=initial):
+            self._calls.append(call)
+            if len(self._calls) >= self._slice:
+                self.hand_out(receivers)
+                if budget.exhausted():
+                    await budget.pause()
+        self.hand_out(receivers)
 
     async def _replay_due(self, budget: YieldBudget) -> None:
         """Replay the cache to the receivers that are due for a resync (client-go: `SyncAll`)."""
@@ -296,12 +293,25 @@ class Processor(Publisher):
             return
         # The partitions are read one by one, which is safe because only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
-        while calls := [_sync_of(obj) for obj in islice(objects, _SLICE)]:
-            self.events[SYNC] += len(calls)
-            for receiver in receivers:
-                receiver.put(calls)
+        while calls := [_sync_of(obj) for obj in islice(objects, self._slice)]:
+            self._calls = calls
+            self.hand_out(receivers)
             if budget.exhausted():
                 await budget.pause()
+
+
+def _calls_of(
+    gone: ChunkedList[KubeObject], changes: ChunkedList[tuple[KubeObject | None, KubeObject]], *, initial: bool
+) -> Iterator[Notification]:
+    for old in gone.drain():
+        yield DELETE, old.key, old, old, True
+    for before, obj in changes.drain():
+        if before is not None and before.uid == obj.uid:
+            yield UPDATE, obj.key, before, obj, False
+            continue
+        if before is not None:
+            yield DELETE, obj.key, before, before, True
+        yield ADD, obj.key, None, obj, initial and before is None
 
 
 def _sync_of(obj: KubeObject) -> Notification:

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import Position
-from kinformer.processor.mailbox import ADD, Notification
+from kinformer.processor.mailbox import ADD, Notification, Receiver, deliver
 from kinformer.processor.resync_schedule import ResyncSchedule
 
-__all__ = ["Publisher", "Receiver"]
+__all__ = ["Publisher"]
 
-
-class Receiver(Protocol):
-    """A receiver of the changes of a cache: the mailbox of a handler, or the input of a derived collection."""
-
-    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
-    def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
-    def upstream_synced(self) -> None: ...
-    def fail(self, error: BaseException, /) -> None: ...
+_SLICE = 256  # changes that are handed out together. With a filter, which may be slow, it is one
 
 
 class Publisher:
@@ -52,6 +44,8 @@ class Publisher:
         self._indexer = indexer
         self._resyncs = resyncs
         self._receivers: list[Receiver] = []
+        self._slice = _SLICE
+        self._calls: list[Notification] = []  # changes that are in the cache, and in no receiver yet
 
     @property
     def cache(self) -> Indexer:
@@ -73,11 +67,16 @@ class Publisher:
         if self.synced.is_open:
             receiver.upstream_synced()
         self._receivers.append(receiver)
+        self._fit_slice()
 
     def detach(self, receiver: Receiver) -> None:
         """Stop delivering changes to `receiver`."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
+            self._fit_slice()
+
+    def _fit_slice(self) -> None:
+        self._slice = 1 if any(receiver.filters for receiver in self._receivers) else _SLICE
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in each task that waits for the cache to be complete, because it will not be."""
@@ -86,6 +85,13 @@ class Publisher:
             receiver.fail(error)
 
     # --- the writer's side ------------------------------------------------------------------------
+
+    def hand_out(self, receivers: Sequence[Receiver] | None = None) -> None:
+        """Deliver the changes since the last call, which are all in the cache, to these receivers. Default: to all."""
+        calls, self._calls = self._calls, []
+        if calls:
+            is_first = not self.synced.is_open
+            deliver(calls, self._receivers if receivers is None else receivers, self.events, initial=is_first)
 
     def _open(self) -> None:
         """Record that the cache is complete for the first time."""

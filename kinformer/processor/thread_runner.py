@@ -12,6 +12,7 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.processor.handler import Handler, HandlerRunner
 from kinformer.processor.mailbox import Mailbox, Notification
@@ -64,6 +65,7 @@ class ThreadRunner(HandlerRunner):
     async def run(self) -> None:
         """Make calls until the mailbox is closed, or is draining and empty."""
         mailbox = self.mailbox
+        mailbox.budget = YieldBudget()
         most = min(_MOST, mailbox.queue_size)
         taken: deque[Notification] = deque()
         size = 1
@@ -71,15 +73,19 @@ class ThreadRunner(HandlerRunner):
             while not mailbox.closed:
                 while len(taken) < size and (call := mailbox.take()) is not None:
                     taken.append(call)
+                    if mailbox.budget.exhausted():  # by a filter that hides many
+                        break
                 if not taken:
                     if mailbox.draining and not len(mailbox):
                         return
                     await mailbox.wait()
+                    mailbox.budget.enter()
                     continue
                 mailbox.held = len(taken) - 1
                 made = await anyio.to_thread.run_sync(
                     self._make, tuple(taken), abandon_on_cancel=True, limiter=self._limiter
                 )
+                mailbox.budget.enter()
                 self._note(taken, made)
                 size = min(most, size * 2) if not taken else 1
         finally:

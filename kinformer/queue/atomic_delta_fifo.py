@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import MOST_AT_ONCE
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject
@@ -21,7 +22,6 @@ from kinformer.objects.object import KubeObject
 __all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "Replacement", "ScopeChange", "ScopeStep"]
 
 _new_tuple = tuple.__new__
-DIRECT = 256  # the largest batch that is applied in the step that writes it. It takes a quarter of a millisecond.
 
 
 class Changes(NamedTuple):
@@ -75,7 +75,7 @@ class AtomicDeltaFIFO:
     """A queue of entries in the order in which they were written. Its only consumer takes all of them at once.
 
     A `QueueWriter` writes to it with plain calls that never block, on the consumer's event loop. While the consumer
-    waits and nothing is queued, a small batch of events skips the queue: `direct` is called with it in the same step.
+    waits and nothing is queued, a batch of events skips the queue: `direct` is called with it in the same step.
     This keeps the order, and saves the wake-up of a task for a single event.
 
     Args:
@@ -83,13 +83,13 @@ class AtomicDeltaFIFO:
             of an object.
 
     Attributes:
-        direct: Applies a batch at once. None if no consumer can.
+        direct: Applies a batch at once, or a part of it, and returns the rest, if any. None if no consumer can.
         lists: The number of full lists that have been written.
     """
 
     def __init__(self, known: Callable[[str], KubeObject | None]) -> None:
         self.known = known
-        self.direct: Callable[[Changes], None] | None = None
+        self.direct: Callable[[Changes], Changes | None] | None = None
         self.lists = 0
         self._entries: deque[Entry] = deque()
         self._waiter: asyncio.Future[None] | None = None  # set while the consumer waits and has not been woken
@@ -168,6 +168,8 @@ class QueueWriter:
 
     __slots__ = ("_queue", "_scope", "is_closed", "lists")
 
+    at_once = MOST_AT_ONCE
+
     def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
         self._queue = queue
         self._scope = scope
@@ -186,10 +188,9 @@ class QueueWriter:
         queue = self._queue
         changes = _new_tuple(Changes, (self._scope, resource_version, events))  # without a Python call
         is_empty_and_awaited = queue._waiter is not None
-        if is_empty_and_awaited and queue.direct is not None and len(events) <= DIRECT:
-            queue.direct(changes)
-        else:
-            queue.append(changes)
+        left = queue.direct(changes) if is_empty_and_awaited and queue.direct is not None else changes
+        if left is not None:
+            queue.append(left)
 
     def replace(self, items: list[object] | ChunkedList[object], resource_version: str) -> None:
         """Queue a full list. The queue owns `items` from then on."""

@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import UserFunction, YieldBudget
+from kinformer._runtime.logs import get_logger
 from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, is_another, resource_version_of, uid_of
 
 __all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
+
+log = get_logger("kinformer.reflector")
 
 
 @runtime_checkable
@@ -58,6 +62,11 @@ class KnowingStore(Protocol):
 
 class EventStore(Protocol):
     """A store that accepts whole batches, such as an informer's queue."""
+
+    @property
+    def at_once(self) -> int:
+        """The number of events to write before a look at the clock. 1 if they go to functions of the program."""
+        ...
 
     @property
     def known(self) -> Known | None:
@@ -138,13 +147,17 @@ def _known_of(store: ReflectorStore) -> Known | None:
 class _StoreAdapter:
     """Writes batches to a store that takes objects one by one."""
 
+    at_once = 1
+
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
+        self._budget = YieldBudget(UserFunction(f"the store {type(store).__name__}", log))
         self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
         self.known = _known_of(store)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
         store = self._store
+        self._budget.enter()
         for kind, obj in events:
             if kind == "MODIFIED":
                 store.update(obj)
@@ -155,6 +168,8 @@ class _StoreAdapter:
                     store.delete(obj)
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
+            self._budget.key = str(getattr(obj, "key", ""))
+        self._budget.blame()
 
     def _is_late(self, deleted: object) -> bool:
         """True for the doubled or late DELETED of an object whose name belongs to another one now."""

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NoReturn
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer._runtime.clock import YIELD_SECONDS, Clock
+from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, source_of
 from kinformer.listwatch.head_limit import answered
@@ -30,7 +30,6 @@ Stream = AsyncIterator[list[WatchEvent]]
 DEADLINE_MARGIN = 10.0  # seconds by which a server may exceed timeoutSeconds before the client ends the watch
 CLOCK_MARGIN = 1.0  # seconds by which a server's timeoutSeconds may end a watch earlier than by this clock
 SHORT_WATCH = 1.0  # seconds. A watch that ends sooner without an event has failed (client-go, VeryShortWatchError)
-SLICE = 512  # events written before other tasks run
 MAX_BATCHES = 128  # batches that a source may return without waiting before other tasks run
 
 _TYPES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
@@ -161,7 +160,7 @@ class Follower:
             if events:
                 started = perf()
                 self._health.last_event = moment
-                if len(events) <= SLICE:
+                if len(events) <= self.store.at_once:
                     self.write(events)
                 else:
                     await self.write_slices(events)
@@ -208,9 +207,11 @@ class Follower:
         if not events:
             return
         self._health.last_event = asyncio.get_running_loop().time()
-        for start in range(0, len(events), SLICE):
-            self.write(events[start : start + SLICE])
-            await asyncio.sleep(0)
+        budget, size = YieldBudget(clock=self.clock), self.store.at_once
+        for start in range(0, len(events), size):
+            self.write(events[start : start + size])
+            if budget.exhausted():
+                await budget.pause()
 
     def write(self, events: Sequence[WatchEvent]) -> None:
         """Write events, in order, in one step.

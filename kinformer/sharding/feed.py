@@ -106,7 +106,7 @@ class ShardFeed:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            self._budget.restart()
+            self._budget.enter()
             self._is_busy = True
             while self._waiting or self._confirmation is not None:
                 if self._waiting:

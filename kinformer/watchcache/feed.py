@@ -85,6 +85,8 @@ class Feed:
         error: The error by which the informer has ended, or None.
     """
 
+    filters = False
+
     def __init__(self, core: InformerCore, limits: Limits) -> None:
         self._core = core
         self._publisher = core.publisher

@@ -103,6 +103,7 @@ class _ObjectState:
     """
 
     known = None
+    at_once = 1
 
     def __init__(self, key: str, condition: ObjectCondition, title: str, *, allow_recreate: bool) -> None:
         self.title = title

@@ -10,6 +10,7 @@ from typing import Self, Unpack, cast
 
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
@@ -32,7 +33,6 @@ from kinformer.watching.stream_store import StreamStore
 
 __all__ = ["WatchStream", "following", "watch"]
 
-_EVENTS_A_TURN = 64  # events after which a reader that never suspends lets other tasks run
 _TOO_LARGE = 2  # "too large" responses after which a version is assumed not to exist
 
 
@@ -133,7 +133,6 @@ class WatchStream:
         self._running: asyncio.Task[None] | None = None
         self._left = False
         self._reading = False
-        self._taken = 0
 
     def __repr__(self) -> str:
         return f"<WatchStream {self.name}>"
@@ -174,6 +173,7 @@ class WatchStream:
     async def __aenter__(self) -> Self:
         if self._stack is not None:
             raise RuntimeError(f"stream {self.name} has already been entered; create a new one")
+        self._budget = YieldBudget(blames=False)  # the reader may wait between two events
         self._stack = ShieldedExitStack()
         self._running = await self._stack.enter_async_context(following(self._reflector))
         self._running.add_done_callback(lambda _: self._store.end())
@@ -195,17 +195,16 @@ class WatchStream:
             raise RuntimeError(f"stream {self.name} is not open; use it inside `async with`")
         if self._reading:
             raise RuntimeError(f"stream {self.name} is being read by another task; give each task its own")
-        self._reading = True
+        self._reading, budget = True, self._budget
         try:
-            self._taken += 1
-            if self._taken % _EVENTS_A_TURN == 0:
-                await asyncio.sleep(0)
+            if budget.exhausted():  # the reader's work on the last event may not have suspended
+                await budget.pause()
             while not self._left:
                 found = self._store.take()
                 if isinstance(found, StreamEvent):
                     return found
                 if found is not None:  # PAUSE
-                    await asyncio.sleep(0)
+                    await budget.pause()
                 elif self._running.cancelled():
                     raise StoppedError(f"stream {self.name}: its reflector was cancelled")
                 elif self._running.done():
@@ -213,6 +212,7 @@ class WatchStream:
                     break
                 else:
                     await self._store.wait()
+                    budget.enter()
             raise StopAsyncIteration
         finally:
             self._reading = False

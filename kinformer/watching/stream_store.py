@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import MOST_AT_ONCE
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import WatchEvent
@@ -53,6 +54,7 @@ class StreamStore:
     """
 
     known = None
+    at_once = MOST_AT_ONCE
 
     def __init__(self, size: int, *, tell_initial: bool, position: str = "") -> None:
         self.told = VersionIndex()

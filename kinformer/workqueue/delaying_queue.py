@@ -9,7 +9,6 @@ import asyncio
 import heapq
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from kinformer._runtime.clock import YieldBudget
@@ -101,14 +100,15 @@ class DelayingQueue(WorkQueue[K]):
                 self._arm_timer()
         return await super().get()
 
-    def _enqueue_due(self, resume_budget: Callable[[], None] | None = None) -> None:
+    def _enqueue_due(self, budget: YieldBudget | None = None) -> None:
         """Queue the keys that are due, in slices, because thousands of keys may become due together."""
         self._timer, self._timer_at = None, math.inf
-        if resume_budget is not None:
-            resume_budget()
+        if budget is None:
+            budget = YieldBudget()
+        else:
+            budget.enter()
         loop = asyncio.get_running_loop()
         now = self._now()
-        budget = YieldBudget()
         heap = self._heap
         while heap:
             when, _, key = heap[0]
@@ -121,7 +121,8 @@ class DelayingQueue(WorkQueue[K]):
                 return
             if budget.exhausted():
                 self._timer_at = -math.inf
-                self._timer = loop.call_soon(self._enqueue_due, budget.leave())
+                budget.leave()
+                self._timer = loop.call_soon(self._enqueue_due, budget)
                 return
             heapq.heappop(heap)
             del self._delayed[key]

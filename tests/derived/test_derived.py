@@ -307,6 +307,22 @@ async def test_a_handler_gets_the_values_again_at_each_resync() -> None:
     assert updates == [("a", "a"), ("a", "a")]
 
 
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_change_beside_a_resync_is_told(steps: int) -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    updates: list[tuple[Any, Any]] = []
+    async with informer(source) as pods, mapped(pods, lambda pod: pod["data"]["v"]) as values:
+        await values.wait_synced(10)
+        values.add_event_handler(on_update=lambda old, new: updates.append((old, new)), resync_period=60)
+        await asyncio.sleep(60)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        source.set("a", data={"v": "2"})
+        await asyncio.sleep(1)
+    assert updates in ([("1", "1"), ("1", "2")], [("1", "2"), ("2", "2")])
+
+
 async def test_a_controller_runs_on_a_derived_collection_and_reads_one_state() -> None:
     source = MemorySource()
     source.set("a", data={"v": "1"})

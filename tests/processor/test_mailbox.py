@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
 from kinformer.processor.folded_calls import FoldedCalls
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox
 from tests.support.kube import entry
@@ -148,14 +149,23 @@ def test_a_filter_that_raises_hides_that_object_and_is_reported() -> None:
 
 
 def test_a_filter_that_hides_all_of_a_long_replay_gives_the_loop_its_turns() -> None:
-    mailbox = Mailbox("h", filter=lambda obj: False)
+    now = 0.0
+
+    def hide(obj: Any) -> bool:
+        nonlocal now
+        now += 0.0002
+        return False
+
+    mailbox = Mailbox("h", filter=hide)
+    mailbox.budget = YieldBudget(clock=Clock(perf=lambda: now))
     mailbox.replay([V1] * 1000)
     mailbox.upstream_synced()
     looks = 0
     while not mailbox.has_synced:
         assert mailbox.take() is None
+        mailbox.budget.enter()
         looks += 1
-    assert looks > 10
+    assert looks >= 1000 * 0.0002 / YIELD_SECONDS
 
 
 def test_closing_forgets_what_waits_and_draining_keeps_it() -> None:

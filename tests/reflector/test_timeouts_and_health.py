@@ -6,14 +6,13 @@ Internals: the parts of a reflector one by one, since together they hide one ano
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kinformer import InformerHealth
-from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
+from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ForbiddenError
 from kinformer.listwatch.head_limit import answered
 from kinformer.reflector.continuity import Gap
@@ -153,64 +152,6 @@ async def test_a_gap_is_in_doubt_after_two_seconds_away_silence_or_sleep() -> No
         await asyncio.sleep(60)
         gap.closed(None)  # streams without a word
     assert gap.in_doubt()
-
-
-async def test_a_budget_is_used_up_by_time_and_a_pause_renews_it() -> None:
-    now = [0.0]
-    budget = YieldBudget(0.002, clock=Clock(perf=lambda: now[0]))
-    assert not budget.exhausted()
-    now[0] = 0.0021
-    assert budget.exhausted()
-    ran: list[int] = []
-    asyncio.get_running_loop().call_soon(ran.append, 1)
-    await budget.pause()
-    assert ran == [1]
-    assert not budget.exhausted()
-
-
-@pytest.mark.parametrize(("others", "left"), [(0.0004, 0.0016), (0.0015, 0.001), (1.0, 0.001)])
-async def test_what_the_loop_does_during_a_pause_counts_up_to_half_of_the_budget(others: float, left: float) -> None:
-    now = [0.0]
-    budget = YieldBudget(0.002, clock=Clock(perf=lambda: now[0]))
-
-    def read_a_socket() -> None:
-        now[0] += others
-
-    asyncio.get_running_loop().call_soon(read_a_socket)
-    await budget.pause()
-    now[0] += left * 0.99
-    assert not budget.exhausted()
-    now[0] += left * 0.02
-    assert budget.exhausted()
-
-
-async def test_tasks_share_the_turn_of_the_loop_and_each_gets_on() -> None:
-    """Between two turns of the loop all tasks together work no longer than one budget, and the least that each does."""
-    steps: list[str] = []
-
-    async def work(name: str) -> None:
-        budget = YieldBudget()
-        for _ in range(6):
-            until = time.perf_counter() + 0.0007
-            while time.perf_counter() < until:
-                pass
-            steps.append(name)
-            if budget.exhausted():
-                await budget.pause()
-
-    async def turns() -> None:
-        while True:
-            steps.append("|")
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(turns())
-    await asyncio.gather(*(work(name) for name in "abc"))
-    counting.cancel()
-    first, *others = "".join(steps).strip("|").split("|")
-    for turn in (first, *others):
-        assert len(turn) <= 6, f"in one turn of the loop: {turn}"  # two or three of the first, one of each other
-        assert all(turn.count(name) <= 4 for name in "abc")
-    assert {*first} == {*"abc"}, "the others get on too"
 
 
 def _health(**fields: Any) -> InformerHealth:

@@ -49,8 +49,8 @@ def calls() -> Iterator[tuple[str, ast.Call, str]]:
         if path.relative_to(ROOT / "kinformer").parts[0] == "contrib":  # it uses the standard library's loggers
             names = re.findall(r'^log = logging\.getLogger\("(.*)"\)$', path.read_text(encoding="utf-8"), re.MULTILINE)
         for node in nodes:
-            if isinstance(node, ast.Call) and (_is_logging(node) or _is_failure(node) or _is_first_sync(node)):
-                if not names and _is_first_sync(node):
+            if isinstance(node, ast.Call) and (_is_logging(node) or _is_failure(node) or _reason_of(node)):
+                if not names and _reason_of(node):
                     continue  # one that was passed itself
                 assert len(names) == 1, f"{path} logs, and has {len(names)} loggers of kinformer._runtime.logs"
                 yield str(names[0]), node, f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -70,16 +70,18 @@ def _is_failure(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "_log_failure"
 
 
-def _is_first_sync(call: ast.Call) -> bool:
-    """Return True if a logger is passed to a `FirstSync`, which warns with it."""
-    return any(keyword.arg == "log" for keyword in call.keywords)
+def _reason_of(call: ast.Call) -> str:
+    """Return the reason of the warnings of a `FirstSync` or `UserFunction`, to which a logger is passed, or ""."""
+    if any(keyword.arg == "log" for keyword in call.keywords):
+        return "unsynced"
+    return "loop_held" if isinstance(call.func, ast.Name) and call.func.id == "UserFunction" else ""
 
 
 def said_in_code() -> Said:
     said: Said = defaultdict(set)
     for name, call, where in calls():
-        if _is_first_sync(call):
-            said[name, "unsynced"].add("WARNING")
+        if reason_of_part := _reason_of(call):
+            said[name, reason_of_part].add("WARNING")
             continue
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
         if where.startswith("kinformer/contrib/"):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
+
+import anyio.to_thread
 
 from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
 from kinformer.contrib._numbered_log import NumberedLog
@@ -20,6 +23,8 @@ from kinformer.exceptions import DecodeError
 from kinformer.objects import showable
 
 __all__ = ["Changes"]
+
+_LARGE = 64 * 1024  # bytes of an object. Comparing two larger ones takes milliseconds, so a thread does it
 
 _WITHOUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})  # these differ at every write
 
@@ -82,19 +87,19 @@ class Changes:
         if resource in self._followed:
             return
 
-        def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
+        async def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
-                self._note(resource, "created", None, obj)
+                await self._note(resource, "created", None, obj)
 
-        def on_update(old: KubeObject, new: KubeObject) -> None:
+        async def on_update(old: KubeObject, new: KubeObject) -> None:
             if old.uid != new.uid:
-                self._note(resource, "deleted", old, old)
-                self._note(resource, "created", None, new)
+                await self._note(resource, "deleted", old, old)
+                await self._note(resource, "created", None, new)
             elif old.resource_version != new.resource_version:  # a resync is not a change
-                self._note(resource, "changed", old, new)
+                await self._note(resource, "changed", old, new)
 
-        def on_delete(obj: KubeObject) -> None:
-            self._note(resource, "deleted", obj, obj)
+        async def on_delete(obj: KubeObject) -> None:
+            await self._note(resource, "deleted", obj, obj)
 
         handler = informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="changes")
         self._followed[resource] = informer, handler
@@ -107,22 +112,34 @@ class Changes:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
+    async def _note(self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject) -> None:
+        when = datetime.fromtimestamp(self._clock(), UTC)
+        if kind != "deleted" and any(obj is not None and len(obj.raw) > _LARGE for obj in (old, new)):
+            change = await anyio.to_thread.run_sync(self._compared, resource, kind, old, new, when)
+        else:
+            change = self._compared(resource, kind, old, new, when)
+        if change is not None:
+            self._log.append(replace(change, number=self._log.last + 1), minor=change.is_noise)
+
+    def _compared(
+        self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, when: datetime
+    ) -> Change | None:
+        """Return the change, without its number, or None if it is noise that is not kept."""
         telling: list[Difference] = []
         noise: list[Difference] = []
         summary: str = kind
         if kind == "changed" and old is not None:
             try:
-                for one in object_differences(old, new, _WITHOUT, shown=self._shown):
-                    (noise if is_noise(new.kind, one) else telling).append(one)
+                for difference in object_differences(old, new, _WITHOUT, shown=self._shown):
+                    (noise if is_noise(new.kind, difference) else telling).append(difference)
                 summary = summary_of(telling or noise)
             except (DecodeError, RecursionError):  # nested too deeply to be compared
                 summary, telling = "unreadable", [Difference("<unreadable>", None, None)]
             if not telling and not self._noise:
-                return
-        change = Change(
-            number=self._log.last + 1,
-            time=datetime.fromtimestamp(self._clock(), UTC),
+                return None
+        return Change(
+            number=0,
+            time=when,
             type=kind,
             resource=resource,
             kind=new.kind,
@@ -134,7 +151,6 @@ class Changes:
             noise=bounded(noise) if self._noise else (),
             by="" if kind == "deleted" else author_of(old, new),
         )
-        self._log.append(change, minor=change.is_noise)
 
     # --- reading ----------------------------------------------------------------------------------
 

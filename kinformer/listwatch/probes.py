@@ -12,6 +12,7 @@ from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
+from kinformer.listwatch.uid_range import UidRange
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -38,9 +39,9 @@ async def newest_version(client: Client, path: str) -> str:
 
 
 async def list_metadata(
-    client: Client, path: str, options: ListOptions, name: str, label_selector: str
+    client: Client, path: str, options: ListOptions, name: str, label_selector: str, shard: UidRange | None
 ) -> MetadataList:
-    """List the metadata of the objects below a path that `options` and these conditions select.
+    """List the metadata of the objects below a path that `options`, these conditions and the shard select.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -51,7 +52,7 @@ async def list_metadata(
         label_selector=_all_of(options.label_selector, label_selector),
         limit=_PAGE,
     )
-    found: list[KubeObject] = []
+    objects: list[KubeObject] = []
     version = ""
     while True:
         answer = await client.request("GET", path, params=selected.params(), headers=_LIST_OF_METADATA, retries=0)
@@ -59,10 +60,12 @@ async def list_metadata(
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
             if name in ("", string_at(item, "metadata", "name")):
-                found.append(KubeObject.from_dict(item))
+                obj = KubeObject.from_dict(item)
+                if shard is None or shard.has(obj):
+                    objects.append(obj)
         token = string_at(answer, "metadata", "continue")
         if not token:
-            return MetadataList(found, version)
+            return MetadataList(objects, version)
         selected = selected.replace(continue_token=token)
 
 

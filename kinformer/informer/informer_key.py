@@ -10,7 +10,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
 from kinformer.listwatch.sharing import SharingForm
-from kinformer.listwatch.uid_range import UidRange, selector_of
+from kinformer.listwatch.part import Part, selector_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.paths.projection import covers
 from kinformer.objects.selectors import LabelSelector
@@ -27,7 +27,7 @@ class InformerIdentity:
     label_selector: str | None
     field_selector: str | None
     shard_selector: str | None
-    shard: UidRange | None
+    shard: Part | None
     metadata_only: bool
     fields: tuple[str, ...] | None
     compact: bool

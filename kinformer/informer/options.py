@@ -13,7 +13,7 @@ from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.list_watcher import ListOptions
-from kinformer.listwatch.uid_range import UidRange
+from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
 from kinformer.objects.selectors import LabelSelector
 from kinformer.processor.callbacks import Transform
@@ -68,7 +68,7 @@ class ResourceOptions(InformerOptions):
     label_selector: Selector | None = None
     field_selector: str | None = None
     shard_selector: str | None = None
-    shard: UidRange | None = None
+    shard: Part | None = None
     tweak_list_options: Callable[[ListOptions], ListOptions] | None = None
     fields: Iterable[str] | None = None
     metadata_only: bool = False
@@ -116,7 +116,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     label_selector: Selector | None
     field_selector: str | None
     shard_selector: str | None
-    shard: UidRange | None
+    shard: Part | None
     tweak_list_options: Callable[[ListOptions], ListOptions] | None
     fields: Iterable[str] | None
     metadata_only: bool

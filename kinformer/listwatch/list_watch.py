@@ -40,7 +40,7 @@ from kinformer.listwatch.probes import (
     with_hint,
 )
 from kinformer.listwatch.selecting import selects
-from kinformer.listwatch.uid_range import UidRange, in_slices, selector_of
+from kinformer.listwatch.part import Part, in_slices, selector_of
 from kinformer.objects.meta import GroupVersionResource, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
@@ -74,7 +74,7 @@ class ListWatch:
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
         namespace: The namespace, or None for all namespaces and for cluster-scoped resources.
         label_selector, field_selector, shard_selector: Filters that the server applies.
-        shard: A `kinformer.sharding.Shard`. Objects that are not in it are left out, whether the server filters or not.
+        part: A `kinformer.sharding.Shard`. All other objects are left out, even if the server does not filter.
         tweak_list_options: Takes the options of each request, including selectors, and returns the options to send.
         metadata_only: Request PartialObjectMetadata, which is then also the `kind` of the objects.
         fields: JSON paths to keep. The rest of each object is dropped.
@@ -85,7 +85,7 @@ class ListWatch:
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource`, `namespace`, `shard` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid.
 
     Attributes:
         stats: The counts so far.
@@ -102,7 +102,7 @@ class ListWatch:
         label_selector: str | None = None,
         field_selector: str | None = None,
         shard_selector: str | None = None,
-        shard: UidRange | None = None,
+        part: Part | None = None,
         tweak_list_options: Callable[[ListOptions], ListOptions] | None = None,
         metadata_only: bool = False,
         fields: Sequence[str] | None = None,
@@ -123,13 +123,13 @@ class ListWatch:
             for name, value in (
                 ("label_selector", label_selector),
                 ("field_selector", field_selector),
-                ("shard_selector", selector_of(shard, shard_selector, str(self.resource))),
+                ("shard_selector", selector_of(part, shard_selector, str(self.resource))),
             )
             if value
         }
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
-        self._tweak, self._shard = tweak_list_options, shard
+        self._tweak, self._part = tweak_list_options, part
         form = AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
@@ -146,7 +146,7 @@ class ListWatch:
             "accept": form,
             "fields": repr(fields and sorted(fields)),
             "managed_fields": repr(keep_managed_fields),
-            **({"shard": shard.name} if shard is not None else {}),
+            **({} if part is None else {"part": part.name}),
         }
 
     def __repr__(self) -> str:
@@ -231,9 +231,9 @@ class ListWatch:
 
         :meta private:
         """
-        if (shard := self._shard) is None:
+        if (part := self._part) is None:
             return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
-        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(lambda events: take(shard.events(events)))
+        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(lambda events: take(part.events(events)))
 
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
@@ -310,7 +310,7 @@ class ListWatch:
         :meta private:
         """
         params = self._options(ListOptions()).params()
-        return self._shard is None and not any(map(params.get, _SELECTORS))
+        return self._part is None and not any(map(params.get, _SELECTORS))
 
     def selects(self, obj: KubeObject) -> bool:
         """Return True if an object in a server's response may belong to this source.
@@ -320,7 +320,7 @@ class ListWatch:
 
         :meta private:
         """
-        if (self.namespace and obj.namespace != self.namespace) or (self._shard and not self._shard.has(obj)):
+        if (self.namespace and obj.namespace != self.namespace) or (self._part and not self._part.has(obj)):
             return False
         return selects(obj, self._options(ListOptions()).params())
 
@@ -336,7 +336,7 @@ class ListWatch:
     async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
         """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
         path = self.resource.path(self.namespace or namespace or None)
-        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector, self._shard)
+        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector, self._part)
 
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options
@@ -351,7 +351,7 @@ class ListWatch:
             max_item_bytes=self._max_event_bytes,
             max_list_bytes=self._max_list_bytes,
         )
-        budget, shard = YieldBudget(), self._shard
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, DecodeError)
         try:
             while chunk := await body.read():
@@ -362,14 +362,14 @@ class ListWatch:
                     items += splitter.feed(view[start : start + _SLICE])
                     if budget.exhausted():
                         await budget.pause()
-                yield items if shard is None else await in_slices(shard.objects, items, budget)
+                yield items if part is None else await in_slices(part.objects, items, budget)
             found = splitter.close()
             self._expected.check_list(found)
         except WatchError as error:
             if isinstance(error, ForeignTypeError):
                 await self._learn_kind(error)
             raise DecodeError(f"{self.name}: {error}") from None
-        if options.shard_selector and shard is None:
+        if options.shard_selector and part is None:
             self._check_shards(found, typed=bool(splitter.kind))
         header.resource_version, header.continue_token = found.resource_version, found.continue_token
 
@@ -381,7 +381,7 @@ class ListWatch:
             return None
 
     async def _events(self, body: Body, framer: LineFramer) -> AsyncGenerator[Events, None]:
-        budget, shard = YieldBudget(), self._shard
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, WatchError)
         decoder = self._decoder
         while chunk := await body.read():
@@ -400,12 +400,12 @@ class ListWatch:
                         before = lines.read
             except (APIError, DecodeError, WatchError) as error:
                 if events:
-                    yield events if shard is None else shard.events(events)
+                    yield events if part is None else part.events(events)
                 if isinstance(error, ForeignTypeError):
                     await self._learn_kind(error)
                     raise WatchError(f"{self.name}: {error}") from None
                 raise
-            yield events if shard is None else await in_slices(shard.events, events, budget)
+            yield events if part is None else await in_slices(part.events, events, budget)
         if framer.pending:
             log.debug("%s: a watch ended in the middle of a line", self.name, resource=self.name, reason="fragment")
 

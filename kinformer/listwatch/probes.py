@@ -12,7 +12,7 @@ from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
-from kinformer.listwatch.uid_range import UidRange
+from kinformer.listwatch.part import Part
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -39,9 +39,9 @@ async def newest_version(client: Client, path: str) -> str:
 
 
 async def list_metadata(
-    client: Client, path: str, options: ListOptions, name: str, label_selector: str, shard: UidRange | None
+    client: Client, path: str, options: ListOptions, name: str, label_selector: str, part: Part | None
 ) -> MetadataList:
-    """List the metadata of the objects below a path that `options`, these conditions and the shard select.
+    """List the metadata of the objects below a path that `options`, these conditions and the part select.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -61,7 +61,7 @@ async def list_metadata(
             # A server that does not know a field selector sends the others too.
             if name in ("", string_at(item, "metadata", "name")):
                 obj = KubeObject.from_dict(item)
-                if shard is None or shard.has(obj):
+                if part is None or part.has(obj):
                     objects.append(obj)
         token = string_at(answer, "metadata", "continue")
         if not token:

@@ -1,6 +1,6 @@
 """Sharding: replicas of a program each follow a part of a resource, and no object is in two parts.
 
-No other package imports this one. The filter is `kinformer.listwatch.uid_range`, the lead of a part
+No other package imports this one. The filter is `kinformer.listwatch.part`, the lead of a part
 `kinformer.leaderelection`.
 
 May import: `leaderelection`, `listwatch` and below.

@@ -9,6 +9,7 @@ import re
 
 from kinformer._runtime.clock import Clock
 from kinformer._runtime.logs import cluster_of, get_logger
+from kinformer._runtime.signatures import options_of
 from kinformer.exceptions import ConfigError, KinformerError
 from kinformer.leaderelection.leader_election import default_identity
 from kinformer.leaderelection.lease import JITTER, Lease, LeaseKeywords, LeaseObservation, LeaseOptions
@@ -51,7 +52,7 @@ class ShardCandidacy:
             raise ConfigError(f"Shard.claim: invalid name={name!r}: expected a non-empty string")
         identity = default_identity() if identity is None else identity
         self.count = count
-        self._options = LeaseOptions(**durations)
+        self._options = options_of(LeaseOptions, "Shard.claim", durations)
         self._leases = LeaseClient(client, namespace)
         self._electors = {
             f"{name}-{index}-of-{count}": ListedElector(

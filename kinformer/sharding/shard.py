@@ -10,14 +10,14 @@ from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.exceptions import ConfigError
 from kinformer.leaderelection.lease import LeaseKeywords
 from kinformer.leaderelection.lease_client import Requester
-from kinformer.listwatch.uid_range import UidRange
+from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
 from kinformer.sharding.candidacy import ShardCandidacy
 
 __all__ = ["Shard"]
 
 
-class Shard(UidRange):
+class Shard(Part):
     """One of `count` parts of a resource, by the hash of the objects' uids. Pass it to `for_resource` as `shard`.
 
     ::

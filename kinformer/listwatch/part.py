@@ -1,4 +1,4 @@
-"""The filter of a shard: one of several equal ranges of the hash of uids, and the objects in it."""
+"""A part: one of several equal ranges of the hash of uids, and the objects in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import Events, WatchEvent
 from kinformer.objects.object import KubeObject, UndecodableObject
 
-__all__ = ["UidRange", "in_slices", "selector_of"]
+__all__ = ["Part", "in_slices", "selector_of"]
 
 T = TypeVar("T")
 
@@ -30,14 +30,14 @@ def _hash(uid: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class UidRange:
-    """One of `count` equal ranges of the hash of uids. A uid is in exactly one of them, for ever.
+class Part:
+    """One of `count` equal parts of all objects, by the hash of their uids. A uid is in exactly one of them, for ever.
 
     Attributes:
-        index: The number of the range, from 0 to `count - 1`.
-        count: The number of ranges.
+        index: The number of the part, from 0 to `count - 1`.
+        count: The number of parts.
         by_owner: True if the uid of an object's controlling owner decides, and not its own. An object without one is in
-            no range.
+            no part.
 
     Raises:
         ConfigError: `index` or `count` is invalid.
@@ -59,7 +59,7 @@ class UidRange:
             )
 
     def of_owners(self) -> Self:
-        """Return the same range for the objects that this one's own: their controlling owner's uid decides.
+        """Return the same part for owned objects: the uid of their controlling owner decides.
 
         Only one step counts. The pods of a Deployment are owned by its ReplicaSets, whose uids are their own. No server
         can filter by an owner, so everything is received, and the rest is left out here.
@@ -67,7 +67,7 @@ class UidRange:
         return replace(self, by_owner=True)
 
     def has(self, obj: KubeObject) -> bool:
-        """Return True if the object is in this range."""
+        """Return True if the object is in this part."""
         uid = obj.uid
         if self.by_owner:
             owner = next((owner.uid for owner in obj.owner_references if owner.controller), None)
@@ -83,20 +83,20 @@ class UidRange:
 
     @property
     def selector(self) -> str | None:
-        """The `shardSelector` of this range (KEP-5866), or None if there is none: for all uids, and for owners."""
+        """The `shardSelector` of this part (KEP-5866), or None if there is none: for all uids, and for owners."""
         if self.count == 1 or self.by_owner:
             return None
         start, end = (-(-(index << 64) // self.count) for index in (self.index, self.index + 1))
         return f"shardRange(object.metadata.uid,'0x{start:016x}','0x{end:016x}')"
 
     def objects(self, objects: Sequence[KubeObject]) -> list[KubeObject]:
-        """Return the objects that are in this range, in order."""
+        """Return the objects that are in this part, in order."""
         return [obj for obj in objects if self.has(obj)]
 
     def events(self, events: Sequence[WatchEvent]) -> Events:
-        """Return the events that a reader of this range alone should get, in order.
+        """Return the events that a reader of this part alone should get, in order.
 
-        A changed owner may move an object out of the range. Since only a cache knows whether it had the object, each
+        A changed owner may move an object out of the part. Since only a cache knows whether it had the object, each
         change of an object elsewhere becomes a DELETED without its new state. Nothing is known of an object that could
         not be decoded, so its event passes.
         """
@@ -120,16 +120,16 @@ async def in_slices(filtered: Callable[[Sequence[T]], list[T]], values: list[T],
     return passed
 
 
-def selector_of(shard: UidRange | None, shard_selector: str | None, resource: str) -> str | None:
-    """Return the selector of a shard, or the one that was passed if there is no shard.
+def selector_of(part: Part | None, shard_selector: str | None, resource: str) -> str | None:
+    """Return the selector of a part, or the one that was passed if there is no part.
 
     Raises:
-        ConfigError: `shard` is something else, or both were passed. The message names the resource.
+        ConfigError: `part` is something else, or both were passed. The message names the resource.
     """
-    if shard is None:
+    if part is None:
         return shard_selector
-    if not isinstance(shard, UidRange):
-        raise ConfigError(f"{resource}: invalid shard={shard!r}: expected a kinformer.sharding.Shard")
+    if not isinstance(part, Part):
+        raise ConfigError(f"{resource}: expected a kinformer.sharding.Shard, got {part!r}")
     if shard_selector:
-        raise ConfigError(f"{resource}: pass shard or shard_selector, not both: a shard brings its own selector")
-    return shard.selector
+        raise ConfigError(f"{resource}: pass a shard or shard_selector, not both: a shard has its own selector")
+    return part.selector

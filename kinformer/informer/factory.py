@@ -278,7 +278,7 @@ class SharedInformerFactory(Entered):
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,
-                shard=identity.shard,
+                part=identity.shard,
                 tweak_list_options=settings.tweak_list_options,
                 metadata_only=identity.metadata_only,
                 fields=identity.fields,

@@ -9,8 +9,8 @@ from typing import Any, Self
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
-from kinformer.listwatch.sharing import SharingForm
 from kinformer.listwatch.part import Part, selector_of
+from kinformer.listwatch.sharing import SharingForm
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.paths.projection import covers
 from kinformer.objects.selectors import LabelSelector

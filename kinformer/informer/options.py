@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kinformer.snapshot.option import SnapshotOption
 
 _NO_DEFAULT = (
-    "shard: pass it to for_resource(), it is not a default for all informers. The objects that a controller creates have "
-    "uids in all shards: with the same shard for them, it would not see most of them, and create them again; "
-    "pass shard=shard.of_owners() for these"
+    "shard cannot be a default of all informers; pass it to for_resource(). The objects that a controller creates are "
+    "in all shards by their own uids, so it would miss most of them, and create them again. Pass shard.of_owners() for "
+    "them"
 )
 
 __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceOptions"]

@@ -9,11 +9,11 @@ import math
 import random
 import socket
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Self, TypeVar, Unpack
 
-from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
 from kinformer._runtime.logs import get_logger
@@ -35,12 +35,12 @@ from kinformer.leaderelection.lease import (
     LeaseKeywords,
     LeaseObservation,
     LeaseOptions,
+    LeaseValidity,
     OwnRenewals,
     new_lease,
 )
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
 from kinformer.leaderelection.metrics import LeaderElectionMetrics
-from kinformer.leaderelection.term import Term
 from kinformer.metrics import Metrics
 
 __all__ = ["LeaderElectionHealth", "LeaderElector", "default_identity"]
@@ -147,7 +147,7 @@ class LeaderElector:
         self._clock = clock
         self._observation = LeaseObservation(self._options.lease_duration)
         self._own_renewals = OwnRenewals(self.identity)
-        self._term: Term | None = None
+        self._term: _Term | None = None
         self._state = "idle"
         self._last_contact = -math.inf
         self._error: BaseException | None = None
@@ -208,7 +208,7 @@ class LeaderElector:
         try:
             sent, lease = await self._acquire()
             self._state = "leading"
-            term = self._term = Term(self._clock, self._options, sent, lease)
+            term = self._term = _Term(self._clock, self._options, sent, lease)
             term.start_renewing(self._keep_renewing(term), f"kinformer renewal of {self.name}")
             log.info(
                 "%s leads %s", self.identity, self.name, key=self.name, reason="leading", cluster=self._leases.cluster
@@ -235,13 +235,13 @@ class LeaderElector:
         async with self.leading():
             return await on_started_leading()
 
-    def _check_lead(self, term: Term) -> None:
+    def _check_lead(self, term: _Term) -> None:
         # Only the lead of this term counts. Leading again gives no rights to tasks left over from an earlier body.
         if self._term is not term or not term.validity.holds:
             raise LeadershipLostError(f"{self.identity} no longer leads {self.name}")
 
     @shielded_from_scopes
-    async def _leave(self, term: Term, error: BaseException | None) -> None:
+    async def _leave(self, term: _Term, error: BaseException | None) -> None:
         """End a term whose body has ended with `error`. Raises LeadershipLostError if the loss of the lead ended it."""
         term.validity.check()
         lost, cause = term.validity.lost, term.validity.cause
@@ -324,7 +324,7 @@ class LeaderElector:
         self._metrics.observe_renewal(self._clock.boot() - sent)
         return sent, lease
 
-    async def _keep_renewing(self, term: Term) -> None:
+    async def _keep_renewing(self, term: _Term) -> None:
         """Renew the Lease until the lead is lost or the body has ended."""
         validity = term.validity
         base: Lease | None = term.lease
@@ -344,7 +344,7 @@ class LeaderElector:
                     validity.cause = error
                     await asyncio.sleep(self._options.retry_period / 2)
 
-    async def _renew(self, term: Term, base: Lease | None) -> Lease | None:
+    async def _renew(self, term: _Term, base: Lease | None) -> Lease | None:
         """Renew the Lease once, based on `base` (None reads it first). Returns None if it is lost."""
         validity = term.validity
         if base is None:
@@ -418,3 +418,31 @@ class LeaderElector:
         about = (self.identity, verb, self.name, error)
         log.log(level, message, *about, key=self.name, reason=error, cluster=cluster)
         self._metrics.count_failure(1)
+
+
+class _Term:
+    """One period of leading: the validity of the Lease, the body, and the renewal task."""
+
+    __slots__ = ("_renewing", "body", "lease", "validity")
+
+    def __init__(self, clock: Clock, options: LeaseOptions, sent: float, lease: Lease) -> None:
+        self.lease = lease  # as last written by this process
+        self.body = BodyCancellation()
+        self.validity = LeaseValidity(clock, options, sent, lambda reason: self.body.cancel())
+        self._renewing: asyncio.Task[None] | None = None
+
+    def start_renewing(self, renewing: Coroutine[object, object, None], name: str) -> None:
+        self._renewing = asyncio.create_task(renewing, name=name)
+        self._renewing.add_done_callback(self._renewing_ended)
+        self.validity.watch()
+
+    def _renewing_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s ended with %s", task.get_name(), type(error).__name__, exc_info=error, reason=error)
+            self.validity.lapse(f"its renewal ended with {type(error).__name__}: {error}", error)
+
+    async def stop_renewing(self) -> None:
+        self.validity.close()
+        if self._renewing is not None and not self._renewing.done():
+            self._renewing.cancel()
+            await asyncio.wait({self._renewing})

@@ -31,6 +31,7 @@ from kinformer.list_watcher import (
 )
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.part import Part, in_slices, selector_of
 from kinformer.listwatch.probes import (
     AS_METADATA,
     check_existence,
@@ -40,7 +41,6 @@ from kinformer.listwatch.probes import (
     with_hint,
 )
 from kinformer.listwatch.selecting import selects
-from kinformer.listwatch.part import Part, in_slices, selector_of
 from kinformer.objects.meta import GroupVersionResource, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError

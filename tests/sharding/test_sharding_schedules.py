@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kinformer.sharding.slots import slot_of
 
 from kinformer import Request
 from kinformer.leaderelection import check_fences
 from kinformer.sharding import ShardedController
-from kinformer.sharding.slots import slot_of
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.sharding.widget_server import WidgetServer, WidgetSource
 from tests.support.lease_server import LeaseServer, NetworkClient

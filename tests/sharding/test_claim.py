@@ -139,20 +139,6 @@ async def test_a_spare_takes_the_part_of_a_replica_that_leaves_within_one_try(re
     assert spare.part == left
 
 
-async def test_a_part_that_was_not_given_back_is_taken_when_its_lease_has_expired(
-    replicas: Replicas, client: Client, server: APIServer
-) -> None:
-    async with server.client() as other:
-        lost = Replica(other, "lost")
-        await until(lambda: lost.part, 1)
-    replicas.start("a", "b", "c")
-    await replicas.until(2, 1)
-    await lost.leave()  # its client is closed, so that nothing of it arrives
-    began = asyncio.get_running_loop().time()
-    await replicas.until(3, 15 + ONE_TRY)
-    assert asyncio.get_running_loop().time() - began > 10
-
-
 async def test_a_replica_of_another_count_waits_for_the_end_of_all_before(replicas: Replicas) -> None:
     old = replicas.start("a", "b", count=OLD)
     await replicas.until(2, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import re
 
@@ -81,28 +82,28 @@ class ShardCandidacy:
         Cancelling gives a Lease back that has been taken, or may have been.
         """
         while True:
+            asked = self._clock.boot()
             try:
-                taken, pause = await self._try()
+                taken, pause = await self._try(asked)
             except KinformerError as error:
                 self._tell(logging.WARNING, error, f"cannot read or take the Leases: {error}")
-                taken, pause = None, self._pause(JITTER)
+                taken, pause = None, self._pause(asked)
             if taken is not None:
                 return taken
             await asyncio.sleep(pause)
 
-    async def _try(self) -> tuple[tuple[int, ListedElector] | None, float]:
+    async def _try(self, asked: float) -> tuple[tuple[int, ListedElector] | None, float]:
         """Take the first free part. Returns it, or None and the seconds until the next try."""
-        asked = self._clock.boot()
         leases = await self._list()
         if self._is_other_count_held(asked):
-            return None, self._pause(JITTER)
+            return None, self._pause(asked)
         for index, (name, elector) in enumerate(self._electors.items()):
             if await elector.try_acquire(leases.get(name), asked):
                 if await self._is_alone(elector, asked):
                     return (index, elector), 0.0
-                return None, self._pause(_SPREAD)
+                return None, self._pause(asked, _SPREAD)
         self._tell(logging.INFO, "waiting", f"all {self.count} are held")
-        return None, self._pause(JITTER)
+        return None, self._pause(asked)
 
     async def _is_alone(self, elector: ListedElector, began: float) -> bool:
         """Return True if no Lease of another count is held after a part was taken, and else give the part up.
@@ -140,12 +141,11 @@ class ShardCandidacy:
             self._tell(logging.INFO, "other_count", f"{held}, of another count than {self.count}, is held")
         return held is not None
 
-    def _pause(self, jitter: float) -> float:
-        """Return the seconds until the next list: `retry_period`, or less if a Lease expires before."""
+    def _pause(self, asked: float, jitter: float = JITTER) -> float:
+        """Return the seconds until the next try: `retry_period`, or less if a Lease that counted as held expires."""
         pause = self._options.retry_period * random.uniform(1.0, jitter)
-        now = self._clock.boot()
-        remaining = min((expires - now for expires in self._expires.values() if expires > now), default=pause)
-        return min(pause, remaining + pause / 100)
+        held_until = min((expires for expires in self._expires.values() if expires > asked), default=math.inf)
+        return min(pause, max(0.0, held_until - self._clock.boot()) + pause / 100)
 
     def _tell(self, level: int, reason: str | KinformerError, why: str) -> None:
         # A reason is news when it differs in kind from the last one, so that an outage logs one line.

@@ -78,7 +78,10 @@ class Part:
 
     @property
     def name(self) -> str:
-        """`"0 of 3"`, or `"0 of 3 by owner"`."""
+        """`"0 of 3"`, or `"0 of 3 by owner"`.
+
+        :meta private:
+        """
         return f"{self.index} of {self.count}{' by owner' if self.by_owner else ''}"
 
     @property
@@ -90,7 +93,10 @@ class Part:
         return f"shardRange(object.metadata.uid,'0x{start:016x}','0x{end:016x}')"
 
     def objects(self, objects: Sequence[KubeObject]) -> list[KubeObject]:
-        """Return the objects that are in this part, in order."""
+        """Return the objects that are in this part, in order.
+
+        :meta private:
+        """
         return [obj for obj in objects if self.has(obj)]
 
     def events(self, events: Sequence[WatchEvent]) -> Events:
@@ -99,6 +105,8 @@ class Part:
         A changed owner may move an object out of the part. Since only a cache knows whether it had the object, each
         change of an object elsewhere becomes a DELETED without its new state. Nothing is known of an object that could
         not be decoded, so its event passes.
+
+        :meta private:
         """
         passed: Events = []
         for event in events:

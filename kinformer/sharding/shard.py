@@ -18,7 +18,7 @@ __all__ = ["Shard"]
 
 
 class Shard(Part):
-    """One of `count` parts of a resource, by the hash of the objects' uids, for `for_resource(..., shard=)`. Experimental.
+    """One of `count` parts of a resource, by the hash of the objects' uids, for `for_resource(shard=)`. Experimental.
 
     ::
 

@@ -83,3 +83,12 @@ def test_equal_shards_are_equal_and_owners_make_a_difference() -> None:
     assert len({Shard(1, 3), Shard(1, 3), Shard(1, 3).of_owners(), Shard(2, 3)}) == 3
     assert Shard(1, 3) != Shard(1, 3).of_owners() == Shard(1, 3).of_owners().of_owners()
     assert isinstance(Shard(1, 3).of_owners(), Shard)
+
+
+def test_no_selector_is_sent_for_all_uids_and_for_owners() -> None:
+    assert Shard(0, 1).selector is Shard(0, 2).of_owners().selector is None
+    halves = [Shard(index, 2).selector for index in range(2)]
+    assert halves == [
+        "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')",
+        "shardRange(object.metadata.uid,'0x8000000000000000','0x10000000000000000')",
+    ]

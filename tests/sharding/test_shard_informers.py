@@ -239,7 +239,9 @@ async def test_small_requests_see_the_part_too(server: APIServer, client: Client
         read = await source.read_back("default", "m1")
         assert (read.object is not None) == source.selects(obj) == (number == place)
         assert not source.selects_all
-    assert len({str(source.contents) for source in sources}) == COUNT
+    owned = [ListWatch(client, MAPS, namespace="default", part=shard.of_owners()) for shard in SHARDS]
+    assert not any(source.selects_all for source in owned)
+    assert len({str(source.contents) for source in sources + owned}) == 2 * COUNT
 
 
 async def test_a_snapshot_of_another_shard_is_not_used(client: Client, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from kinformer._runtime.clock import Clock
 from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import options_of
-from kinformer.exceptions import ConfigError, KinformerError
+from kinformer.exceptions import ConfigError, KinformerError, LeadershipLostError
 from kinformer.leaderelection.leader_election import default_identity
 from kinformer.leaderelection.lease import JITTER, Lease, LeaseKeywords, LeaseObservation, LeaseOptions
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
@@ -55,24 +55,19 @@ class ShardCandidacy:
         self.count = count
         self._options = options_of(LeaseOptions, "Shard.claim", durations)
         self._leases = LeaseClient(client, namespace)
+        names = [f"{name}-{index}-of-{count}" for index in range(count)]
         self._electors = {
-            f"{name}-{index}-of-{count}": ListedElector(
-                client,
-                namespace=namespace,
-                name=f"{name}-{index}-of-{count}",
-                identity=identity,
-                metrics=metrics,
-                clock=clock,
-                **durations,
+            name: ListedElector(
+                client, namespace=namespace, name=name, identity=identity, metrics=metrics, clock=clock, **durations
             )
-            for index in range(count)
+            for name in names
         }
         self._others: dict[str, LeaseObservation] = {}  # Leases of other counts
         self._expires: dict[str, float] = {}  # when each Lease expires, on the boot clock
         self._is_part = re.compile(rf"{re.escape(name)}-(0|[1-9]\d*)-of-([1-9]\d*)").fullmatch
         self._clock = clock
-        self._identity = identity
         self._group = f"{namespace}/{name}"
+        self._about = (identity, self._group)
         self._cluster = cluster_of(client)
         self._told = ""
 
@@ -86,7 +81,8 @@ class ShardCandidacy:
             try:
                 taken, pause = await self._try(asked)
             except KinformerError as error:
-                self._tell(logging.WARNING, error, f"cannot read or take the Leases: {error}")
+                level, message = self._level(logging.WARNING, type(error).__name__), "%s cannot take a shard of %s: %s"
+                log.log(level, message, *self._about, error, key=self._group, reason=error, cluster=self._cluster)
                 taken, pause = None, self._pause(asked)
             if taken is not None:
                 return taken
@@ -102,20 +98,25 @@ class ShardCandidacy:
                 if await self._is_alone(elector, asked):
                     return (index, elector), 0.0
                 return None, self._pause(asked, _SPREAD)
-        self._tell(logging.INFO, "waiting", f"all {self.count} are held")
+        level, message = self._level(logging.INFO, "waiting"), "%s waits for a shard of %s: all %d are held"
+        log.log(level, message, *self._about, self.count, key=self._group, reason="waiting", cluster=self._cluster)
         return None, self._pause(asked)
 
     async def _is_alone(self, elector: ListedElector, began: float) -> bool:
         """Return True if no Lease of another count is held after a part was taken, and else give the part up.
 
         Of two replicas with different counts, each writes its Lease before it lists, so at least one sees the other's.
+
+        Raises:
+            KinformerError: The request failed, or all requests took too long.
         """
         is_alone = False
         try:
             asked = self._clock.boot()
             await self._list()
-            too_late = self._clock.boot() - began >= self._options.renew_deadline
-            is_alone = not self._is_other_count_held(asked) and not too_late
+            if (seconds := self._clock.boot() - began) >= self._options.renew_deadline:
+                raise LeadershipLostError(f"taking {elector.name} took {seconds:.1f} s, too long to rely on it")
+            is_alone = not self._is_other_count_held(asked)
         finally:
             if not is_alone:
                 await elector.give_up()
@@ -138,7 +139,10 @@ class ShardCandidacy:
         """Return True if a Lease of another count may have been held when a list was asked for."""
         held = next((name for name, other in self._others.items() if asked < other.expires), None)
         if held is not None:
-            self._tell(logging.INFO, "other_count", f"{held}, of another count than {self.count}, is held")
+            level = self._level(logging.INFO, "other_count")
+            message = "%s waits for a shard of %s: %s, of another count than %d, is held"
+            about = (*self._about, held, self.count)
+            log.log(level, message, *about, key=self._group, reason="other_count", cluster=self._cluster)
         return held is not None
 
     def _pause(self, asked: float, jitter: float = JITTER) -> float:
@@ -147,11 +151,7 @@ class ShardCandidacy:
         held_until = min((expires for expires in self._expires.values() if expires > asked), default=math.inf)
         return min(pause, max(0.0, held_until - self._clock.boot()) + pause / 100)
 
-    def _tell(self, level: int, reason: str | KinformerError, why: str) -> None:
-        # A reason is news when it differs in kind from the last one, so that an outage logs one line.
-        kind = reason if isinstance(reason, str) else type(reason).__name__
-        if kind == self._told:
-            level = logging.DEBUG
-        self._told = kind
-        message, about = "%s waits for a shard of %s: %s", (self._identity, self._group, why)
-        log.log(level, message, *about, key=self._group, reason=reason, cluster=self._cluster)
+    def _level(self, level: int, kind: str) -> int:
+        """Return the level of a record, or DEBUG if the last one was of the same kind, so that an outage logs one."""
+        self._told, told = kind, self._told
+        return logging.DEBUG if kind == told else level

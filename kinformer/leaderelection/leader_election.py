@@ -270,8 +270,9 @@ class LeaderElector:
 
     async def _compete(self, claim: Claim) -> Written:
         while True:
+            asked = self._clock.boot()
             try:
-                taken = await self._try_acquire(claim)
+                taken = await self._try_acquire(claim, asked)
             except (ConflictError, AlreadyExistsError):
                 taken = None  # another candidate was faster, as the server decided
             except KinformerError as error:
@@ -280,11 +281,11 @@ class LeaderElector:
             if taken is not None and self._clock.boot() - taken[0] < self._options.renew_deadline:
                 return taken
             pause = self._options.retry_period * random.uniform(1.0, JITTER)
-            remaining = self._observation.expires - self._clock.boot()
-            await asyncio.sleep(min(pause, remaining + pause / 100) if remaining > 0 else pause)
+            if (expires := self._observation.expires) > asked:
+                pause = min(pause, max(0.0, expires - self._clock.boot()) + pause / 100)
+            await asyncio.sleep(pause)
 
-    async def _try_acquire(self, claim: Claim) -> Written | None:
-        asked = self._clock.boot()
+    async def _try_acquire(self, claim: Claim, asked: float) -> Written | None:
         lease = await self._leases.get(self._lease_name, self._options.request_timeout)
         self._note_contact()
         if lease is not None:

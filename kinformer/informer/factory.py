@@ -72,8 +72,8 @@ class SharedInformerFactory(Entered):
 
     Args:
         client: The connection, which the factory does not close.
-        share: A `kinformer.watchcache.Share`: the processes of a machine have one watch, unless options are tweaked.
-        indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
+        share: A `kinformer.watchcache.Share`: one watch for the processes of a machine, except for shards and tweaks.
+        indexers, **defaults: Options of `for_resource`, except `model` and `shard`, as defaults for all informers.
 
     Raises:
         ConfigError: An option does not exist or is invalid.
@@ -178,11 +178,10 @@ class SharedInformerFactory(Entered):
     ) -> SharedInformer:
         """Return the informer for a resource. Equal requests share one informer.
 
-        Requests are equal if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
+        Requests are equal if these are equal: resource, namespaces, selectors, shard, metadata_only, fields, compact,
         keep_managed_fields, transform and poll. New `indexers` are added to an existing informer. `model` only
-        determines how its objects are read: one cache serves any number of models.
-
-        Each option defaults to the factory's. The options are grouped by purpose.
+        determines how its objects are read: one cache serves any number of models. Each option defaults to the
+        factory's.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
@@ -193,6 +192,7 @@ class SharedInformerFactory(Entered):
                 and leave the cache. So do the keys of a collection, such as an informer of Namespaces or a collection
                 derived from one.
             label_selector, field_selector, shard_selector: Filters that the server applies.
+            shard: A `kinformer.sharding.Shard`: only its objects. Never a default of the factory.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
             optional: True to count an absent resource as synced. False by default.
             indexers: *Cache.* Name to index function or JSON path (``"spec.nodeName"``).
@@ -281,13 +281,14 @@ class SharedInformerFactory(Entered):
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,
+                part=identity.shard,
                 tweak_list_options=settings.tweak_list_options,
                 metadata_only=identity.metadata_only,
                 fields=identity.fields,
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
-            if self._share is None or settings.tweak_list_options is not None:
+            if self._share is None or identity.shard is not None or settings.tweak_list_options is not None:
                 return direct
             form = identity.form(settings.max_event_bytes)
             return self._share.source(direct, form, lambda within: core_of(made[0]).state_of(namespace, within))

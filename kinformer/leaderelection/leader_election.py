@@ -275,8 +275,9 @@ class LeaderElector:
         answers = Answers()
         while True:
             taken, failure = None, None
+            asked = self._clock.boot()
             try:
-                taken = await self._try_acquire(claim)
+                taken = await self._try_acquire(claim, asked)
             except (ConflictError, AlreadyExistsError):
                 pass  # another candidate was faster, as the server decided
             except KinformerError as error:
@@ -288,19 +289,23 @@ class LeaderElector:
             if taken is not None and self._clock.boot() - taken[0] < self._options.renew_deadline:
                 return taken
             pause = self._options.retry_period * random.uniform(1.0, JITTER)
-            remaining = self._observation.expires - self._clock.boot()
-            await asyncio.sleep(min(pause, remaining + pause / 100) if remaining > 0 else pause)
+            if (expires := self._observation.expires) > asked:
+                pause = min(pause, max(0.0, expires - self._clock.boot()) + pause / 100)
+            await asyncio.sleep(pause)
 
-    async def _try_acquire(self, claim: Claim) -> Written | None:
-        options, asked = self._options, self._clock.boot()
-        lease = await self._leases.get(self._lease_name, options.request_timeout)
+    async def _try_acquire(self, claim: Claim, asked: float) -> Written | None:
+        lease = await self._leases.get(self._lease_name, self._options.request_timeout)
         self._note_contact()
         if lease is not None:
             self._observe(lease)
+        return await self._take(lease, asked, claim)
+
+    async def _take(self, lease: Lease | None, asked: float, claim: Claim) -> Written | None:
+        """Take the Lease, which was asked for at a time on the boot clock. Return None if another may hold it."""
         # A deleted Lease does not prove that its holder has ended, so wait as if it still existed.
         if asked < self._observation.expires and not (lease is not None and self._own_renewals.wrote(lease)):
             return None
-        writing = self._write(lease, self._next_document(lease, take=True), options.request_timeout)
+        writing = self._write(lease, self._next_document(lease, take=True), self._options.request_timeout)
         return await claim.write(writing, f"kinformer acquisition of {self.name}")
 
     @shielded_from_scopes
@@ -356,9 +361,9 @@ class LeaderElector:
             self._note_contact()
             if base is not None:
                 self._observe(base)
-                if base.holder and not self._own_renewals.wrote(base):
-                    validity.lapse(f"{base.holder} holds the Lease")
-                    return None
+            if reason := self._reason_lost(base):
+                validity.lapse(reason)
+                return None
         if base is None:
             message = "the Lease %s was deleted while %s led; creating it again"
             log.warning(
@@ -368,6 +373,12 @@ class LeaderElector:
         validity.extend(sent)
         term.lease = lease
         return lease
+
+    def _reason_lost(self, lease: Lease | None) -> str:
+        """Return why a leader that has found its Lease in this state has lost the lead, or "" if it has not."""
+        if lease is None or not lease.holder or self._own_renewals.wrote(lease):
+            return ""
+        return f"{lease.holder} holds the Lease"
 
     async def _release_lease(self, lease: Lease | None, until: float) -> None:
         """Release the Lease, within a time on the boot clock. None if it must be read first.

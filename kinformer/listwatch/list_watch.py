@@ -29,6 +29,7 @@ from kinformer.list_watcher import (
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
 from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT, HeadLimit
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.part import Part, in_slices, selector_of
 from kinformer.listwatch.presence import explained, presence
 from kinformer.listwatch.probes import (
     AS_METADATA,
@@ -54,7 +55,7 @@ _HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit 
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
-
+_SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
 # that refuses it uses the next clause.
@@ -72,6 +73,7 @@ class ListWatch(Source):
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
         namespace: The namespace, or None for all namespaces and for cluster-scoped resources.
         label_selector, field_selector, shard_selector: Filters that the server applies.
+        part: A `kinformer.sharding.Shard`. All other objects are left out, even if the server does not filter.
         tweak_list_options: Takes the options of each request, including selectors, and returns the options to send.
         metadata_only: Request PartialObjectMetadata, which is then also the `kind` of the objects.
         fields: JSON paths to keep. The rest of each object is dropped.
@@ -82,7 +84,7 @@ class ListWatch(Source):
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource`, `namespace` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid.
 
     Attributes:
         stats: The counts so far.
@@ -104,6 +106,7 @@ class ListWatch(Source):
         label_selector: str | None = None,
         field_selector: str | None = None,
         shard_selector: str | None = None,
+        part: Part | None = None,
         tweak_list_options: Callable[[ListOptions], ListOptions] | None = None,
         metadata_only: bool = False,
         fields: Sequence[str] | None = None,
@@ -126,13 +129,13 @@ class ListWatch(Source):
             for name, value in (
                 ("label_selector", label_selector),
                 ("field_selector", field_selector),
-                ("shard_selector", shard_selector),
+                ("shard_selector", selector_of(part, shard_selector, str(self.resource))),
             )
             if value
         }
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
-        self._tweak = tweak_list_options
+        self._tweak, self._part = tweak_list_options, part
         form = AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
@@ -149,6 +152,7 @@ class ListWatch(Source):
             "accept": form,
             "fields": repr(fields and sorted(fields)),
             "managed_fields": repr(keep_managed_fields),
+            **({} if part is None else {"part": part.name}),
         }
 
     def __repr__(self) -> str:
@@ -219,7 +223,9 @@ class ListWatch(Source):
 
         :meta private:
         """
-        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
+        if (part := self._part) is None:
+            return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
+        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(lambda events: take(part.events(events)))
 
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
@@ -289,7 +295,7 @@ class ListWatch(Source):
         :meta private:
         """
         params = self._options(ListOptions()).params()
-        return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
+        return self._part is None and not any(map(params.get, _SELECTORS))
 
     def selects(self, obj: KubeObject) -> bool:
         """Return True if an object in a server's response may belong to this source.
@@ -299,7 +305,7 @@ class ListWatch(Source):
 
         :meta private:
         """
-        if self.namespace and obj.namespace != self.namespace:
+        if (self.namespace and obj.namespace != self.namespace) or (self._part and not self._part.has(obj)):
             return False
         return selects(obj, self._options(ListOptions()).params())
 
@@ -315,7 +321,7 @@ class ListWatch(Source):
     async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
         """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
         path = self.resource.path(self.namespace or namespace or None)
-        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector)
+        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector, self._part)
 
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options
@@ -330,7 +336,7 @@ class ListWatch(Source):
             max_item_bytes=self._max_event_bytes,
             max_list_bytes=self._max_list_bytes,
         )
-        budget = YieldBudget()
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, DecodeError)
         try:
             while chunk := await body.read():
@@ -341,14 +347,14 @@ class ListWatch(Source):
                     items += splitter.feed(view[start : start + _SLICE])
                     if budget.exhausted():
                         await budget.pause()
-                yield items
+                yield items if part is None else await in_slices(part.objects, items, budget)
             found = splitter.close()
             self._expected.check_list(found)
         except WatchError as error:
             if isinstance(error, ForeignTypeError):
                 await self._learn_kind(error)
             raise DecodeError(f"{self.name}: {error}") from None
-        if options.shard_selector:
+        if options.shard_selector and part is None:
             self._check_shards(found, typed=bool(splitter.kind))
         header.resource_version, header.continue_token = found.resource_version, found.continue_token
 
@@ -360,7 +366,7 @@ class ListWatch(Source):
             return None
 
     async def _events(self, body: Body, framer: LineFramer) -> AsyncGenerator[Events, None]:
-        budget = YieldBudget()
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, WatchError)
         decoder = self._decoder
         while chunk := await body.read():
@@ -379,12 +385,12 @@ class ListWatch(Source):
                         before = lines.read
             except (APIError, DecodeError, WatchError) as error:
                 if events:
-                    yield events
+                    yield events if part is None else part.events(events)
                 if isinstance(error, ForeignTypeError):
                     await self._learn_kind(error)
                     raise WatchError(f"{self.name}: {error}") from None
                 raise
-            yield events
+            yield events if part is None else await in_slices(part.events, events, budget)
         if framer.pending:
             log.debug("%s: a watch ended in the middle of a line", self.name, resource=self.name, reason="fragment")
 
@@ -396,9 +402,8 @@ class ListWatch(Source):
                 self.stats.decode_errors += 1
                 raise WatchError(f"{self.name}: an event without a readable resourceVersion: {error}") from error
             self._count_poison(error)
-            return WatchEvent(
-                "DELETED" if error.key else "BOOKMARK", UndecodableObject.of(error.key, error.resource_version)
-            )
+            remains = UndecodableObject.of(error.key, error.resource_version)
+            return WatchEvent("DELETED" if error.key else "BOOKMARK", remains)
 
     async def _learn_kind(self, error: ForeignTypeError) -> None:
         """If objects were refused because of their kind, expect the kind that discovery has now.

@@ -13,6 +13,7 @@ from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
 from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
+from kinformer.listwatch.part import Part
 from kinformer.listwatch.presence import METADATA
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
@@ -39,9 +40,9 @@ async def newest_version(client: Connection, path: str) -> str:
 
 
 async def list_metadata(
-    client: Connection, path: str, options: ListOptions, name: str, label_selector: str
+    client: Connection, path: str, options: ListOptions, name: str, label_selector: str, part: Part | None
 ) -> MetadataList:
-    """List the metadata of the objects below a path that `options` and these conditions select.
+    """List the metadata of the objects below a path that `options`, these conditions and the part select.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -52,7 +53,7 @@ async def list_metadata(
         label_selector=_all_of(options.label_selector, label_selector),
         limit=_PAGE,
     )
-    found: list[KubeObject] = []
+    objects: list[KubeObject] = []
     version = ""
     while True:
         answer = await _list(client, path, selected.params())
@@ -60,10 +61,12 @@ async def list_metadata(
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
             if name in ("", string_at(item, "metadata", "name")):
-                found.append(KubeObject.from_dict(item))
+                obj = KubeObject.from_dict(item)
+                if part is None or part.has(obj):
+                    objects.append(obj)
         token = string_at(answer, "metadata", "continue")
         if not token:
-            return MetadataList(found, version)
+            return MetadataList(objects, version)
         selected = selected.replace(continue_token=token)
 
 

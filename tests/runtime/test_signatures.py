@@ -34,7 +34,6 @@ from kinformer import (
 )
 from kinformer.controller import Predicate, generation_changed
 from kinformer.informer.typed import ModelInformer
-from kinformer.sharding import ShardedController
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
 
@@ -205,7 +204,6 @@ PLACES: dict[str, tuple[Any, Callable[[Client, Any], object]]] = {
     "tweak of a ListWatch": (no_arguments, lambda client, f: ListWatch(client, "v1/pods", tweak_list_options=f)),
     "asynchronous filter": (COROUTINE, lambda client, f: SharedInformer(MemorySource()).events(filter=f)),
     "reconcile": (no_arguments, lambda client, f: Controller(f)),
-    "reconcile of a shard": (no_arguments, lambda client, f: ShardedController(f, client, "v1/configmaps")),
     "predicate": (
         two_arguments,
         lambda client, f: Controller(COROUTINE).for_(SharedInformer(MemorySource()), predicate=f),

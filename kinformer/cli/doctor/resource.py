@@ -306,9 +306,7 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
         return
     supported = bool((response.get("metadata") or {}).get("shardInfo"))
     if supported:
-        report.ok("shards", "supported: a replica of a ShardedController gets only its share", supported=True)
+        report.ok("shards", "supported: an informer with shard= receives only its part", supported=True)
     else:
-        message = (
-            "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets all objects"
-        )
+        message = "not supported (ShardedListAndWatch, alpha in 1.36): an informer with shard= receives all objects"
         report.ok("shards", message, supported=False)

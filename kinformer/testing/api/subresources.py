@@ -99,7 +99,7 @@ def bind_pod(
         ("ResourceVersion", version_in(given), str(existing.revision)),
     ):
         if wanted and wanted != found:
-            raise failed_precondition(resource, existing, what, wanted, found)
+            raise failed_precondition(resource, existing.key, what, wanted, found)
 
     def assign(pod: Object) -> Object:
         node = (pod.get("spec") or {}).get("nodeName")

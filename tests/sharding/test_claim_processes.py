@@ -1,4 +1,4 @@
-"""Replicas as real processes, on a server in this one."""
+"""Replicas that hold shards as real processes, on a server in this one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class InMemory:
 
 
 @pytest.mark.timeout(120)
-async def test_replicas_come_and_go_and_no_key_has_two_owners(server: APIServer) -> None:
+async def test_replicas_come_and_go_and_no_uid_has_two_owners(server: APIServer) -> None:
     replicas = Replicas(server.url)
     try:
         await come_and_go(replicas, InMemory(server))

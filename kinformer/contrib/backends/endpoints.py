@@ -180,7 +180,8 @@ def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject],
     """Return the function that reads a Pod.
 
     The rules are those by which EndpointSlices are made: a pod that has ended has no backend, since another pod may
-    have its address by now. (kubernetes, staging/src/k8s.io/endpointslice/utils.go)
+    have its address by now. `ready` is `kinformer.conditions.is_pod_serving`, here on the fields that are read anyway:
+    a relist of thousands of pods is read at once.
     """
 
     def backends_of(obj: KubeObject) -> Listing | None:

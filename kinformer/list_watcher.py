@@ -143,7 +143,7 @@ Events = list[WatchEvent]
 
 @runtime_checkable
 class ListerWatcher(Protocol):
-    """A source of objects that can be listed, and watched from that version (client-go, listwatch.go).
+    """A source of objects that can be listed, and watched from that version (client-go, tools/cache/listwatch.go).
 
     Errors are raised, including errors within a stream: `ExpiredError` for a 410, and so on.
     """

@@ -2,5 +2,5 @@
 
 Owns: the stored objects of a server, and their history.
 May import: `exceptions`.
-Reading order: options, pages, watcher, filters, fields, storage, selection, sharding, names, status.
+Reading order: status, options, storage, selecting, pages, watcher, accept, views, response, stream, reads.
 """

@@ -33,11 +33,12 @@ class _ServerLog(StructuredLogger):
             log.error(msg, *args, exc_info=exc_info, reason="server_failed", **kwargs)
 
 
-def server_options(*, keepalive: float) -> dict[str, Any]:
+def server_options(*, keepalive: float = 90.0) -> dict[str, Any]:
     """Return the options of a `web.Server`, or of its runner.
 
     Args:
-        keepalive: Seconds for which a connection may be idle after a response.
+        keepalive: Seconds for which a connection may be idle after a response. (controller-runtime,
+            pkg/internal/httpserver/server.go: IdleTimeout)
     """
     return {
         "access_log": None,

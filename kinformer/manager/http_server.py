@@ -19,7 +19,6 @@ from kinformer.manager.health import Page
 __all__ = ["HealthServer", "parse_address"]
 
 _SHUTDOWN = 1.0  # seconds for pending responses when the server is closed
-_IDLE = 90.0  # seconds between two requests of a connection (controller-runtime, pkg/internal/httpserver/server.go)
 _WAITING = 128  # connections that the kernel keeps until they are accepted
 
 
@@ -74,7 +73,7 @@ class HealthServer:
             application,
             shutdown_timeout=_SHUTDOWN,
             handle_signals=False,
-            **server_options(keepalive=_IDLE),
+            **server_options(),
         )
         await runner.setup()
         assert runner.server is not None, "it is set up"

@@ -20,6 +20,8 @@ __all__ = [
     "check_namespace",
     "compare_resource_versions",
     "decode_owner_references",
+    "is_namespace_name",
+    "is_path_segment",
     "meta_namespace_key",
     "split_meta_namespace_key",
     "version_number",
@@ -119,13 +121,23 @@ def version_path(resource: GroupVersionResource) -> str:
     return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
 
 
+def is_namespace_name(name: str) -> bool:
+    """Return True if a namespace can have this name."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
+def is_path_segment(name: str) -> bool:
+    """Return True if an object can have this name (client-go, rest/request.go, IsValidPathSegmentName)."""
+    return name not in ("", ".", "..") and "/" not in name and "%" not in name
+
+
 def check_namespace(name: str, resource: GroupVersionResource) -> str:
     """Return the name of a namespace.
 
     Raises:
         ConfigError: No namespace can have this name, so a list of its objects would be empty for ever.
     """
-    if not isinstance(name, str) or _NAMESPACE.fullmatch(name) is None:
+    if not isinstance(name, str) or not is_namespace_name(name):
         raise ConfigError(
             f"invalid namespace {name!r} for {resource}: use lowercase letters, digits and '-', at most 63 characters, "
             "with a letter or a digit at both ends"
@@ -135,7 +147,7 @@ def check_namespace(name: str, resource: GroupVersionResource) -> str:
 
 def _segment(name: str, role: str, resource: GroupVersionResource) -> str:
     """Return a name as one segment of a path."""
-    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "%" in name:
+    if not isinstance(name, str) or not is_path_segment(name):
         raise ConfigError(
             f"invalid {role} {name!r} for {resource}: expected a name without '/' and '%', not '.' or '..'"
         )

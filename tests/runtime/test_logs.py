@@ -124,8 +124,6 @@ def test_no_module_has_a_logger_of_another_kind() -> None:
         "kinformer/_runtime/logs.py",
         "kinformer/cli/output/logs.py",
         "kinformer/cli/completion.py",
-        "kinformer/contrib/backends/pool.py",
-        "kinformer/contrib/backends/probing.py",
         "kinformer/contrib/event_log.py",
         "kinformer/contrib/prometheus.py",
     }  # those of the command line set levels; contrib uses public names alone

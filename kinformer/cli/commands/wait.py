@@ -299,7 +299,7 @@ def _exists(obj: KubeObject | None) -> bool:
 
 
 def _json_path(text: str) -> Check:
-    """Return the condition that a path has a given value, or any value (kubectl, pkg/cmd/wait/json.go)."""
+    """Return the condition that a path has a given value, or any value, as `kubectl wait` reads it."""
     path, *values = _EQUALS.split(text.strip("'\"") if "=" not in text else text, maxsplit=1)
     path, value = path.strip("'\""), values[0].strip("'\"").strip() if values else None
     if value == "":

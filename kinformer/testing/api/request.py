@@ -1,4 +1,4 @@
-"""The target of a request: verb, resource, namespace, name (apiserver/pkg/endpoints/request/requestinfo.go)."""
+"""The target of a request: the resource of its `RequestPath`, and its verb."""
 
 from __future__ import annotations
 

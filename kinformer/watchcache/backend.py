@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from aiohttp import ClientConnectionError, web
 
 from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, is_pretty, negotiate
-from kinformer.apiserver.options import USUAL, Options, boolean_of
+from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.selecting.filters import Filter
@@ -91,9 +91,17 @@ class _CachedBackend:
         return stored
 
     async def prove(self, options: Options) -> Options:
-        """Return once the objects are as new as the server, if the options ask for the newest ones."""
-        unset = options.revision is None and not options.token and options.initial_events is not False
-        if unset and not proves_later(options) and not await self._cache.proved():
+        """Return once the objects are as new as the options ask: as the server, or as a version that it gave."""
+        if options.token:  # perhaps of a page of the server's, which knows older and newer versions
+            revision = ContinueToken.decode(options.token).revision
+            if not self.collection.undoable <= revision <= self.storage.revision:
+                raise _LeftToServer
+            return options
+        if options.revision is None:
+            waits = options.initial_events is not False and not proves_later(options)
+        else:
+            waits = not options.watch and options.revision > self.storage.revision
+        if waits and not await self._cache.proved():
             raise _LeftToServer
         return options
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from kinformer.apiserver.status import StatusError, bad_request, failure, method_not_allowed
+from kinformer.apiserver.status import StatusError, bad_request, failure
 from kinformer.objects.requests.path import RequestPath
 from kinformer.watchcache.proxy.headers import has_body, upgrade_of
 
@@ -28,7 +28,8 @@ def check(request: web.BaseRequest) -> RequestPath | None:
             a path that programs read differently.
     """
     if request.method not in ("GET", "HEAD"):
-        raise method_not_allowed()
+        message = f"this proxy only reads, so it refuses {request.method}; send it to the API server"
+        raise failure(405, message, details={}, headers={"Allow": "GET, HEAD"})
     for name in request.headers:
         if name.lower() == "authorization" or name.lower().startswith("impersonate-"):
             raise _forbidden(f"it sends its own credentials, so it refuses the header {name}; send none")

@@ -16,15 +16,20 @@ from kinformer.client.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
+from kinformer.listening.address import bind, bind_unix, inode_of, is_loopback, parse_address, remove_unix, url_of
+from kinformer.listening.aiohttp_server import HTTPListener, server_options
+from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.metrics import Metrics
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
-from kinformer.watchcache.proxy.listener import Listener, is_loopback
 from kinformer.watchcache.proxy.router import Router, Served
 from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Proxy"]
+
+_MOST = 10_000  # connections, if the process has descriptors for them. A watch has one of its own
+_GRACE = 5.0  # seconds for responses that are under way when the proxy stops
 
 
 class Proxy:
@@ -79,15 +84,16 @@ class Proxy:
         self._namespace = namespace
         self._keep_managed_fields = keep_managed_fields
         self._figures = Figures(metrics)
-        self._application = web.Application()
-        self._listener = Listener(self._application, listen or "", None if socket is None else Path(socket))
-        if socket is None and not is_loopback(self._listener.host):
+        self._path = None if socket is None else Path(socket)
+        self._host, self._port = parse_address(listen or ":0")
+        if self._path is None and not is_loopback(self._host):
             raise ConfigError(
                 f"listen={listen!r} can be reached from other machines, which would have this client's rights; "
                 "use a loopback address or socket="
             )
         # No web page reaches a unix socket, whose clients send any name.
-        self._hosts = AllowedHosts(allowed_hosts if socket is None else ["*"], own=self._listener.host)
+        self._hosts = AllowedHosts(allowed_hosts if self._path is None else ["*"], own=self._host)
+        self._listener: HTTPListener | None = None
         self._served: tuple[Served, ...] = ()
         self._stack = AsyncExitStack()
 
@@ -95,11 +101,9 @@ class Proxy:
         async with AsyncExitStack() as stack:
             self._served = tuple([await self._serve(stack, resource) for resource in await self._resources()])
             router = Router(self._served, Forwarder(self._client), hosts=self._hosts, figures=self._figures)
-            router.add_to(self._application)
             self._figures.start({str(served.resource): served.cache for served in self._served})
             stack.callback(self._figures.stop)
-            await self._listener.start()
-            stack.push_async_callback(self._listener.stop)
+            await self._listen(stack, router.application())
             stack.callback(router.end_streams)
             self._stack = stack.pop_all()
         return self
@@ -111,17 +115,35 @@ class Proxy:
     @property
     def url(self) -> str:
         """The URL for clients, or `unix:` with the path of the socket."""
-        return self._listener.url
+        return url_of(self._host, self.port) if self._path is None else f"unix:{self._path}"
 
     @property
     def port(self) -> int:
-        """The port, or 0 for a socket."""
-        return self._listener.port
+        """The port, or 0 for a socket. Raises RuntimeError if it is not listening."""
+        port = None if self._listener is None else self._listener.port
+        if port is None:
+            raise RuntimeError("the proxy is not listening")
+        return port
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers of the resources that are answered from a cache."""
         return tuple(served.informer for served in self._served)
+
+    async def _listen(self, stack: AsyncExitStack, application: web.Application) -> None:
+        runner = web.AppRunner(application, handle_signals=False, handler_cancellation=True, **server_options())
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        assert runner.server is not None, "it is set up"
+        listener = HTTPListener(runner.server, Connections(most=_MOST, share=0.5))
+        if self._path is None:
+            listener.start(await bind(self._host, self._port))
+        else:
+            bound = bind_unix(self._path)
+            stack.callback(remove_unix, self._path, inode_of(self._path))
+            listener.start(bound)
+        stack.push_async_callback(listener.close, _GRACE)
+        self._listener = listener
 
     async def _resources(self) -> list[APIResource]:
         if not self._names:

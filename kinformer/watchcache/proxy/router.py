@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -78,11 +76,12 @@ class Router:
         self._figures = figures
         self._is_stopping = False
 
-    def add_to(self, application: web.Application) -> None:
-        """Answer all requests of an application."""
+    def application(self) -> web.Application:
+        """Return an application whose requests are all answered here."""
+        application = web.Application(middlewares=[self._handle_any])
         application.router.add_route("*", "/{path:[^?]*}", self._handle, expect_handler=_leave_to_handler)
-        application.middlewares.append(self._handle_any)
         application.on_response_prepare.append(self._complete_head)
+        return application
 
     def end_streams(self) -> None:
         """End watches and logs, and the connection of each further request after its response."""
@@ -119,7 +118,10 @@ class Router:
             response.force_close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self._check_origin(request)
+        refusal = refusal_of(request, self._hosts, own_pages=True)
+        if refusal is not None:
+            status, text = refusal
+            raise failure(status, text.strip(), reason=None if status in (400, 403) else "")
         path = check(request)
         if path is not None and request.method == "GET":
             answer = await self._from_cache(request, path)
@@ -137,18 +139,6 @@ class Router:
         namespace = path.namespace if served.resource.namespaced else ""
         return await served.cache.respond(request, namespace=namespace, name=path.name)
 
-    def _check_origin(self, request: web.Request) -> None:
-        """Refuse what a web page of another site could send."""
-        refusal = refusal_of(request, self._hosts)
-        if refusal is not None:
-            status, text = refusal
-            raise failure(status, text.strip(), reason="" if status != HTTPStatus.BAD_REQUEST else None)
-        origin = request.headers.get("Origin")
-        if origin is not None and _netloc(origin) != request.headers.get("Host", "").lower():
-            raise failure(403, "forbidden: requests from other origins are not allowed", details={})
-        if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            raise failure(403, "forbidden: requests from other sites are not allowed", details={})
-
 
 async def _leave_to_handler(_: web.Request) -> None:
     """Do not answer `Expect: 100-continue`, which comes with a body."""
@@ -160,10 +150,3 @@ def _status_response(error: StatusError) -> web.Response:
         return web.Response(status=error.code, text=error.body, headers=error.headers)
     headers = {"Content-Type": "application/json", **error.headers}
     return web.Response(status=error.code, body=go_json(error.body) + b"\n", headers=headers)
-
-
-def _netloc(url: str) -> str:
-    try:
-        return urlsplit(url).netloc.lower()
-    except ValueError:  # unbalanced brackets
-        return ""

@@ -105,9 +105,10 @@ async def respond(backend: Backend, read: Read, response: ResponseWriter) -> Non
 
 async def _get(backend: Backend, read: Read, response: ResponseWriter, view: View, wanted: Wanted) -> None:
     version = read.params.get("resourceVersion", "")
-    options = Options(revision=read_version(version) if version else None)
-    await backend.prove(options)
-    await wait_for_revision(backend.storage, options.revision or 0)
+    if version:
+        await wait_for_revision(backend.storage, read_version(version))
+    else:
+        await backend.prove(Options())
     await response.send_encoded(view.body(backend.get(read.namespace, read.name)), wanted.media)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import os
 import re
 import socket
 import stat
@@ -14,7 +12,7 @@ from pathlib import Path
 
 from kinformer.exceptions import ConfigError
 
-__all__ = ["bind", "bind_unix", "inode_of", "is_loopback", "parse_address", "remove_unix", "url_of"]
+__all__ = ["bind_unix", "inode_of", "is_loopback", "parse_address", "remove_unix", "url_of"]
 
 _ADDRESS = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]*)):([0-9]{1,5})")
 
@@ -45,37 +43,6 @@ def url_of(host: str | None, port: int) -> str:
     """Return the URL of a server, for clients on this machine."""
     host = host or "localhost"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-async def bind(host: str | None, port: int) -> socket.socket:
-    """Bind a socket to an address, by IPv4 and IPv6 if `host` is None. Port 0 chooses a free one.
-
-    Of a name with several addresses, it is the first of IPv4, which all clients try.
-
-    Raises:
-        OSError: The address is in use or is not of this machine, or this process may not use it.
-    """
-    anywhere = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
-    try:
-        candidates = await asyncio.get_running_loop().getaddrinfo(
-            host or anywhere, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = min(candidates, key=lambda found: found[0] != socket.AF_INET)
-        bound = socket.socket(family, kind, protocol)
-        try:
-            if os.name == "posix":  # elsewhere it would let two processes listen
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host is not None))
-            bound.bind(address)
-        except BaseException:
-            bound.close()
-            raise
-    except OSError as error:
-        place = f"{host or 'all interfaces'} port {port}"
-        problem = str(error.strerror).lower()  # as asyncio writes it
-        raise OSError(error.errno, f"cannot listen on {place}: {problem}") from None
-    return bound
 
 
 def bind_unix(path: Path) -> socket.socket:

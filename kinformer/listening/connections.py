@@ -107,12 +107,13 @@ class Connections:
                 connection.abort()
 
     async def ended(self) -> None:
-        """End all connections, and wait for those that were in a handshake.
+        """End all connections, and wait until they have ended.
 
         :meta private:
         """
         self.abort()
         await wait_for_end(tuple(self.handshakes))
+        await asyncio.sleep(0)
 
     @staticmethod
     @contextmanager

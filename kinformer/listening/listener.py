@@ -1,44 +1,26 @@
-"""The listener of a server: accepts the connections of a socket one by one, within limits."""
+"""The listener of a server: accepts the connections of an address or a unix socket, within limits."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from ipaddress import ip_address
 from typing import Any
 
-from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.listening.connections import Connections
 
 __all__ = ["Listener"]
 
-log = get_logger("kinformer.listening")
-
 _WAITING = 128  # connections that the kernel keeps until they are accepted
-_PAUSE = 1.0  # seconds without accepting when no file descriptor is left
-
-
-class _Listening(socket.socket):
-    """A listening socket that keeps what it accepts, which a cancelled `sock_accept` would lose.
-
-    Attributes:
-        accepted: The connection that was accepted last and has not been taken, or None.
-    """
-
-    accepted: socket.socket | None = None
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        self.accepted, address = super().accept()
-        return self.accepted, address
+_ACCEPTING = 4  # steps of the event loop from accepting a connection to creating its protocol
 
 
 class Listener:
-    """Accepts connections, from `start` to `stop`.
-
-    A server of asyncio accepts as many connections as its backlog at once, so that the process could run out of file
-    descriptors before one is refused, and when it closes it loses those that have no protocol yet.
+    """Accepts connections, from `listen` to `stop`.
 
     Args:
         factory: Creates the protocol of a connection, like aiohttp's `web.Server`.
@@ -51,75 +33,113 @@ class Listener:
     ) -> None:
         self.connections = connections
         self._factory = connections.guard(factory, tls=tls)
-        self._socket: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
-        self._arriving: set[asyncio.Task[object]] = set()  # accepted, and without a protocol yet
+        self._server: asyncio.Server | None = None
+        self._left: list[asyncio.Server] = []  # those that accept nothing any more, and are to be closed
 
     @property
     def port(self) -> int | None:
         """The port, 0 for a unix socket, or None while it does not listen."""
-        if self._socket is None:
+        if self._server is None:
             return None
-        name = self._socket.getsockname()
+        name = self._server.sockets[0].getsockname()
         return int(name[1]) if isinstance(name, tuple) else 0
 
-    def start(self, bound: socket.socket) -> None:
-        """Listen on a socket, which then belongs to this listener. An earlier socket is closed.
+    async def listen(self, host: str | None, port: int) -> None:
+        """Listen on an address.
+
+        Args:
+            host: An address of this machine, or a name, of which the first address is taken, by IPv4 if it has one.
+                None is all interfaces.
+            port: The port. 0 chooses a free one, on one address.
 
         Raises:
-            OSError: Another socket listens on its address.
+            OSError: The address is in use or is not of this machine, or this process may not use it.
         """
-        self.leave()
-        listening = _Listening(fileno=bound.detach())
+        loop = asyncio.get_running_loop()
         try:
-            listening.setblocking(False)
-            listening.listen(_WAITING)
+            address = await _first_address(host, port)
+            await self._start(loop.create_server(self._factory, address, port, backlog=_backlog(loop)))
+        except OSError as error:
+            problem = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+            message = f"cannot listen on {host or 'all interfaces'} port {port}: {str(problem).lower()}"
+            raise OSError(error.errno, message) from None
+
+    async def listen_unix(self, bound: socket.socket) -> None:
+        """Listen on a unix socket, which then belongs to this listener, instead of the one before."""
+        loop = asyncio.get_running_loop()
+        try:
+            await self._start(loop.create_unix_server(self._factory, sock=bound, backlog=_backlog(loop)))
         except BaseException:
-            listening.close()
+            bound.close()
             raise
-        self._socket = listening
-        self._accepting = asyncio.create_task(self._accept(listening), name="kinformer listener")
-        self._accepting.add_done_callback(lambda _: _close(listening))
 
     def leave(self) -> None:
         """Accept no further connection. Those that were accepted stay open."""
-        accepting, self._accepting, self._socket = self._accepting, None, None
-        if accepting is not None:
-            self._arriving.add(accepting)
-            accepting.add_done_callback(self._arriving.discard)
-            accepting.cancel()
+        server, self._server = self._server, None
+        if server is None:
+            return
+        self._left.append(server)
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+        else:
+            server.close()
 
     async def stop(self) -> None:
-        """Accept no further connection, and return once those that were accepted have a protocol."""
+        """Accept no further connection, and return once those that were accepted have a protocol.
+
+        asyncio would lose them, without closing them, when its server closes.
+        """
         self.leave()
-        await wait_for_end(tuple(self._arriving))
-
-    async def _accept(self, listening: _Listening) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-                listening.accepted = None
-            except ConnectionError:
-                continue  # it has gone
-            except OSError as error:
-                log.warning("no connection is accepted for %g s: %s", _PAUSE, error, reason=error)
-                await asyncio.sleep(_PAUSE)
-                continue
-            arriving = asyncio.create_task(self._take(accepted), name="kinformer listener: connection")
-            self._arriving.add(arriving)
-            arriving.add_done_callback(self._arriving.discard)
-            await asyncio.sleep(0)  # the next one after this one was admitted or refused
-
-    async def _take(self, accepted: socket.socket) -> None:
+        left, self._left = self._left, []
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._factory, accepted)
-        except OSError as error:
-            accepted.close()
-            log.debug("a connection ended at once: %s", error, reason=error)
+            for _ in range(_ACCEPTING if left else 0):
+                await asyncio.sleep(0)
+        finally:
+            for server in left:
+                server.close()
+
+    async def _start(self, creating: Coroutine[Any, Any, asyncio.Server]) -> None:
+        starting = asyncio.ensure_future(creating)
+        try:
+            server = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # asyncio leaks a listening socket if this is cancelled half-way.
+            await wait_for_end((starting,))
+            if not starting.cancelled() and starting.exception() is None:
+                starting.result().close()
+            raise
+        if isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
+            for listening in server.sockets:
+                _lengthen_queue(listening.fileno())
+        await self.stop()
+        self._server = server
 
 
-def _close(listening: _Listening) -> None:
-    listening.close()
-    if listening.accepted is not None:
-        listening.accepted.close()
+async def _first_address(host: str | None, port: int) -> str | None:
+    """Return the only address to listen on, or None for all interfaces."""
+    try:
+        if host is None or ip_address(host):
+            return host or (None if port else "0.0.0.0")
+    except ValueError:
+        pass
+    candidates = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return str(min(candidates, key=lambda found: found[0] != socket.AF_INET)[4][0])
+
+
+def _backlog(loop: asyncio.AbstractEventLoop) -> int:
+    """Return the backlog to ask for.
+
+    A selector loop accepts as many connections as its backlog at once, and so could run out of file descriptors before
+    one is refused. The kernel's queue, which has the same length, is made longer again.
+    """
+    return 1 if isinstance(loop, asyncio.SelectorEventLoop) else _WAITING
+
+
+def _lengthen_queue(descriptor: int) -> None:
+    same = socket.socket(fileno=descriptor)
+    try:
+        same.listen(_WAITING)
+    finally:
+        same.detach()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
-from kinformer.listening.address import bind, parse_address
+from kinformer.listening.address import parse_address
 from kinformer.listening.aiohttp_server import HTTPListener, refusal_of, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
@@ -49,7 +49,7 @@ class HealthServer:
         Raises:
             OSError: The port is in use, or this process may not use it.
         """
-        self._listener.start(await bind(self._host, self._port))
+        await self._listener.listen(self._host, self._port)
 
     @shielded_from_scopes
     async def close(self) -> None:

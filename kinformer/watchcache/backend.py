@@ -91,17 +91,14 @@ class _CachedBackend:
         return stored
 
     async def prove(self, options: Options) -> Options:
-        """Return once the objects are as new as the options ask: as the server, or as a version that it gave."""
-        if options.token:  # perhaps of a page of the server's, which knows older and newer versions
+        """Return once the objects are as new as the server, if the options ask for the newest ones."""
+        if options.token:  # perhaps of a page of the server, which knows older and newer versions
             revision = ContinueToken.decode(options.token).revision
             if not self.collection.undoable <= revision <= self.storage.revision:
                 raise _LeftToServer
             return options
-        if options.revision is None:
-            waits = options.initial_events is not False and not proves_later(options)
-        else:
-            waits = not options.watch and options.revision > self.storage.revision
-        if waits and not await self._cache.proved():
+        unset = options.revision is None and options.initial_events is not False
+        if unset and not proves_later(options) and not await self._cache.proved():
             raise _LeftToServer
         return options
 

@@ -122,19 +122,6 @@ async def test_a_page_that_the_server_began_is_left_to_it(server: APIServer, fro
     assert (await front.get(f"limit=2&continue={before}"))[0] == 406  # its history begins after it
 
 
-async def test_a_version_of_the_server_is_proved_or_left_to_it(server: APIServer, front: Front) -> None:
-    server.create(config_map("of-another-resource"))
-    version = server.resource_version
-    proof = server.faults.add(faults.delay(5), verb="list", resource="v1/pods")
-    for path in ("", "/web-1"):
-        assert (await front.get(f"resourceVersion={version}", path))[0] == 406
-    proof.remove()
-    server.create(pod("web-4"))
-    await until(lambda: front.cache.storage.revision > int(version))
-    for path in ("", "/web-1"):
-        assert (await front.get(f"resourceVersion={version}", path))[0] == 200
-
-
 async def test_a_watch_goes_on_from_the_version_of_a_list(server: APIServer, front: Front) -> None:
     version = server.resource_version
     server.create(pod("web-4"))

@@ -16,7 +16,7 @@ from kinformer.client.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
-from kinformer.listening.address import bind, bind_unix, inode_of, is_loopback, parse_address, remove_unix, url_of
+from kinformer.listening.address import bind_unix, inode_of, is_loopback, parse_address, remove_unix, url_of
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
@@ -137,11 +137,11 @@ class Proxy:
         assert runner.server is not None, "it is set up"
         listener = HTTPListener(runner.server, Connections(most=_MOST, share=0.5))
         if self._path is None:
-            listener.start(await bind(self._host, self._port))
+            await listener.listen(self._host, self._port)
         else:
             bound = bind_unix(self._path)
             stack.callback(remove_unix, self._path, inode_of(self._path))
-            listener.start(bound)
+            await listener.listen_unix(bound)
         stack.push_async_callback(listener.close, _GRACE)
         self._listener = listener
 

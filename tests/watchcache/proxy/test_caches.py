@@ -171,6 +171,20 @@ async def test_a_client_goes_to_the_server_and_back_by_resource_version(server: 
     assert (kind, obj["metadata"]["name"]) == ("DELETED", "web-1")
 
 
+@pytest.mark.virtual_time
+async def test_a_read_at_a_version_that_only_the_server_has_is_answered(server: APIServer, proxy: Proxy) -> None:
+    server.create(config_map("of-another-resource"))  # of which the cache hears later, or never
+    version = server.resource_version
+    for path in ("pods", "namespaces/default/pods", "namespaces/default/pods/web-1"):
+        before = reads(server, f"/api/v1/{path}")
+        assert (await ask(proxy.url, "GET", f"/api/v1/{path}?resourceVersion={version}")).status == 200
+        assert reads(server, f"/api/v1/{path}") == before + 1
+    server.create(pod("web-4"))
+    before = reads(server)
+    listed = await ask(proxy.url, "GET", f"/api/v1/pods?resourceVersion={server.resource_version}")
+    assert (len(listed.json["items"]), reads(server)) == (4, before)
+
+
 async def test_what_a_cache_does_not_have_comes_from_the_server(server: APIServer, proxy: Proxy) -> None:
     server.create(config_map("settings"))
     table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

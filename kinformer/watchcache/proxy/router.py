@@ -29,6 +29,7 @@ __all__ = ["Router", "Served"]
 
 _FOLLOWED = ("watching", "polling", "listing", "starting", "backing_off")
 
+_DIGITS = 20  # of a version that can be one
 _REACHED = 1.0  # seconds that a read waits until the cache has a version, before the server answers it
 
 _source: ContextVar[str] = ContextVar("kinformer source", default="proxy")
@@ -59,7 +60,7 @@ class Served(NamedTuple):
         The server may have given a newer one, since it counts the changes of all resources.
         """
         version = params.get("resourceVersion", "")
-        if boolean_of(params, "watch") or not version.isdecimal():
+        if boolean_of(params, "watch") or not version.isdecimal() or len(version) > _DIGITS:
             return True
         try:
             await wait_for_revision(self.cache.storage, int(version), wait=_REACHED)
@@ -152,9 +153,7 @@ class Router:
         served = self._served.get((path.group, path.version, path.resource))
         if served is None or not served.holds(path) or not served.is_ready or request.path.endswith("/"):
             return None
-        if not boolean_of(request.query, "watch") and not await served.reaches(
-            request.query.get("resourceVersion", "")
-        ):
+        if not await served.reaches(request.query):
             return None
         _source.set("cache")
         namespace = path.namespace if served.resource.namespaced else ""

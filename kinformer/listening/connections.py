@@ -17,7 +17,7 @@ from functools import partial
 from typing import ParamSpec
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.tasks import wait_for_end
+from kinformer._runtime.tasks import Coro, wait_for_end
 
 if sys.platform != "win32":
     import resource
@@ -80,7 +80,7 @@ class Connections:
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}  # in the order in which they became idle
         self._silent_until = 0.0  # no warning before
-        self.handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Return the number of open connections."""
@@ -112,7 +112,7 @@ class Connections:
         :meta private:
         """
         self.abort()
-        await wait_for_end(tuple(self.handshakes))
+        await wait_for_end(tuple(self._handshakes))
         await asyncio.sleep(0)
 
     @staticmethod
@@ -165,6 +165,15 @@ class Connections:
             self._idle[connection] = None
         else:
             self._idle.pop(connection, None)
+
+    def shake_hands(self, handshake: Coro[None]) -> None:
+        """Run the handshake of a connection.
+
+        :meta private:
+        """
+        task = asyncio.create_task(handshake, name="kinformer handshake")
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     def _limit(self, descriptor: int) -> int:
         """Return how many connections there may be, now that a new one has this descriptor."""
@@ -224,9 +233,7 @@ class _Connection(asyncio.Protocol):
         if self._tls is None:
             self._begin(transport)
         else:
-            task = asyncio.create_task(self._begin_tls(transport, self._tls), name="kinformer handshake")
-            self._owner.handshakes.add(task)
-            task.add_done_callback(self._owner.handshakes.discard)
+            self._owner.shake_hands(self._begin_tls(transport, self._tls))
 
     async def _begin_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin once the handshake is complete. It has the same time as the head."""

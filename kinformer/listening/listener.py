@@ -20,12 +20,15 @@ _ACCEPTING = 4  # steps of the event loop from accepting a connection to creatin
 
 
 class Listener:
-    """Accepts connections, from `listen` to `stop`.
+    """Accepts connections, from `listen` to `stop`. Nothing listens before.
 
     Args:
         factory: Creates the protocol of a connection, like aiohttp's `web.Server`.
         connections: The limits.
         tls: The context for TLS, or None.
+
+    Attributes:
+        connections: The connections that were accepted.
     """
 
     def __init__(

@@ -131,14 +131,24 @@ class ResponseWriter:
         Raises ConnectionError if the client has disconnected.
         """
         if data and self.request.method != "HEAD":
-            assert self._stream is not None, "the head is written first"
-            await self._stream.write(gzip.compress(data, GZIP_LEVEL) if self._members else data)
+            await self._send(gzip.compress(data, GZIP_LEVEL) if self._members else data)
 
     async def finish(self) -> web.StreamResponse:
         """End the response cleanly."""
         assert self._stream is not None, "the head is written first"
-        await self._stream.write_eof()
+        await self._end()
         return self._stream
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the client has disconnected."""
+        transport = self.request.transport
+        return transport is None or transport.is_closing()
+
+    def abort(self) -> None:
+        """End the connection at once, without what the client has not read."""
+        if self.request.transport is not None:
+            self.request.transport.abort()
 
     def direct(self) -> Callable[[bytes], bool] | None:
         """Return a function that writes a line, as a chunk, in the step that applies its change, if there is one.
@@ -215,6 +225,16 @@ class ResponseWriter:
         if response.content_length is None and not is_empty and self.request.version >= HttpVersion11:
             response.enable_chunked_encoding()
         await response.prepare(self.request)
+
+    async def _send(self, data: bytes) -> None:
+        """Send bytes of the body as they are."""
+        assert self._stream is not None, "the head is written first"
+        await self._stream.write(data)
+
+    async def _end(self) -> None:
+        """End the body."""
+        assert self._stream is not None, "the head is written first"
+        await self._stream.write_eof()
 
 
 def _quoted(text: str) -> str:

@@ -42,11 +42,11 @@ class WatchStream:
 
     async def run(self) -> None:
         """Send lines until the watch ends, or the client has gone."""
-        watcher, request = self._watcher, self._response.request
+        watcher = self._watcher
         watcher.direct = self._response.direct() if self._encoding is None else None
         with self._looking():
             while not self._ended and (batch := await watcher.next_batch()) is not None:
-                if request.transport is None or request.transport.is_closing():
+                if self._response.is_gone:
                     return
                 await self._send(batch)
         await self._response.finish()
@@ -55,7 +55,6 @@ class WatchStream:
     def _looking(self) -> Iterator[None]:
         """Look now and then whether the client has gone, since it sends nothing, or does not read any more."""
         loop = asyncio.get_running_loop()
-        transport = self._response.request.transport
         timer: asyncio.TimerHandle
 
         def look() -> None:
@@ -65,9 +64,8 @@ class WatchStream:
 
         def drain() -> None:
             nonlocal timer
-            if transport is not None:
-                timer.cancel()
-                timer = loop.call_later(_DRAIN, transport.abort)
+            timer.cancel()
+            timer = loop.call_later(_DRAIN, self._response.abort)
 
         timer = loop.call_later(_LOOK, look)
         self._watcher.on_slow = drain

@@ -114,19 +114,6 @@ class ConnectionSettings:
     compresses: bool = True
     socket: str | None = None
 
-    def without_credentials(self) -> ConnectionSettings:
-        """Return the connection of a program whose requests bring their own credentials.
-
-        Raises:
-            ConfigError: The program has made the TLS context, which may have a client certificate.
-        """
-        if self.tls.context is not None:
-            raise ConfigError(
-                f"{self.source}: an SSLContext may have a client certificate; use a kubeconfig or a service account"
-            )
-        tls = replace(self.tls, cert=None, key=None)
-        return replace(self, credential=StaticCredential(), tls=tls, headers=())
-
     def info(self) -> ConnectionInfo:
         """Return a description for users."""
         credential = self.credential

@@ -34,7 +34,7 @@ from kinformer.connection.transport import Body, Transport, encode_body, shown_p
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, StreamReader
+    from aiohttp import ClientResponse
     from multidict import CIMultiDict
 
     from kinformer.connection.api_client_bridge import ApiClientBridge
@@ -313,27 +313,16 @@ class Connection:
         finally:
             body.close()
 
-    async def forward(
-        self, method: str, target: str, headers: CIMultiDict[str], data: bytes | StreamReader | None = None
-    ) -> ClientResponse:
-        """Send a request of another program with this client's credentials. See `Transport.forward`.
+    async def forward(self, method: str, target: str, headers: CIMultiDict[str]) -> ClientResponse:
+        """Send a read of another program with this client's credentials. See `Transport.forward`.
 
         :meta private:
         """
         transport = self._opened()
         with self._sender.counted(method) as answered:
-            response = await transport.forward(method, target, headers=headers, data=data)
+            response = await transport.forward(method, target, headers)
             answered(response.status)
             return response
-
-    def without_credentials(self) -> Connection:
-        """Return a client for the same server, for requests that bring their own credentials.
-
-        :meta private:
-        """
-        connection = self._known().without_credentials()
-        options: ClientKeywords = {"compression": self._options.compression, "metrics": self._options.metrics}
-        return Connection._loading(at_once(lambda: connection), options)
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True

@@ -174,26 +174,17 @@ class Transport:
         reason = self.connection.credential.failure if response.status == 401 else ""
         return Body(response, f"{method} {self._place(url.path)}", cut_is_end=cut_is_end, reason=reason)
 
-    async def forward(
-        self, method: str, target: str, *, headers: CIMultiDict[str], data: bytes | aiohttp.StreamReader | None
-    ) -> aiohttp.ClientResponse:
-        """Send a request of another client, and return its response, whose body is not read or decompressed.
-
-        It is like `send`, with the given header fields alone, to which the credentials are added. A request whose body
-        is a stream is never sent twice.
+    async def forward(self, method: str, target: str, headers: CIMultiDict[str]) -> aiohttp.ClientResponse:
+        """Send a read of another client, and return its response, whose body is not read or decompressed.
 
         Args:
-            method: The method.
+            method: GET or HEAD.
             target: The path and the query, exactly as they are sent.
-            headers: The header fields, without credentials.
-            data: The body, or None.
+            headers: The only header fields, besides the credentials that are added.
 
         Raises:
-            ConfigError: The request impersonates a user, and so does the configuration, perhaps as a restriction.
             CredentialError: The server responded with 401, and the last renewal of the credential failed.
         """
-        if self.connection.headers and any(name.lower().startswith("impersonate-") for name in headers):
-            raise ConfigError(f"{self.connection.source} impersonates a user, so a request cannot do so as well")
 
         def authorized(sent: str | None) -> CIMultiDict[str]:
             merged = CIMultiDict(headers)
@@ -204,7 +195,7 @@ class Transport:
 
         url = URL(self.connection.server + target, encoded=True)
         arguments: _Arguments = {**self._arguments(), "auto_decompress": False, "skip_auto_headers": _AUTOMATIC}
-        request = _Request(method, url, CIMultiDict(), data, arguments)
+        request = _Request(method, url, CIMultiDict(), None, arguments)
         response = await self._authorized(request, self._opened().streams, authorized)
         if response.status == 401 and (reason := self.connection.credential.failure):
             response.close()
@@ -231,7 +222,7 @@ class Transport:
             except BaseException:
                 response.close()
                 raise
-            if request.is_repeatable and is_newer:
+            if is_newer:
                 response.close()
                 request.headers = headers(renewed)
                 response = await self._attempt(request, session)
@@ -243,7 +234,7 @@ class Transport:
             try:
                 return await request.send(session)
             except _DisconnectedError:
-                if request.method != "GET" or not request.is_repeatable:
+                if request.method != "GET":
                     raise
                 return await request.send(self._opened().fresh)
             except aiohttp.ClientConnectorCertificateError:
@@ -300,13 +291,8 @@ class _Request:
     method: str
     url: URL
     headers: CIMultiDict[str] = field(repr=False)
-    data: bytes | aiohttp.StreamReader | None = field(repr=False)
+    data: bytes | None = field(repr=False)
     arguments: _Arguments = field(repr=False)
-
-    @property
-    def is_repeatable(self) -> bool:
-        """True if its body can be sent again."""
-        return self.data is None or isinstance(self.data, bytes)
 
     async def send(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         with abort_on_cancel():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from aiohttp import ClientConnectionError, web
+from aiohttp import ClientConnectionError
 
-from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, is_pretty, negotiate
-from kinformer.apiserver.options import USUAL, Options, boolean_of
+from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
+from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.selecting.filters import Filter
@@ -92,7 +92,12 @@ class _CachedBackend:
 
     async def prove(self, options: Options) -> Options:
         """Return once the objects are as new as the server, if the options ask for the newest ones."""
-        unset = options.revision is None and not options.token and options.initial_events is not False
+        if options.token:  # perhaps of a page of the server, which knows older and newer versions
+            revision = ContinueToken.decode(options.token).revision
+            if not self.collection.undoable <= revision <= self.storage.revision:
+                raise _LeftToServer
+            return options
+        unset = options.revision is None and options.initial_events is not False
         if unset and not proves_later(options) and not await self._cache.proved():
             raise _LeftToServer
         return options
@@ -106,25 +111,23 @@ class _CachedBackend:
         return WatchStream(response, watcher, media=media, compress=compress)
 
 
-async def respond_from(
-    cache: CachedResource, request: web.Request, namespace: str, name: str
-) -> web.StreamResponse | None:
-    """Implement `WatchCache.respond`."""
+async def respond_from(cache: CachedResource, response: ResponseWriter, namespace: str, name: str) -> bool:
+    """Answer the request of a response, or return False if only the server can. See `WatchCache.respond`."""
+    request = response.request
     params = request.query
     if cache.namespace and namespace != cache.namespace:
-        return None
+        return False
     if request.method != "GET" or not PARAMETERS.issuperset(params) or not await cache.ready():
-        return None
+        return False
     verb = "get" if name else "watch" if boolean_of(params, "watch") else "list"
-    response = ResponseWriter(request, pretty=is_pretty(request.headers, params))
     try:
         if verb != "watch":
             check_timeout(params)
         await respond(_CachedBackend(cache), Read(verb, namespace, name, params, request.headers), response)
     except _LeftToServer:
-        return None
+        return False
     except StatusError as error:
         await response.send_error(error)
     except (ConnectionResetError, ClientConnectionError):
         pass  # the client has gone
-    return response.stream
+    return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from kinformer.apiserver.accept import is_pretty
 from kinformer.apiserver.storage import Limits, Storage
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
@@ -85,9 +87,35 @@ class WatchCache:
             namespace: The namespace in its path, or "" for all.
             name: The name in its path, or "" for a list or watch.
         """
-        from kinformer.watchcache.backend import respond_from  # the only module here that needs aiohttp's server
+        # the only modules here that need aiohttp's server
+        from kinformer.apiserver.response import ResponseWriter
+        from kinformer.watchcache.backend import respond_from
 
-        return await respond_from(self._cached, request, namespace, name)
+        response = ResponseWriter(request, pretty=is_pretty(request.headers, request.query))
+        return response.stream if await respond_from(self._cached, response, namespace, name) else None
+
+    async def respond_asgi(
+        self,
+        scope: Mapping[str, Any],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+        *,
+        namespace: str = "",
+        name: str = "",
+    ) -> bool:
+        """Answer a request for this resource over ASGI, as `respond` does, or return False if only the server can.
+
+        The caller ends an open watch by cancelling this, when the client disconnects or the application stops.
+        `kinformer.contrib.fastapi.cache_response` does so.
+
+        Args:
+            scope: The request. Only its method, headers and query are read.
+            send: Sends the messages of the response.
+            namespace: The namespace in its path, or "" for all.
+            name: The name in its path, or "" for a list or watch.
+        """
+        from kinformer.watchcache.asgi import respond_asgi
+
+        return await respond_asgi(self._cached, scope, send, namespace, name)
 
     def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
         """Return a source for informers in this process, which get the same objects, not copies.

@@ -15,7 +15,7 @@ from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer, faults
 from kinformer.watchcache import WatchCache
-from tests.support.kube import pod
+from tests.support.kube import config_map, pod
 from tests.support.waiting import until
 
 
@@ -100,6 +100,26 @@ async def test_pages_are_of_one_state(server: APIServer, front: Front) -> None:
     _, second = await front.get(f"limit=2&continue={first['metadata']['continue']}")
     assert names(first) + names(second) == ["web-1", "web-2", "web-3"]
     assert second["metadata"]["resourceVersion"] == str(version)
+
+
+async def test_a_page_that_the_server_began_is_left_to_it(server: APIServer, front: Front) -> None:
+    async def begun() -> str:
+        async with front.session.get(f"{server.url}/api/v1/pods?limit=2") as response:
+            return str((await response.json())["metadata"]["continue"])
+
+    before = await begun()
+    server.create(config_map("of-another-resource"))  # of which the cache hears only by its next proof
+    assert front.cache.storage.revision < int(server.resource_version)
+    ahead = await begun()
+    assert (await front.get(f"limit=2&continue={ahead}"))[0] == 406
+    assert names((await front.get(f"limit=2&continue={before}"))[1]) == ["web-3"]
+    lost = server.faults.add(faults.drop_event(), verb="watch", resource="v1/pods", times=1)
+    server.create(pod("web-4"))
+    await until(lambda: lost.hits == 1)
+    server.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
+    await until(lambda: front.informer.statistics().relists)
+    await until(lambda: not front.cache.storage.is_frozen)  # type: ignore[attr-defined]
+    assert (await front.get(f"limit=2&continue={before}"))[0] == 406  # its history begins after it
 
 
 async def test_a_watch_goes_on_from_the_version_of_a_list(server: APIServer, front: Front) -> None:

@@ -8,7 +8,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -17,11 +17,18 @@ from kinformer.apiserver.response import ResponseWriter
 from kinformer.testing.faults import Fault
 from kinformer.testing.http.encodings import ENCODINGS
 
-__all__ = ["ConnectionCut", "StruckResponse"]
+__all__ = ["ConnectionCut", "NoResponse", "StruckResponse"]
 
 
 class ConnectionCut(Exception):
     """The connection was deliberately cut, so no response can follow."""
+
+
+class NoResponse(web.StreamResponse):
+    """Placeholder for a response that can no longer be sent. The connection ends without any data."""
+
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        raise ConnectionResetError("cut on purpose, or by the client")
 
 
 class StruckResponse(ResponseWriter):

@@ -29,7 +29,7 @@ from kinformer.exceptions import (
     UnauthorizedError,
     describe,
 )
-from kinformer.listening.aiohttp_server import server_options
+from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.kept import KeptCaches
@@ -49,7 +49,6 @@ HEARTBEAT = 1.0
 """Seconds between two signs of life of a holder."""
 
 _CONNECTIONS = 10_000  # one for each watch of each follower
-_KEEPALIVE = 75.0
 _UNAVAILABLE = 503
 _LAST = 0.5  # seconds for requests that came last and are refused. aiohttp would wait without an end for 0
 
@@ -78,12 +77,11 @@ class Listener:
         self._identity = identity
         self._caches = caches
         self._on_refused = on_refused
-        self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
         self._handling: set[asyncio.Task[object]] = set()
         self._is_closing = False
-        self._web = web.Server(self._handle, **server_options(keepalive=_KEEPALIVE))
-        self._connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
+        connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
+        self._listener = HTTPListener(web.Server(self._handle, **server_options()), connections)
         self._forget: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -93,14 +91,11 @@ class Listener:
             OSError, UnreachableError: The path cannot be bound.
         """
         made = self._path.bind()
-        try:
-            self._inode = self._path.inode()
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(self._connections.guard(self._web), sock=made)
-        except BaseException:
-            made.close()
-            raise
-        self._forget = closed_in_children(made.fileno())
+        self._inode = self._path.inode()
+        descriptor = made.fileno()
+        await self._listener.listen_unix(made)
+        self._forget()
+        self._forget = closed_in_children(descriptor)
 
     async def listen_again(self) -> None:
         """Listen on a new socket if this one was removed or replaced at its path. The connections stay.
@@ -108,19 +103,13 @@ class Listener:
         Raises:
             OSError, UnreachableError: The path cannot be bound.
         """
-        if self._path.inode() == self._inode:
-            return
-        before, forget = self._server, self._forget
-        await self.start()
-        forget()
-        if before is not None:
-            before.close()
+        if self._path.inode() != self._inode:
+            await self.start()
 
     def leave(self) -> None:
         """Accept no further connection. Another process may then take the lock and listen."""
         self._forget()
-        if self._server is not None:
-            self._server.close()
+        self._listener.leave()
         if self._inode is not None:
             self._path.remove(self._inode)
 
@@ -131,7 +120,7 @@ class Listener:
         for task in self._handling:
             task.cancel()
         await wait_for_end(tuple(self._handling))
-        await self._web.shutdown(_LAST)
+        await self._listener.close(_LAST)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()

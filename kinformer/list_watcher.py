@@ -245,7 +245,7 @@ class Source(ListerWatcher):
     handler_limiter: CapacityLimiter | None = None
     contents: Mapping[str, str] | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 

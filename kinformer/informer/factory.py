@@ -57,11 +57,9 @@ class _Held:
 
     def read_as(self, model: Any) -> SharedInformer:
         """Return the informer with a model. The same model gives the same object."""
-        if model is None:
-            return self.informer
-        if model not in self._by_model:
+        if model is not None and model not in self._by_model:
             self._by_model[model] = ModelInformer(self.informer, model)
-        return self._by_model[model]
+        return self.informer if model is None else self._by_model[model]
 
 
 class SharedInformerFactory(Entered):
@@ -180,8 +178,7 @@ class SharedInformerFactory(Entered):
 
         Requests are equal if these are equal: resource, namespaces, selectors, shard, metadata_only, fields, compact,
         keep_managed_fields, transform and poll. New `indexers` are added to an existing informer. `model` only
-        determines how its objects are read: one cache serves any number of models. Each option defaults to the
-        factory's.
+        determines how its objects are read: one cache serves any number of models. Options default to the factory's.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
@@ -206,11 +203,10 @@ class SharedInformerFactory(Entered):
             page_size, watch_list, watch_timeout, idle_timeout, poll: *Requests.* See `Reflector`.
             resync_period: Seconds between replays of the cache to handlers that set no period. 0, the default, disables
                 them, because a replay sends no request: it only helps handlers that also depend on something else.
-            max_event_bytes: The most bytes of one event or item. The stream fails above it. 16 MiB by default, as in
-                client-go.
+            max_event_bytes: The most bytes of one event or item, above which a stream fails. 16 MiB, as in client-go.
             backoff: *Failures.* See `Reflector`.
-            on_error: Called with (informer, error) for every error of a request or a stream. If it raises, the informer
-                stops, and the error becomes its `last_error`.
+            on_error: Called with (informer, error) for each error of a request or stream. If it raises, that error ends the
+                informer, as its `last_error`.
             shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 

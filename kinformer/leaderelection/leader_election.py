@@ -7,8 +7,6 @@ import contextlib
 import logging
 import math
 import random
-import socket
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Self, TypeVar, Unpack
@@ -38,13 +36,14 @@ from kinformer.leaderelection.lease import (
     LeaseOptions,
     LeaseValidity,
     OwnRenewals,
+    default_identity,
     new_lease,
 )
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
 from kinformer.leaderelection.metrics import LeaderElectionMetrics
 from kinformer.metrics import Metrics
 
-__all__ = ["LeaderElectionHealth", "LeaderElector", "default_identity"]
+__all__ = ["LeaderElectionHealth", "LeaderElector"]
 
 T = TypeVar("T")
 log = get_logger("kinformer.leader_election", resource="coordination.k8s.io/v1/leases")
@@ -70,11 +69,6 @@ class LeaderElectionHealth:
     last_contact_age: float | None
     last_renewal_age: float | None
     last_error: BaseException | None
-
-
-def default_identity() -> str:
-    """Return the host name (in Kubernetes, the pod's name) with a random part, as client-go's components do."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaderElector:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -26,6 +28,7 @@ __all__ = [
     "LeaseOptions",
     "LeaseValidity",
     "OwnRenewals",
+    "default_identity",
     "new_lease",
 ]
 
@@ -35,6 +38,11 @@ _TICK = 0.5  # seconds. The loop's timers stop while the machine is suspended, s
 _SHORTEST = 0.001  # seconds. The loop's clock and the boot clock may differ slightly, which must not cause a hot loop
 _LARGEST = 2**31 - 1  # the numbers of a Lease have 32 bits. A server refuses larger ones
 _OWN_RENEWALS = 16  # renewals whose outcome may be unknown. Each is in transit for one request at most
+
+
+def default_identity() -> str:
+    """Return the host name (in Kubernetes, the pod's name) with a random part, as client-go's components do."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaseKeywords(TypedDict, total=False):

@@ -12,8 +12,14 @@ from kinformer._runtime.clock import Clock
 from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import options_of
 from kinformer.exceptions import ConfigError, KinformerError, LeadershipLostError
-from kinformer.leaderelection.leader_election import default_identity
-from kinformer.leaderelection.lease import JITTER, Lease, LeaseKeywords, LeaseObservation, LeaseOptions
+from kinformer.leaderelection.lease import (
+    JITTER,
+    Lease,
+    LeaseKeywords,
+    LeaseObservation,
+    LeaseOptions,
+    default_identity,
+)
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
 from kinformer.leaderelection.listed_elector import ListedElector
 from kinformer.metrics import Metrics

@@ -16,7 +16,7 @@ from kinformer.watchcache.cached_resource import CachedResource
 
 __all__ = ["Send", "respond_asgi"]
 
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 
 class _Request(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from kinformer.apiserver.accept import is_pretty
 from kinformer.apiserver.storage import Limits, Storage
@@ -96,8 +96,8 @@ class WatchCache:
 
     async def respond_asgi(
         self,
-        scope: Mapping[str, Any],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+        scope: Mapping[str, object],
+        send: Callable[[MutableMapping[str, object]], Awaitable[None]],
         *,
         namespace: str = "",
         name: str = "",

@@ -205,8 +205,8 @@ class SharedInformerFactory(Entered):
                 them, because a replay sends no request: it only helps handlers that also depend on something else.
             max_event_bytes: The most bytes of one event or item, above which a stream fails. 16 MiB, as in client-go.
             backoff: *Failures.* See `Reflector`.
-            on_error: Called with (informer, error) for each error of a request or stream. If it raises, that error ends the
-                informer, as its `last_error`.
+            on_error: Called with (informer, error) for each error of a request or a stream. If it raises, the informer
+                ends, and that is its `last_error`.
             shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 

@@ -396,8 +396,7 @@ class LeaderElector:
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = None
         except KinformerError as error:
-            message = "%s could not release %s; others wait until it expires: %s"
-            cluster = self._leases.cluster
+            message, cluster = "%s could not release %s; others wait until it expires: %s", self._leases.cluster
             log.warning(message, self.identity, self.name, error, key=self.name, reason=error, cluster=cluster)
 
     # --- state ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The cost and the use of a mailbox and a task for each handler, over awaiting the handlers one after the other.
 
-Both ways every handler gets views of its own, as the contract has it. A row says what it costs without them. Then one
-handler of sixteen takes 5 ms a call: how late are the others called?
+Both ways every handler gets views of its own, as the contract has it. A row says what it costs without them. Sixteen
+handlers are added to a cache of 100,000 objects. Then one of sixteen takes 5 ms a call: how late are the others called?
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from benchmarks.data import FIRST_VERSION, KINDS
@@ -23,6 +23,7 @@ from kinformer.wire.decoder import EntryDecoder
 HANDLERS = 16
 BURST = 50
 BURSTS = 60
+ADDS = 100_000
 ROUNDS = 9
 SLOW = 0.005
 
@@ -44,11 +45,11 @@ def _ignored() -> None:
 class _Crew:
     """Sixteen handlers, each with its mailbox and its task."""
 
-    def __init__(self, on_update: Sequence[Callable[[Any, Any], Awaitable[None]]]) -> None:
-        self.mailboxes = [Mailbox(f"handler {number}", queue_size=1 << 30) for number in range(len(on_update))]
+    def __init__(self, handlers: Sequence[Handler]) -> None:
+        self.mailboxes = [Mailbox(f"handler {number}", queue_size=1 << 30) for number in range(len(handlers))]
         self.tasks = [
-            asyncio.create_task(HandlerRunner(Handler(on_update=update), mailbox, _ignored, resource="v1/pods").run())
-            for update, mailbox in zip(on_update, self.mailboxes, strict=True)
+            asyncio.create_task(HandlerRunner(handler, mailbox, _ignored, resource="v1/pods").run())
+            for handler, mailbox in zip(handlers, self.mailboxes, strict=True)
         ]
 
     def put(self, calls: Sequence[Notification]) -> None:
@@ -59,6 +60,50 @@ class _Crew:
         for task in self.tasks:
             task.cancel()
         await asyncio.wait(self.tasks)
+
+
+async def _timed(work: Awaitable[None], changes: int) -> float:
+    """Microseconds of CPU of a call, of so many changes to each handler."""
+    began = time.process_time()
+    await work
+    return (time.process_time() - began) / (changes * HANDLERS) * 1e6
+
+
+async def adds(rounds: int = ROUNDS) -> Figure:
+    """Of handlers that are added to a full cache, while all of them get their turns."""
+    objects = [call[3] for call in _changes(1000)] * (ADDS // 1000)
+    left = 0
+    done: asyncio.Future[None] | None = None
+
+    async def on_add(obj: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left and done is not None:
+            done.set_result(None)
+
+    async def direct() -> None:
+        for obj in objects:
+            for _ in range(HANDLERS):
+                await on_add(view(obj))
+
+    crew = _Crew([Handler(on_add=on_add)] * HANDLERS)
+
+    async def by_mailbox() -> None:
+        nonlocal left, done
+        left, done = ADDS * HANDLERS, asyncio.get_running_loop().create_future()
+        for mailbox in crew.mailboxes:
+            mailbox.replay(objects)
+        await done
+
+    called, fanned = [], []
+    for _ in range(rounds):
+        called.append(await _timed(direct(), ADDS))
+        fanned.append(await _timed(by_mailbox(), ADDS))
+    await crew.leave()
+    ratios = [fan / one for fan, one in zip(fanned, called, strict=True)]
+    text = f"a call {statistics.median(fanned):.2f} us, awaited directly {statistics.median(called):.2f} us"
+    name = "G28 100,000 adds to 16 handlers over direct await"
+    return median(name, ratios, "x", limit=3.2, aim=2.8, reference=text)
 
 
 async def cost() -> list[Figure]:
@@ -79,7 +124,7 @@ async def cost() -> list[Figure]:
                     await (on_update(view(old), view(new)) if views else on_update(old, new))
             await asyncio.sleep(0)
 
-    crew = _Crew([on_update] * HANDLERS)
+    crew = _Crew([Handler(on_update=on_update)] * HANDLERS)
     await asyncio.sleep(0)
 
     async def by_mailbox() -> None:
@@ -89,14 +134,9 @@ async def cost() -> list[Figure]:
             crew.put(calls)
             await done
 
-    async def timed(work: Awaitable[None]) -> float:
-        began = time.process_time()
-        await work
-        return (time.process_time() - began) / (BURSTS * BURST * HANDLERS) * 1e6
-
     bare, viewed, fanned = [], [], []
     for number in range(ROUNDS + 1):
-        row = await timed(direct(False)), await timed(direct(True)), await timed(by_mailbox())
+        row = [await _timed(work, BURSTS * BURST) for work in (direct(False), direct(True), by_mailbox())]
         if number:
             for column, value in zip((bare, viewed, fanned), row, strict=True):
                 column.append(value)
@@ -122,7 +162,7 @@ async def isolation() -> Figure:
 
     p99 = []
     for _ in range(5):
-        crew = _Crew([slow] + [fast] * (HANDLERS - 1))
+        crew = _Crew([Handler(on_update=update) for update in (slow, *[fast] * (HANDLERS - 1))])
         await asyncio.sleep(0)
         waits.clear()
         for call in calls:
@@ -135,7 +175,7 @@ async def isolation() -> Figure:
 
 
 async def measure() -> list[Figure]:
-    return [*await cost(), await isolation()]
+    return [*await cost(), await adds(), await isolation()]
 
 
 if __name__ == "__main__":

@@ -172,16 +172,17 @@ async def settled(error: BaseException | None, is_ending: Callable[[], bool], na
     is_cancelled = isinstance(error, asyncio.CancelledError)
     if error is not None and not is_cancelled and not isinstance(error, Exception):
         raise error
-    task = _this_task()
+    task, reason = _this_task(), "ended with a CancelledError, although it was not cancelled"
     if task.cancelling():
         if is_ending():
             if error is None or is_cancelled:
                 raise error or asyncio.CancelledError
             return error
         is_cancelled = (await _take_back(task) and error is None) or is_cancelled
+        reason = "was cancelled from inside, by its own code"
     if not is_cancelled:
         return error
-    failure = RuntimeError(f"{name} was cancelled from inside: by its own code, or by awaiting what was cancelled")
+    failure = RuntimeError(f"{name} {reason}")
     failure.__cause__ = error
     return failure
 

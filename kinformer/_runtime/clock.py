@@ -14,7 +14,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import coroutine
 from typing import TypeVar
@@ -29,16 +29,7 @@ try:
 except (ImportError, AttributeError):  # not on Linux
     _usage = None
 
-__all__ = [
-    "MOST_AT_ONCE",
-    "SYSTEM",
-    "YIELD_SECONDS",
-    "Clock",
-    "ClockedLoop",
-    "UserFunction",
-    "YieldBudget",
-    "in_steps",
-]
+__all__ = ["MOST_AT_ONCE", "SYSTEM", "YIELD_SECONDS", "Clock", "ClockedLoop", "UserFunction", "YieldBudget", "in_steps"]
 
 T = TypeVar("T")
 
@@ -166,6 +157,7 @@ class _Turns(threading.local):
 _turns = _Turns()
 
 
+@dataclass(slots=True, eq=False)
 class UserFunction:
     """A function of the program that runs on the event loop, as the log names it, once, if it blocks the loop.
 
@@ -176,21 +168,11 @@ class UserFunction:
         advice: The advice in the log.
     """
 
-    __slots__ = ("_advice", "_is_named", "_log", "_resource", "name")
-
-    def __init__(
-        self,
-        name: str,
-        log: StructuredLogger,
-        resource: str = "",
-        *,
-        advice: str = "it is called for each object, so it should take microseconds",
-    ) -> None:
-        self.name = name
-        self._log = log
-        self._resource = resource
-        self._advice = advice
-        self._is_named = False
+    name: str
+    log: StructuredLogger
+    resource: str = ""
+    advice: str = "it is called for each object, so it should take microseconds"
+    _is_named: bool = field(default=False, init=False)
 
     def returned(self, key: str) -> None:
         """Note that it has returned, in a run in which several functions are called one after the other."""
@@ -205,8 +187,8 @@ class UserFunction:
         if not self._is_named:
             self._is_named = True
             message = "%s blocked the event loop for %.1f s on %s: %s"
-            about = (self.name, seconds, key, self._advice)
-            self._log.warning(message, *about, resource=self._resource, key=key, reason="loop_held")
+            about = (self.name, seconds, key, self.advice)
+            self.log.warning(message, *about, resource=self.resource, key=key, reason="loop_held")
 
 
 class YieldBudget:

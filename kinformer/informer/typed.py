@@ -79,33 +79,20 @@ class _ModelHandler(Handler):
         owner: str,
     ) -> None:
         super().__init__(handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=owner)
-        self._on_add, self._on_delete = _of_one(model, self._on_add), _of_one(model, self._on_delete)
-        self.on_update = _of_two(model, self.on_update)
+        for kind, (callback, keywords) in self.callbacks.items():
+            self.callbacks[kind] = callback and _reading(model, callback), keywords
 
 
-def _of_one(model: Model[_M], callback: Callable[..., R] | None) -> Callable[..., R] | None:
-    if callback is None:
-        return None
+def _reading(model: Model[_M], callback: Callable[..., R]) -> Callable[..., R]:
     read = model.read
 
     @wraps(callback)
-    def of_one(obj: KubeObject, **flag: bool | str) -> R:
-        return callback(read(obj), **flag)
-
-    return of_one
-
-
-def _of_two(model: Model[_M], callback: Callable[..., R] | None) -> Callable[..., R] | None:
-    if callback is None:
-        return None
-    read = model.read
-
-    @wraps(callback)
-    def of_two(old: KubeObject, new: KubeObject, **key: str) -> R:
+    def with_model(*objects: KubeObject, **flags: bool | str) -> R:
+        *before, new = objects
         seen = read(new)
-        return callback(seen if old is new else read(old), seen, **key)  # a resync passes one object twice
+        return callback(*(seen if old is new else read(old) for old in before), seen, **flags)  # twice in a resync
 
-    return of_two
+    return with_model
 
 
 class _ModelStream(EventStream[M]):

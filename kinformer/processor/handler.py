@@ -15,7 +15,7 @@ from kinformer._runtime.signatures import check_callback, is_coroutine_function,
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.first_sync import FirstSync
-from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, EventType, Mailbox, Notification
 
 __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
@@ -39,6 +39,7 @@ class Handler:
 
     Attributes:
         name: The name in the log and statistics.
+        callbacks: By the type of a call: its callback, or None, and the names of the keywords that this takes.
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.
@@ -73,19 +74,16 @@ class Handler:
         self.name = name_of(handler if handler is not None else on_add or on_update or on_delete)
         callbacks = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
         self._coroutine_functions = [name for name, callback in callbacks.items() if is_coroutine_function(callback)]
-        keywords: dict[str, list[str]] = {name: [] for name in callbacks}
-        for option, flag in (("on_add", "is_in_initial_list"), ("on_delete", "final_state_unknown")):
-            if takes(callbacks[option], flag):
-                keywords[option].append(flag)
+        flags = {"on_add": "is_in_initial_list", "on_delete": "final_state_unknown"}
+        keywords: dict[str, list[str]] = {}
         for option, callback in callbacks.items():
-            if takes_by_name(callback, "key"):
-                keywords[option].append("key")
+            flag = [flags[option]] if option in flags and takes(callback, flags[option]) else []
+            keywords[option] = flag + ["key"] * takes_by_name(callback, "key")
             if callback is not None:
                 arguments = "old, new" if option == "on_update" else "obj"
                 check_callback(callback, option, arguments, owner, keywords=", ".join(keywords[option]))
-        self._on_add, self._add_keywords = on_add, keywords["on_add"]
-        self.on_update, self._update_keywords = on_update, keywords["on_update"]
-        self._on_delete, self._delete_keywords = on_delete, keywords["on_delete"]
+        kinds: dict[EventType, str] = {ADD: "on_add", UPDATE: "on_update", SYNC: "on_update", DELETE: "on_delete"}
+        self.callbacks = {kind: (callbacks[option], keywords[option]) for kind, option in kinds.items()}
 
     def refuse_coroutines(self) -> None:
         """Raise ConfigError if a callback is a coroutine function, which cannot run in a worker thread."""
@@ -98,31 +96,17 @@ class Handler:
     def call(self, call: Notification) -> object:
         """Make a call and return its result, which may be an awaitable."""
         kind, key, old, new, flag = call
-        if kind == ADD:
-            function, keywords = self._on_add, self._add_keywords
-        elif kind == DELETE:
-            function, keywords = self._on_delete, self._delete_keywords
-        else:
-            function, keywords = self.on_update, self._update_keywords
+        function, keywords = self.callbacks[kind]
         if function is None:
             return None
-        obj = ObjectView(*fields_of(new)) if type(new) is KubeObject else view(new)
-        if kind in {ADD, DELETE}:
-            if not keywords:
-                return function(obj)
-            return function(obj, **{keyword: key if keyword == "key" else flag for keyword in keywords})
-        before = view(old) if kind == UPDATE else obj
-        return function(before, obj, key=key) if keywords else function(before, obj)
+        obj = view(new)
+        objects = (obj,) if kind in {ADD, DELETE} else (view(old) if kind == UPDATE else obj, obj)
+        return function(*objects, **{keyword: key if keyword == "key" else flag for keyword in keywords})
 
-    @property
-    def plain_add(self) -> Callback | None:
-        """`on_add` if it takes only the object, or else None."""
-        return None if self._add_keywords else self._on_add
-
-    @property
-    def plain_update(self) -> Callback | None:
-        """`on_update` if it takes only the two objects, or else None."""
-        return None if self._update_keywords else self.on_update
+    def plain(self, kind: EventType) -> Callback | None:
+        """Return the callback for a type of calls if it takes only objects, or else None."""
+        function, keywords = self.callbacks[kind]
+        return None if keywords else function
 
 
 class HandlerRunner:
@@ -163,7 +147,7 @@ class HandlerRunner:
     async def _make_calls(self, budget: YieldBudget) -> None:
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
-        add, update = self.handler.plain_add, self.handler.plain_update
+        add, update = self.handler.plain(ADD), self.handler.plain(UPDATE)
         perf, now = budget.perf, budget.began
         task = asyncio.current_task()
         assert task is not None

@@ -521,13 +521,20 @@ async def test_a_mapper_or_predicate_that_is_cancelled_from_inside_fails_for_one
 # --- managers ---------------------------------------------------------------------------------------------------------
 
 
-@A("body", [cancels_itself, cancels_itself_and_returns, awaits_what_is_cancelled])
+@A(
+    ("body", "reason"),
+    [
+        (cancels_itself, "was cancelled from inside"),
+        (cancels_itself_and_returns, "was cancelled from inside"),
+        (awaits_what_is_cancelled, "ended with a CancelledError, although it was not cancelled"),
+    ],
+)
 async def test_a_part_of_a_manager_that_is_cancelled_from_inside_ends_it_with_an_error(
-    body: Body, client: Client
+    body: Body, reason: str, client: Client
 ) -> None:
     async with Manager(client, signals=()) as manager:
         manager.add(body)
-        with pytest.raises(RuntimeError, match=f"{body.__name__} was cancelled from inside"):
+        with pytest.raises(RuntimeError, match=f"{body.__name__} {reason}"):
             await asyncio.wait_for(manager.run(), 10)
 
 

@@ -6,8 +6,9 @@ The methods import what they need when they are called, so that a program pays f
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from kinformer.connection.config import ClientKeywords
 from kinformer.connection.connection import Connection
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
@@ -51,6 +52,9 @@ class Client(Connection):
     Raises:
         ConfigError: An option is invalid. The message names it.
     """
+
+    def __init__(self, **options: Unpack[ClientKeywords]) -> None:
+        super().__init__(**options)
 
     @overload
     async def wait_for(

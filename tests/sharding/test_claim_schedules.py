@@ -278,7 +278,7 @@ def test_a_change_of_the_count_leaves_nothing_without_an_owner_for_longer_than_a
         made.run(60)
         assert not made.orphaned_at
         assert {shard.count for shard in made.holders()} == {new}
-        assert made.longest_pause(began) <= ONE_TRY + (LEASE if how == "killed" else 8 * PERIOD)
+        assert made.longest_pause(began) <= ONE_TRY + (LEASE if how == "killed" else 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -297,7 +297,7 @@ def test_in_a_slow_change_of_the_count_only_the_parts_of_ended_replicas_wait_for
         made.run(30)
         assert not made.orphaned_at
         assert {shard.count for shard in made.holders()} == {2}
-        assert max(end for _, end in made.pauses) <= last + 8 * PERIOD
+        assert max(end for _, end in made.pauses) <= last + ONE_TRY
 
 
 # --- random schedules -------------------------------------------------------------------------------------------------

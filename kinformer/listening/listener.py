@@ -6,11 +6,10 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any
 
-from kinformer._runtime.tasks import wait_for_end
+from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.listening.connections import Connections
 
 __all__ = ["Listener"]
@@ -103,7 +102,7 @@ class Listener:
             for server in left:
                 server.close()
 
-    async def _start(self, creating: Coroutine[Any, Any, asyncio.Server]) -> None:
+    async def _start(self, creating: Coro[asyncio.Server]) -> None:
         starting = asyncio.ensure_future(creating)
         try:
             server = await asyncio.shield(starting)

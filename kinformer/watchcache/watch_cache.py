@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from kinformer.apiserver.accept import is_pretty
 from kinformer.apiserver.storage import Limits, Storage
@@ -18,6 +17,8 @@ from kinformer.watchcache.source import CacheSource
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from kinformer.watchcache.asgi import Scope, Send
 
 __all__ = ["WatchCache"]
 
@@ -94,14 +95,7 @@ class WatchCache:
         response = ResponseWriter(request, pretty=is_pretty(request.headers, request.query))
         return response.stream if await respond_from(self._cached, response, namespace, name) else None
 
-    async def respond_asgi(
-        self,
-        scope: Mapping[str, Any],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-        *,
-        namespace: str = "",
-        name: str = "",
-    ) -> bool:
+    async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:
         """Answer a request for this resource over ASGI, as `respond` does, or return False if only the server can.
 
         The caller ends an open watch by cancelling this, when the client disconnects or the application stops.

@@ -32,11 +32,14 @@ class _Request(NamedTuple):
 class _ASGIWriter(ResponseWriter):
     """Writes the response as ASGI messages. The server of the application notices a client that has gone."""
 
-    is_gone = False
-
     def __init__(self, request: web.BaseRequest, send: Send, *, pretty: bool) -> None:
         super().__init__(request, pretty=pretty)
         self._send_message = send
+
+    @property
+    def is_gone(self) -> bool:
+        """False: the server of the application cancels what it does not need."""
+        return False
 
     def abort(self) -> None:
         """Do nothing: only the server of the application has the connection."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.retries import RateLimit
 from kinformer.connection.showable import showable_url
 from kinformer.exceptions import ConfigError
+from kinformer.listening.address import is_loopback
 from kinformer.metrics import Metrics
 
 __all__ = [
@@ -280,19 +280,10 @@ def accepted_encoding(compression: Compression, connection: ConnectionSettings) 
     proxy does not count as local.
     """
     if compression == "auto":
-        is_far = connection.compresses and (connection.proxy is not None or not _is_loopback(connection))
+        is_local = connection.proxy is None and is_loopback(urlsplit(connection.server).hostname)
+        is_far = connection.compresses and not is_local
         return "gzip" if is_far else "identity"
     return "gzip" if compression == "gzip" else "identity"
-
-
-def _is_loopback(connection: ConnectionSettings) -> bool:
-    host = urlsplit(connection.server).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a host name
-        return False
 
 
 class ClientKeywords(TypedDict, total=False):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from kinformer.exceptions import ConfigError
+from kinformer.listening.address import is_loopback
 
 __all__ = ["check_proxy", "environment_proxy"]
 
@@ -53,9 +54,9 @@ def check_proxy(proxy: str, *, where: str) -> str:
 
 
 def _exempt(host: str, port: int, no_proxy: str) -> bool:
-    address = _address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
+    if is_loopback(host):
         return True
+    address = _address(host)
     return any(_matches(entry.strip().lower(), host.lower(), port, address) for entry in no_proxy.split(","))
 
 

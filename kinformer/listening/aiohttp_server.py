@@ -70,11 +70,13 @@ class HTTPListener(Listener):
     Args:
         http: The server.
         connections: The limits.
-        tls: The context for TLS, or None.
+        tls, at_once: See `Listener`.
     """
 
-    def __init__(self, http: web.Server, connections: Connections, *, tls: ssl.SSLContext | None = None) -> None:
-        super().__init__(http, connections, tls=tls)
+    def __init__(
+        self, http: web.Server, connections: Connections, *, tls: ssl.SSLContext | None = None, at_once: int = 1
+    ) -> None:
+        super().__init__(http, connections, tls=tls, at_once=at_once)
         self._http = http
 
     async def close(self, grace: float) -> None:

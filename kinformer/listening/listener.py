@@ -6,11 +6,10 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any
 
-from kinformer._runtime.tasks import wait_for_end
+from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.listening.connections import Connections
 
 __all__ = ["Listener"]
@@ -26,15 +25,23 @@ class Listener:
         factory: Creates the protocol of a connection, like aiohttp's `web.Server`.
         connections: The limits.
         tls: The context for TLS, or None.
+        at_once: The most connections that are accepted in one step of the event loop. More than one may take the last
+            file descriptors of a process.
 
     Attributes:
         connections: The connections that were accepted.
     """
 
     def __init__(
-        self, factory: Callable[[], asyncio.Protocol], connections: Connections, *, tls: ssl.SSLContext | None = None
+        self,
+        factory: Callable[[], asyncio.Protocol],
+        connections: Connections,
+        *,
+        tls: ssl.SSLContext | None = None,
+        at_once: int = 1,
     ) -> None:
         self.connections = connections
+        self._at_once = at_once
         self._factory = connections.guard(factory, tls=tls)
         self._server: asyncio.Server | None = None
         self._left: list[asyncio.Server] = []  # those that accept nothing any more, and are to be closed
@@ -61,7 +68,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             address = await _first_address(host, port)
-            await self._start(loop.create_server(self._factory, address, port, backlog=_backlog(loop)))
+            await self._start(loop.create_server(self._factory, address, port, backlog=_backlog(loop, self._at_once)))
         except OSError as error:
             problem = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             message = f"cannot listen on {host or 'all interfaces'} port {port}: {str(problem).lower()}"
@@ -71,7 +78,7 @@ class Listener:
         """Listen on a unix socket, which then belongs to this listener, instead of the one before."""
         loop = asyncio.get_running_loop()
         try:
-            await self._start(loop.create_unix_server(self._factory, sock=bound, backlog=_backlog(loop)))
+            await self._start(loop.create_unix_server(self._factory, sock=bound, backlog=_backlog(loop, self._at_once)))
         except BaseException:
             bound.close()
             raise
@@ -103,7 +110,7 @@ class Listener:
             for server in left:
                 server.close()
 
-    async def _start(self, creating: Coroutine[Any, Any, asyncio.Server]) -> None:
+    async def _start(self, creating: Coro[asyncio.Server]) -> None:
         starting = asyncio.ensure_future(creating)
         try:
             server = await asyncio.shield(starting)
@@ -131,13 +138,13 @@ async def _first_address(host: str | None, port: int) -> str | None:
     return str(min(candidates, key=lambda found: found[0] != socket.AF_INET)[4][0])
 
 
-def _backlog(loop: asyncio.AbstractEventLoop) -> int:
+def _backlog(loop: asyncio.AbstractEventLoop, at_once: int) -> int:
     """Return the backlog to ask for.
 
     A selector loop accepts as many connections as its backlog at once, and so could run out of file descriptors before
     one is refused. The kernel's queue, which has the same length, is made longer again.
     """
-    return 1 if isinstance(loop, asyncio.SelectorEventLoop) else _WAITING
+    return at_once if isinstance(loop, asyncio.SelectorEventLoop) else _WAITING
 
 
 def _lengthen_queue(descriptor: int) -> None:

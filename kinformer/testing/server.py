@@ -53,6 +53,7 @@ _KEEPALIVE = 3600.0  # seconds
 # likes. A body that no handler reads, of up to 3 MiB, is counted like the next head.
 _MOST = 100_000
 _SHARE = 0.95
+_AT_ONCE = 100  # a step of the event loop for each connection costs a third more
 _HEAD_BYTES = 4 * 1024 * 1024
 _NOT_KNOWN = User("", ())  # before authentication
 Object = dict[str, Any]
@@ -170,7 +171,7 @@ class APIServer(State):
         http = web.Server(self._handle, handler_cancellation=True, **server_options(keepalive=_KEEPALIVE))
         connections = Connections(most=_MOST, share=_SHARE, spare=0, head_bytes=_HEAD_BYTES, unread=None)
         context = None if self._authority is None else self._authority.server_context()
-        self._listener = HTTPListener(http, connections, tls=context)
+        self._listener = HTTPListener(http, connections, tls=context, at_once=_AT_ONCE)
         await self._listener.listen(self._host, self._port)
         self._port = self._listener.port or 0
 

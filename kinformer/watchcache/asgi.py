@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import HttpVersion, HttpVersion11, web
@@ -14,9 +14,10 @@ from kinformer.apiserver.response import ResponseWriter
 from kinformer.watchcache.backend import respond_from
 from kinformer.watchcache.cached_resource import CachedResource
 
-__all__ = ["Send", "respond_asgi"]
+__all__ = ["Scope", "Send", "respond_asgi"]
 
-Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
+Scope = Mapping[str, object]
+Send = Callable[[dict[str, object]], Awaitable[None]]
 
 
 class _Request(NamedTuple):
@@ -31,11 +32,14 @@ class _Request(NamedTuple):
 class _ASGIWriter(ResponseWriter):
     """Writes the response as ASGI messages. The server of the application notices a client that has gone."""
 
-    is_gone = False
-
     def __init__(self, request: web.BaseRequest, send: Send, *, pretty: bool) -> None:
         super().__init__(request, pretty=pretty)
         self._send_message = send
+
+    @property
+    def is_gone(self) -> bool:
+        """False: the server of the application cancels what it does not need."""
+        return False
 
     def abort(self) -> None:
         """Do nothing: only the server of the application has the connection."""
@@ -55,15 +59,15 @@ class _ASGIWriter(ResponseWriter):
         await self._send_message({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def respond_asgi(cache: CachedResource, scope: Mapping[str, Any], send: Send, namespace: str, name: str) -> bool:
+async def respond_asgi(cache: CachedResource, scope: Scope, send: Send, namespace: str, name: str) -> bool:
     """Implement `WatchCache.respond_asgi`."""
-    request = cast(
-        "web.BaseRequest",
-        _Request(
-            scope["method"],
-            CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]),
-            MultiDict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-        ),
+    headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
+    query = cast("bytes", scope["query_string"]).decode("latin-1")
+    asked = _Request(
+        str(scope["method"]),
+        CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
+        MultiDict(parse_qsl(query, keep_blank_values=True)),
     )
+    request = cast("web.BaseRequest", asked)
     response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, request.query))
     return await respond_from(cache, response, namespace, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +17,8 @@ from kinformer.watchcache.source import CacheSource
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from kinformer.watchcache.asgi import Scope, Send
 
 __all__ = ["WatchCache"]
 
@@ -94,14 +95,7 @@ class WatchCache:
         response = ResponseWriter(request, pretty=is_pretty(request.headers, request.query))
         return response.stream if await respond_from(self._cached, response, namespace, name) else None
 
-    async def respond_asgi(
-        self,
-        scope: Mapping[str, object],
-        send: Callable[[MutableMapping[str, object]], Awaitable[None]],
-        *,
-        namespace: str = "",
-        name: str = "",
-    ) -> bool:
+    async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:
         """Answer a request for this resource over ASGI, as `respond` does, or return False if only the server can.
 
         The caller ends an open watch by cancelling this, when the client disconnects or the application stops.

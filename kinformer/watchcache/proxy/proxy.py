@@ -85,7 +85,7 @@ class Proxy:
         self._keep_managed_fields = keep_managed_fields
         self._figures = Figures(metrics)
         self._path = None if socket is None else Path(socket)
-        self._host, self._port = parse_address(listen or ":0")
+        self._host, self._port = parse_address(":0" if listen is None else listen)
         if self._path is None and not is_loopback(self._host):
             raise ConfigError(
                 f"listen={listen!r} can be reached from other machines, which would have this client's rights; "

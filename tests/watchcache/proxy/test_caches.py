@@ -294,6 +294,13 @@ async def test_an_address_that_other_machines_reach_is_refused(client: Client, a
             Proxy(client, factory, ["v1/pods"], listen=address)
 
 
+async def test_an_address_needs_a_port(client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        for address in ("", "127.0.0.1", "8001"):
+            with pytest.raises(ConfigError, match="expected an address"):
+                Proxy(client, factory, ["v1/pods"], listen=address)
+
+
 async def test_it_listens_at_one_place(client: Client, tmp_path: Path) -> None:
     async with SharedInformerFactory(client) as factory:
         for options in ({}, {"listen": "127.0.0.1:0", "socket": tmp_path / "x"}):

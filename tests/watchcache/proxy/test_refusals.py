@@ -36,6 +36,8 @@ async def test_what_is_no_get_or_head_is_refused(server: APIServer, proxy: Proxy
 async def test_another_method_is_a_405_with_a_status(proxy: Proxy) -> None:
     reply = await ask(proxy.url, "DELETE", "/api/v1/namespaces/default/pods/web-1")
     assert (reply.status, reply.json["reason"], reply.json["code"]) == (405, "MethodNotAllowed", 405)
+    assert reply.headers["allow"] == "GET, HEAD"
+    assert "only reads" in reply.json["message"]
 
 
 async def test_a_head_is_passed_on(server: APIServer, proxy: Proxy) -> None:

@@ -207,6 +207,7 @@ class EventLog:
         async with stream:
             async for event in stream:
                 if event.type == "SYNC":
+                    self._note_version()
                     continue
                 key, told = event.key, _entry(event.key, event.object)
                 old = state.get(key)

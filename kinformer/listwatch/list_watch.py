@@ -114,11 +114,12 @@ class ListWatch(Source):
         max_event_bytes: int = MAX_EVENT_BYTES,
         max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
-        self.client = client
+        # Three that are narrower than in Source, which is sound because nothing sets them from outside.
+        self.client = client  # pyright: ignore[reportIncompatibleVariableOverride]
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = check_namespace(namespace, self.resource) if namespace else None
-        self.stats = IngestStats()
-        self.head_limit = HeadLimit()
+        self.stats = IngestStats()  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.head_limit = HeadLimit()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.handler_limiter = client.handler_limiter
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch

@@ -31,12 +31,10 @@ class _Part:
     Attributes:
         role: "holder", "follower", or "alone".
         holder: The process id of the holder, or None.
-        route: The way to the objects, or None while it is not decided.
     """
 
     role: Role = "alone"
     holder: int | None = None
-    route: Route | None = None
 
     @property
     def silence(self) -> float:
@@ -52,6 +50,8 @@ class _Part:
 class Seeking(_Part):
     """No route is decided. Reports show what the process was before."""
 
+    route: None = None
+
     def __init__(self, before: State | None = None) -> None:
         if before is not None:
             self.role, self.holder = before.role, before.holder
@@ -60,21 +60,18 @@ class Seeking(_Part):
 class Alone(_Part):
     """Reads from the server by itself."""
 
-    route: Route
-
     def __init__(self) -> None:
-        self.route = Direct()
+        self.route: Route = Direct()
 
 
 class Holding(_Part):
     """Has the caches, which its own informers reach as those of other processes do."""
 
     role: Role = "holder"
-    route: Route
 
     def __init__(self, client: Client, caches: KeptCaches) -> None:
         self.holder = os.getpid()
-        self.route = FromHolder(client)
+        self.route: Route = FromHolder(client)
         self._caches = caches
 
     @property
@@ -87,11 +84,10 @@ class Following(_Part):
     """Reads from a holder."""
 
     role: Role = "follower"
-    route: Route
 
     def __init__(self, client: Client, session: Session) -> None:
         self.holder = session.holder
-        self.route = FromHolder(client)
+        self.route: Route = FromHolder(client)
         self._session = session
 
     @property

@@ -57,6 +57,7 @@ def owners_are_there(server: APIServer) -> bool:
     return all(obj["metadata"]["ownerReferences"][0]["uid"] in uids for obj in owned)
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_cluster_lives_without_growing_and_without_dying_out(seed: int) -> None:
@@ -117,6 +118,7 @@ async def test_the_screen_fits_every_terminal(width: int, height: int) -> None:
     assert "…" not in text or width <= 80, "there is room for all of it, but for long names of pods"
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_the_demo_survives_its_restart_and_its_caches_equal_the_server(
     capsys: pytest.CaptureFixture[str],
@@ -131,6 +133,7 @@ async def test_the_demo_survives_its_restart_and_its_caches_equal_the_server(
     assert re.search(r"The caches of 3 informers equal the server, object by object: \d+, after a restart", out)
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_the_demo_draws_on_a_screen_of_its_own_and_gives_it_back(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=120, height=36, file=io.StringIO(), force_terminal=True)

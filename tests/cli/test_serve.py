@@ -446,6 +446,7 @@ async def test_a_living_cluster_may_have_generated_objects_too(capsys: pytest.Ca
     assert "20 pods on 3 nodes" in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_controllers_replace_the_generated_pods_that_a_churn_deletes() -> None:
     async with APIServer() as server, server.client() as client:

@@ -86,6 +86,7 @@ def in_package() -> dict[str, list[Citation]]:
     return shared(citations_in(ROOT / "kinformer"))
 
 
+@pytest.mark.slow
 def test_a_file_that_a_second_package_cites_has_a_reason(in_package: dict[str, list[Citation]]) -> None:
     for file, citations in in_package.items():
         more = {citation.package for citation in citations} - row_of(file).packages

@@ -97,6 +97,7 @@ def test_nothing_imports_it_before_it_is_used(program: str, tmp_path: Path) -> N
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_three_places_that_need_it_import_it_within_a_function() -> None:
     found: dict[str, set[str]] = {}
     for file in PACKAGE.rglob("*.py"):

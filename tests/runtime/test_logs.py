@@ -110,6 +110,7 @@ def said_in_docs() -> Said:
     return {(name, reason.strip("`")): set(levels.split(", ")) for name, reason, levels in rows}
 
 
+@pytest.mark.slow
 def test_the_documentation_has_every_record_with_its_levels_and_no_other() -> None:
     code, docs = said_in_code(), said_in_docs()
     assert set(code) == set(docs)

@@ -80,6 +80,7 @@ async def on_server(client: Client, path: str) -> dict[str, str]:
     return {f"{metadata['namespace']}/{metadata['name']}": metadata["resourceVersion"] for metadata in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watch_list", [True, False], ids=["streams", "lists"])
 async def test_the_shards_together_follow_all_objects_and_each_has_one_place(
     either: APIServer, watch_list: bool, caplog: pytest.LogCaptureFixture

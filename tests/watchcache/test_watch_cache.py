@@ -171,6 +171,7 @@ async def test_listed_objects_are_sent_with_their_type_in_a_watch(server: APISer
     assert [(event["object"]["apiVersion"], event["object"]["kind"]) for event in events] == [("v1", "Pod")] * 3
 
 
+@pytest.mark.slow
 async def test_a_version_that_is_not_reached_is_too_large(front: Front) -> None:
     status, body = await front.get("resourceVersion=99999")
     assert (status, body["details"]["retryAfterSeconds"]) == (504, 1)

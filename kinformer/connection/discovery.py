@@ -11,6 +11,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.connection.connection import Connection
 from kinformer.connection.retries import RETRIES
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError
+from kinformer.kinds.builtin import is_namespaced
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource, version_path
 from kinformer.objects.object import KubeObject
@@ -22,8 +23,9 @@ __all__ = [
     "APIResource",
     "Discovery",
     "KubeSystemProbe",
+    "differs_in_scope",
     "discover",
-    "is_namespaced",
+    "forget_version",
     "recent_discovery",
     "recent_version",
     "served_kind",
@@ -191,10 +193,23 @@ async def recent_version(client: Connection, resource: GroupVersionResource) -> 
     return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=REMEMBERED)
 
 
-async def is_namespaced(client: Connection, resource: GroupVersionResource) -> bool | None:
-    """Return True if the resource is namespaced according to discovery of the last 10 s, or None if this is unknown."""
-    scope = (await _recent_entry(client, resource)).get("namespaced")
-    return scope if isinstance(scope, bool) else None
+async def differs_in_scope(client: Connection, resource: GroupVersionResource, *, namespaced: bool) -> bool:
+    """Return True if a resource is certainly not namespaced, or certainly is, other than the argument says.
+
+    No request is made for a built-in resource. Of others, discovery of the last 10 s is asked, and a new one before the
+    answer is True, because a definition may have been replaced by one with another scope.
+    """
+    if (scope := is_namespaced(resource)) is not None:
+        return scope is not namespaced
+    if (await _recent_entry(client, resource)).get("namespaced") is not (not namespaced):
+        return False
+    forget_version(client, resource)
+    return (await _recent_entry(client, resource)).get("namespaced") is (not namespaced)
+
+
+def forget_version(client: Connection, resource: GroupVersionResource) -> None:
+    """Have `recent_version` ask again."""
+    client._forget(("resources", version_path(resource)))
 
 
 async def served_verbs(client: Connection, resource: GroupVersionResource) -> tuple[str, ...]:

@@ -220,10 +220,11 @@ class SharedInformerFactory(Entered):
         gvr = GroupVersionResource.parse(resource)
         if str(gvr) == _SECRETS or options.get("poll") is not None:  # a default neither permits nor fits this
             options = {"snapshot": None, **options}
-        settings = ResourceOptions.of(options, self._defaults)
+        settings = ResourceOptions.of(options, self._defaults).fit_scope(gvr, options)
         if settings.poll is not None and self._share is not None:
             raise ConfigError(f"{gvr}: poll={settings.poll!r} is not possible with share=; use another factory")
         identity = InformerIdentity.of(gvr, settings)
+        is_default = options.get("namespace") is None
         if model is not None and indexers:
             reads_as = Model(model, str(gvr))
             indexers = {name: reads_as.reading(func) if callable(func) else func for name, func in indexers.items()}
@@ -236,7 +237,7 @@ class SharedInformerFactory(Entered):
             held.holders += 1
             return held.read_as(model)
         namespaces = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen)
+        informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen, is_default=is_default)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
@@ -253,7 +254,8 @@ class SharedInformerFactory(Entered):
         if held is not None:
             held.holders += 1
             return held.informer
-        informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
+        settings = replace(settings, metrics=self._defaults.metrics)
+        informer = self._make(gvr, identity, {}, settings, None, is_default=False)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
         self._held[identity] = _Held(informer, settings)
@@ -266,6 +268,8 @@ class SharedInformerFactory(Entered):
         indexers: Indexers,
         settings: ResourceOptions,
         chosen: Any,
+        *,
+        is_default: bool,
     ) -> SharedInformer:
         made: list[SharedInformer] = []  # the informer, once it exists
 
@@ -284,6 +288,7 @@ class SharedInformerFactory(Entered):
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
+            direct.drops_namespace = is_default and len(identity.namespaces) == 1
             if self._share is None or identity.shard is not None or settings.tweak_list_options is not None:
                 return direct
             form = identity.form(settings.max_event_bytes)

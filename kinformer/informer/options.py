@@ -12,9 +12,11 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
+from kinformer.kinds.builtin import is_namespaced
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import LabelSelector
 from kinformer.processor.callbacks import Transform
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
@@ -92,6 +94,19 @@ class ResourceOptions(InformerOptions):
         if keywords.get("shard") is not None:
             raise ConfigError(_NO_DEFAULT)
         return cls(**keywords)
+
+    def fit_scope(self, resource: GroupVersionResource, asked: Mapping[str, Any]) -> ResourceOptions:
+        """Return options without a default namespace if the resource has no namespaces.
+
+        Raises:
+            ConfigError: The resource is built in and has no namespaces, and one was asked for.
+        """
+        if is_namespaced(resource) is not False:
+            return self
+        for option in ("namespace", "namespaces"):
+            if (value := asked.get(option)) is not None:
+                raise ConfigError(f"{option}={value!r} is given, but {resource} is cluster-scoped")
+        return replace(self, namespace=None, namespaces=None)
 
     @property
     def following(self) -> Mapping[str, object]:

@@ -13,8 +13,8 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.connection.body import Body
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import KubeSystemProbe
-from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
-from kinformer.kinds.builtin import builtin_kind
+from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, ScopeError, WatchError
+from kinformer.kinds.builtin import builtin_kind, is_namespaced
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -84,12 +84,14 @@ class ListWatch(Source):
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid, or a built-in resource has no
+            namespaces.
 
     Attributes:
         stats: The counts so far.
         decodes: True, except in a subclass that overrides `list` or `watch`.
         name: `"v1/pods in default"`.
+        drops_namespace: True to ask without the namespace if the resource turns out to have none.
     """
 
     client: Connection
@@ -117,14 +119,12 @@ class ListWatch(Source):
         # Three that are narrower than in Source, which is sound because nothing sets them from outside.
         self.client = client  # pyright: ignore[reportIncompatibleVariableOverride]
         self.resource = GroupVersionResource.parse(resource)
-        self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.head_limit = HeadLimit()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.handler_limiter = client.handler_limiter
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
-        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
-        self._path = self.resource.path(self.namespace)
+        self.drops_namespace = False
         self._selectors = {
             name: value
             for name, value in (
@@ -142,11 +142,11 @@ class ListWatch(Source):
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._expected = ExpectedType(
-            self.resource.api_version,
-            builtin_kind(self.resource),
-            namespace=self.namespace,
-            metadata_only=metadata_only,
+            self.resource.api_version, builtin_kind(self.resource), metadata_only=metadata_only
         )
+        if namespace and is_namespaced(self.resource) is False:
+            raise ConfigError(f"namespace={namespace!r} is given, but {self.resource} is cluster-scoped")
+        self._ask_in(check_namespace(namespace, self.resource) if namespace else None)
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields, expected=self._expected)
         self._told = LogOnce()
         self._form = {
@@ -158,6 +158,26 @@ class ListWatch(Source):
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
+
+    def _ask_in(self, namespace: str | None) -> None:
+        self.namespace = self._expected.namespace = namespace
+        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
+        self._path = self.resource.path(namespace)
+
+    async def relocate(self, error: NotFoundError) -> None:
+        """Ask without the namespace from now on, if a 404 came only from that, and it was a default.
+
+        Raises:
+            ScopeError, NotFoundError: The 404, explained.
+
+        :meta private:
+        """
+        reason = await explained(self.client, self.resource, error, self.namespace)
+        if not (self.drops_namespace and isinstance(reason, ScopeError)):
+            raise reason from None
+        log.info("%s has no namespaces: the default %r does not apply", self.resource, self.namespace)
+        self._ask_in(None)
+        self._expected.namespace = ""
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
@@ -185,7 +205,8 @@ class ListWatch(Source):
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await explained(self.client, self.resource, error) from None
+            await self.relocate(error)
+        return await self.list(options)
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
@@ -211,7 +232,9 @@ class ListWatch(Source):
             try:
                 body = await stack.enter_async_context(stream)
             except APIError as error:
-                if error.status == 404 and not options.send_initial_events:
+                if isinstance(error, NotFoundError):
+                    if options.send_initial_events:
+                        await self.relocate(error)
                     raise
                 raise await explained(self.client, self.resource, error) from None
             self._check_status(body, WatchError)

@@ -10,8 +10,8 @@ import asyncio
 
 from kinformer._runtime.logs import get_logger
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import REMEMBERED, UNANSWERED, recent_discovery, served_verbs
-from kinformer.exceptions import APIError, ForbiddenError, NotFoundError, NotWatchableError
+from kinformer.connection.discovery import REMEMBERED, UNANSWERED, differs_in_scope, recent_discovery, served_verbs
+from kinformer.exceptions import APIError, ForbiddenError, NotFoundError, NotWatchableError, ScopeError
 from kinformer.objects.meta import GroupVersionResource
 
 __all__ = ["METADATA", "explained", "presence"]
@@ -56,15 +56,20 @@ async def _is_defined(client: Connection, resource: GroupVersionResource) -> boo
     return True
 
 
-async def explained(client: Connection, resource: GroupVersionResource, error: APIError) -> Exception:
+async def explained(
+    client: Connection, resource: GroupVersionResource, error: APIError, namespace: str | None = None
+) -> Exception:
     """Return the error of a request for a collection, with what discovery says about it. It may take 5 s.
 
-    A 404 gets the nearest resource that the server has, if it lacks this one: another version of it, if there is one.
+    A 404 in a namespace is a ScopeError if the resource has no namespaces. Another 404 gets the nearest resource that
+    the server has, if it lacks this one: another version of it, if there is one.
     A 405, as a watch gets it, is a NotWatchableError if the resource has no verb `watch`.
     """
     try:
         async with asyncio.timeout(_HINT_TIMEOUT):
             if isinstance(error, NotFoundError):
+                if namespace and await differs_in_scope(client, resource, namespaced=True):
+                    return ScopeError(f"namespace={namespace!r} is given, but {resource} is cluster-scoped")
                 return _with_nearest(error, resource, (await recent_discovery(client)).nearest(resource))
             verbs = await served_verbs(client, resource) if error.status == _NOT_ALLOWED else ()
     except (*UNANSWERED, TimeoutError) as failure:

@@ -11,7 +11,6 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import within
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
@@ -21,6 +20,7 @@ from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
 from kinformer.reflector.reflector import Reflector
+from kinformer.verbs.targets import check_key
 from kinformer.watching.stream import following
 
 __all__ = ["describe_object", "wait_for_object"]
@@ -54,7 +54,7 @@ async def wait_for_object(
 
     try:
         async with within(timeout, late):
-            _check_scope(gvr, key, await is_namespaced(client, gvr))
+            await check_key(client, "wait_for", gvr, key)
             source = ListWatch(
                 client,
                 gvr,
@@ -71,13 +71,6 @@ async def wait_for_object(
                 return state.result.result()
     finally:
         state.close()
-
-
-def _check_scope(resource: GroupVersionResource, key: str, namespaced: bool | None) -> None:
-    if namespaced is True and "/" not in key:
-        raise ValueError(f"the key {key!r} has no namespace, but {resource} is namespaced: expected 'namespace/name'")
-    if namespaced is False and "/" in key:
-        raise ValueError(f"the key {key!r} has a namespace, but {resource} is cluster-scoped: expected 'name'")
 
 
 def _newest(options: ListOptions) -> ListOptions:

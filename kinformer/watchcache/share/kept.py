@@ -18,6 +18,7 @@ from kinformer.exceptions import (
     ForbiddenError,
     NotWatchableError,
     ResourceVersionTooLargeError,
+    ScopeError,
     UnauthorizedError,
     WatchError,
     describe,
@@ -188,7 +189,7 @@ class Kept:
     def _failed(self, _: object, error: BaseException) -> None:
         if isinstance(error, (ForbiddenError, UnauthorizedError)):
             self._on_refused()
-        if isinstance(error, APIError | NotWatchableError):
+        if isinstance(error, APIError | NotWatchableError | ScopeError):
             for waiting in self._waiting:
                 if not waiting.done():
                     waiting.set_exception(error)

@@ -26,6 +26,7 @@ from kinformer.exceptions import (
     ForbiddenError,
     KinformerError,
     NotWatchableError,
+    ScopeError,
     UnauthorizedError,
     describe,
 )
@@ -135,6 +136,8 @@ class Listener:
             return _refused(error.status, error.reason, error.message)
         except NotWatchableError as error:
             return _refused(405, "MethodNotAllowed", str(error))
+        except ScopeError as error:
+            return _refused(404, "NotFound", str(error))
         except ConfigError as error:
             return _refused(400, "BadRequest", str(error))
         except ClientConnectionError:

@@ -11,11 +11,12 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ConnectError, NotWatchableError
+from kinformer.exceptions import APIError, ConnectError, NotFoundError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import StateOf
@@ -130,6 +131,10 @@ class FromHolder(Route):
             self._sources[shared] = shared.at_holder(self._client)
         return self._sources[shared]
 
+    def forget(self, shared: SharedSource) -> None:
+        """Make the source anew when it is asked for."""
+        self._sources.pop(shared, None)
+
 
 class SharedSource(ListerWatcherWrapper):
     """A `ListerWatcher` that reads from wherever the cache of its objects is.
@@ -141,7 +146,7 @@ class SharedSource(ListerWatcherWrapper):
         state: See `StateOf`, of the informer that reads from this source.
 
     Attributes:
-        direct, key, state: See above.
+        direct, state: See above.
         has_listed: True once its informer has listed the objects.
     """
 
@@ -156,12 +161,17 @@ class SharedSource(ListerWatcherWrapper):
     ) -> None:
         super().__init__(direct)
         self.direct = direct
-        self.key = key
+        self._key = key
         self.state = state
         self.has_listed = False
         self._routes = routes
         self._paths: list[str] = []
         self._at_holder: ListWatch | None = None
+
+    @property
+    def key(self) -> SourceKey:
+        """The key of these objects."""
+        return replace(self._key, namespace=self.direct.namespace)
 
     def shared(self) -> tuple[bool, int | None]:
         """Return whether the holder gives signs of life and follows the server, and its process id."""
@@ -211,6 +221,14 @@ class SharedSource(ListerWatcherWrapper):
         try:
             listing = route.source(self).list(options)
             page = await (listing if route.is_direct else route.answer(listing))
+        except NotFoundError as error:
+            if self._at_holder is None or not isinstance(route, FromHolder):
+                raise
+            if self._at_holder.namespace == self.direct.namespace:
+                await self.direct.relocate(error)
+            self._at_holder = None
+            route.forget(self)
+            return await self.list(options)
         except APIError as error:
             if route.is_direct or error.status != 405:
                 raise

@@ -65,10 +65,10 @@ class LiveResponse(Response, ABC):
             async def write(chunk: bytes) -> None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self.write_content(scope, write)
 
-        await respond_live(answer, scope, receive, send, name=self._name, patience=self._patience)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await respond_live(answer, scope, receive, send, name=self._name, patience=self._patience, has_begun=True)
 
 
 async def respond_live(
@@ -79,6 +79,7 @@ async def respond_live(
     *,
     name: str,
     patience: float,
+    has_begun: bool = False,
 ) -> None:
     """Send a response until it is complete, the reader disconnects, or the server ends.
 
@@ -88,8 +89,9 @@ async def respond_live(
         scope, receive, send: The request (ASGI).
         name: What it is, for the names of the tasks.
         patience: Seconds that the reader may take for a message before it is disconnected.
+        has_begun: True if the head was sent.
     """
-    goes_on = False  # the head was sent, and not yet the last part of the body
+    goes_on = has_begun  # the head was sent, and not yet the last part of the body
 
     async def send_in_time(message: Message) -> None:
         nonlocal goes_on

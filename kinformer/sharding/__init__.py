@@ -1,4 +1,4 @@
-"""Sharding: replicas of a program each follow a part of a resource, and no object is in two parts. Experimental.
+"""Replicas of a program each follow a part of a resource, and no object is in two parts. Experimental.
 
 No other package imports this one. The filter is `kinformer.listwatch.part`, the lead of a part
 `kinformer.leaderelection`.

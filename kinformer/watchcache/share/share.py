@@ -352,15 +352,17 @@ class Share:
     async def _has_returned(self, session: Session) -> bool:
         """Return True once the holder has been heard for a while without a pause, and False once it has ended."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + _RETURN
-        while loop.time() < until:
+        until: float | None = None
+        while until is None or loop.time() < until:
             heard = await session.heard(_SILENT)
             if heard is None:
                 if self._lock.acquire():
                     return False
-                until = loop.time() + _RETURN
+                until = None
             elif not heard:
                 return False
+            elif until is None:
+                until = loop.time() + _RETURN
         return True
 
     async def _seed(self, key: SourceKey) -> CacheState | None:

@@ -8,13 +8,16 @@ from typing import Protocol
 
 from kinformer.exceptions import APIError, KinformerError, NotWatchableError, ScopeError
 
-__all__ = ["Answers", "Refusals", "refuses"]
+__all__ = ["FINAL", "Answers", "Refusals", "refuses"]
 
 _STATUSES = (401, 403, 404)
 _REPEATED = 2  # the first one may come from a token that is being renewed, or a role that is just being created
 _LASTING = 4
-_FINAL = (NotWatchableError, ScopeError)
 _LONG = 15.0  # seconds, because an API server that starts answers 403 until its roles are loaded
+
+
+FINAL = (NotWatchableError, ScopeError)
+"""The errors that no wait changes."""
 
 
 def refuses(error: BaseException | None) -> bool:
@@ -60,9 +63,9 @@ class Answers:
     def note(self, error: BaseException | None) -> None:
         """Record an answer: its error, or None for a success."""
         self.at = now = asyncio.get_running_loop().time()
-        self.is_final = isinstance(error, _FINAL)
+        self.is_final = isinstance(error, FINAL)
         if not isinstance(error, APIError) or not refuses(error):
-            self.last = error if isinstance(error, _FINAL) else None
+            self.last = error if isinstance(error, FINAL) else None
             self.is_repeated = self.is_lasting = False
             return
         if self.last is None:

@@ -187,7 +187,7 @@ class SharedInformerFactory(Entered):
             namespace, namespaces: *Selection.* One namespace, or several in one merged cache. All namespaces by
                 default. A `LabelSelector` chooses namespaces by their labels: the factory follows them, and they join
                 and leave the cache. So do the keys of a collection, such as an informer of Namespaces or a collection
-                derived from one.
+                derived from one. A default of the factory does not apply to resources without namespaces.
             label_selector, field_selector, shard_selector: Filters that the server applies.
             shard: A `kinformer.sharding.Shard`: only its objects. Never a default of the factory.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
@@ -211,7 +211,8 @@ class SharedInformerFactory(Entered):
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
-            ConfigError: An option or the model is invalid, or differs from that of the existing informer.
+            ConfigError: An option or the model is invalid, or differs from that of the existing informer. Or a
+                namespace is given for a built-in resource without namespaces. For a custom one, each wait raises it.
             RuntimeError: The factory was exited, or was entered on another event loop.
         """
         self._require_running(f"for_resource({str(resource)!r})")

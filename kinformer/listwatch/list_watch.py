@@ -175,7 +175,8 @@ class ListWatch(Source):
         reason = await explained(self.client, self.resource, error, self.namespace)
         if not (self.drops_namespace and isinstance(reason, ScopeError)):
             raise reason from None
-        log.info("%s has no namespaces: the default %r does not apply", self.resource, self.namespace)
+        message = "%s has no namespaces: the default %r does not apply"
+        log.info(message, self.resource, self.namespace, resource=self.resource, reason="no_scope")
         self._ask_in(None)
         self._expected.namespace = ""
 

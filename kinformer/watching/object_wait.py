@@ -11,7 +11,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import within
 from kinformer.connection.connection import Connection
-from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
+from kinformer.connection.refusals import FINAL
+from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
@@ -182,7 +183,7 @@ class _ObjectState:
 
     def failed(self, reflector: Reflector, error: Exception) -> None:
         """Process an error of a request. The second consecutive refusal ends the wait, or that it cannot be watched."""
-        if isinstance(error, NotWatchableError) and not self.result.done():
+        if isinstance(error, FINAL) and not self.result.done():
             self.result.set_exception(error)
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return

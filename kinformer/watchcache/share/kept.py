@@ -13,12 +13,11 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.client.client import Client
+from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import (
     APIError,
     ForbiddenError,
-    NotWatchableError,
     ResourceVersionTooLargeError,
-    ScopeError,
     UnauthorizedError,
     WatchError,
     describe,
@@ -189,7 +188,7 @@ class Kept:
     def _failed(self, _: object, error: BaseException) -> None:
         if isinstance(error, (ForbiddenError, UnauthorizedError)):
             self._on_refused()
-        if isinstance(error, APIError | NotWatchableError | ScopeError):
+        if isinstance(error, (APIError, *FINAL)):
             for waiting in self._waiting:
                 if not waiting.done():
                     waiting.set_exception(error)

@@ -12,6 +12,7 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, ConfigError
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
+from kinformer.objects.typed import models_of
 
 __all__ = ["Document"]
 
@@ -93,6 +94,12 @@ class _Serializer(Protocol):
 async def _encode(obj: object, verb: str) -> bytes:
     """Return the JSON of an object. Members of a model that are None are left out, because they are not set."""
     if isinstance(obj, KubeObject):
+        if (models := models_of(obj)) is not None:
+            read, stored = [await _encode(model, verb) for model in models]
+            if read != stored:
+                raise ConfigError(
+                    f"{verb}: the model of {obj!r} was changed, not the object; pass obj.model, or a dict"
+                )
         return obj.raw
     if isinstance(obj, type | str | bytes):
         raise TypeError(f"{verb}: expected a KubeObject, a dict or an instance of a model, got {_type_name(obj)}")

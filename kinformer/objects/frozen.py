@@ -1,0 +1,154 @@
+"""The values of an object that was read: dicts and lists that refuse to be changed.
+
+A change of them would be kept by nobody, and an object that is sent afterwards would be the old one. They are a `dict`
+and a `list` for every reader and encoder. What is within them is wrapped when it is read, since most of it never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any, NoReturn, SupportsIndex
+
+__all__ = ["FrozenDict", "FrozenList", "frozen", "plain"]
+
+_OPEN = frozenset((dict, list))
+_item, _get, _set, _keys, _pairs, _values = (
+    dict.__getitem__,
+    dict.get,
+    dict.__setitem__,
+    dict.__iter__,
+    dict.items,
+    dict.values,
+)
+_at, _put, _each = list.__getitem__, list.__setitem__, list.__iter__
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    kind = "dict" if isinstance(self, dict) else "list"
+    raise TypeError(
+        f"this {kind} belongs to an object that was read, and cannot be changed; change a copy, such as obj.to_dict(), "
+        "and send that"
+    )
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict of an object that was read. Copies are plain: `dict(it)` and `it | {}` flat ones, `deepcopy` deep ones."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __getitem__(self, key: str, /) -> Any:
+        value = _item(self, key)
+        if type(value) in _OPEN:
+            value = frozen(value)
+            _set(self, key, value)  # the next read gets the same one
+        return value
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Return `self[key]`, or `default` if there is no such key."""
+        value = _get(self, key, default)
+        return value if value is default or type(value) not in _OPEN else self[key]
+
+    def __iter__(self) -> Iterator[str]:
+        # It must be defined here: `dict(it)` and `{**it}` read a dict that inherits it without calling `__getitem__`.
+        return _keys(self)
+
+    def _wrapped(self) -> FrozenDict:
+        for key, value in _pairs(self):
+            if type(value) in _OPEN:
+                _set(self, key, frozen(value))
+        return self
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        """Return the keys and values."""
+        return _pairs(self._wrapped())
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        """Return the values."""
+        return _values(self._wrapped())
+
+    def copy(self) -> dict[str, Any]:
+        """Return a plain dict with the same values."""
+        return dict(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return plain(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
+        return dict, (plain(self),)
+
+    def __or__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:  # type: ignore[override]
+        return dict(self) | dict(other) if isinstance(other, dict) else NotImplemented
+
+    def __ror__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:  # type: ignore[override]
+        return dict(other) | dict(self) if isinstance(other, dict) else NotImplemented
+
+
+class FrozenList(list[Any]):
+    """A list of an object that was read. Copies, slices and sums are plain lists."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+
+    def __getitem__(self, index: Any, /) -> Any:
+        if isinstance(index, slice):
+            return _at(self._wrapped(), index)
+        value = _at(self, index)
+        if type(value) in _OPEN:
+            value = frozen(value)
+            _put(self, index, value)
+        return value
+
+    def _wrapped(self) -> FrozenList:
+        for index, value in enumerate(_each(self)):
+            if type(value) in _OPEN:
+                _put(self, index, frozen(value))
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return _each(self._wrapped())
+
+    def __reversed__(self) -> Iterator[Any]:
+        return list.__reversed__(self._wrapped())
+
+    def copy(self) -> list[Any]:
+        """Return a plain list with the same items."""
+        return list(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return plain(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
+        return list, (plain(self),)
+
+    def __add__(self, other: Iterable[Any], /) -> list[Any]:  # type: ignore[override]
+        return [*self, *other] if isinstance(other, list) else NotImplemented
+
+    def __radd__(self, other: Iterable[Any], /) -> list[Any]:
+        return [*other, *self] if isinstance(other, list) else NotImplemented
+
+    def __mul__(self, times: SupportsIndex, /) -> list[Any]:
+        return list(self) * times
+
+    __rmul__ = __mul__
+
+
+def frozen(value: Any) -> Any:
+    """Return a decoded value so that it refuses to be changed. The value itself is not used any more."""
+    kind = type(value)
+    return FrozenDict(value) if kind is dict else FrozenList(value) if kind is list else value
+
+
+def plain(value: Any) -> Any:
+    """Return a copy that may be changed, at each level."""
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in _pairs(value)}
+    return [plain(member) for member in _each(value)] if isinstance(value, list) else value

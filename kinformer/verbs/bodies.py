@@ -56,7 +56,8 @@ class Document:
         """Read an object.
 
         Raises:
-            ConfigError: It is not an object of the API, or a field of its identity has a wrong type.
+            ConfigError: It is not an object of the API, a field of its identity has a wrong type, or its model was
+                changed, which is not the object.
             TypeError: It cannot be sent as JSON. The message names the path.
         """
         raw = await _encode(obj, verb)

@@ -48,10 +48,10 @@ async def get(
 async def create(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Create an object. See `Client.create`."""
     document = await Document.of(obj, "create")
-    if subresource is not None:
-        _check_name(document, "create")
 
     async def send(target: Target) -> KubeObject:
+        if subresource is not None:
+            _check_name(document, "create")
         path = target.resource.path(target.namespace) if subresource is None else target.path(subresource)
         answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
         return _object_in(answer, target)
@@ -62,15 +62,15 @@ async def create(client: Connection, obj: object, *, subresource: str | None, dr
 async def replace(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Replace an object. See `Client.replace`."""
     document = await Document.of(obj, "replace")
-    _check_name(document, "replace")
-    if not document.resource_version:
-        raise ConfigError(
-            f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch or "
-            "apply"
-        )
-    params = _params(dry_run=dry_run)
 
     async def send(target: Target) -> KubeObject:
+        _check_name(document, "replace")
+        if not document.resource_version:
+            raise ConfigError(
+                f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch "
+                "or apply"
+            )
+        params = _params(dry_run=dry_run)
         answer = await _request(client, target, "PUT", subresource, body=document.raw, params=params)
         return _object_in(answer, target)
 
@@ -84,15 +84,15 @@ async def apply(
     if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
         raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
     document = await Document.of(obj, "apply")
-    _check_name(document, "apply")
-    if document.has_managed_fields:
-        raise ConfigError(
-            f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an object "
-            "that was read"
-        )
     params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
 
     async def send(target: Target) -> KubeObject:
+        _check_name(document, "apply")
+        if document.has_managed_fields:
+            raise ConfigError(
+                f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an "
+                "object that was read"
+            )
         answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
         return _object_in(answer, target)
 

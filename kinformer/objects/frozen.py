@@ -37,7 +37,7 @@ class FrozenDict(dict[str, Any]):
     __slots__ = ()
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __getitem__(self, key: str, /) -> Any:
         value = _item(self, key)
@@ -81,10 +81,10 @@ class FrozenDict(dict[str, Any]):
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         return dict, (plain(self),)
 
-    def __or__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:  # type: ignore[override]
+    def __or__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:
         return dict(self) | dict(other) if isinstance(other, dict) else NotImplemented
 
-    def __ror__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:  # type: ignore[override]
+    def __ror__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:
         return dict(other) | dict(self) if isinstance(other, dict) else NotImplemented
 
 
@@ -94,7 +94,7 @@ class FrozenList(list[Any]):
     __slots__ = ()
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __getitem__(self, index: Any, /) -> Any:
         if isinstance(index, slice):
@@ -129,7 +129,7 @@ class FrozenList(list[Any]):
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         return list, (plain(self),)
 
-    def __add__(self, other: Iterable[Any], /) -> list[Any]:  # type: ignore[override]
+    def __add__(self, other: Iterable[Any], /) -> list[Any]:
         return [*self, *other] if isinstance(other, list) else NotImplemented
 
     def __radd__(self, other: Iterable[Any], /) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What is read from an object refuses to be changed, is a dict and a list for everybody else, and its copies are plain."""
+"""What is read from an object refuses to be changed, is a dict or a list for others, and its copies are plain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DICTS: dict[str, Callable[[KubeObject], Any]] = {
     "an item": lambda obj: obj["spec"]["containers"][0],
     "the last item": lambda obj: obj["spec"]["containers"][-1],
     "an item of a slice": lambda obj: obj["spec"]["containers"][:][0],
-    "an iterated item": lambda obj: [*obj["spec"]["containers"]][0],
+    "an iterated item": lambda obj: next(iter(obj["spec"]["containers"])),
     "a reversed item": lambda obj: next(reversed(obj["spec"]["containers"])),
     "an iterated value": lambda obj: next(iter(obj["metadata"]["labels"].items())) and obj["metadata"]["labels"],
     "a path": lambda obj: obj.path("metadata.labels"),

@@ -11,7 +11,6 @@ from kinformer._runtime.logs import get_logger
 from kinformer.connection.connection import Connection
 from kinformer.connection.retries import RETRIES
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError
-from kinformer.kinds.builtin import is_namespaced
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource, version_path
 from kinformer.objects.object import KubeObject
@@ -23,10 +22,10 @@ __all__ = [
     "APIResource",
     "Discovery",
     "KubeSystemProbe",
-    "differs_in_scope",
     "discover",
     "forget_version",
     "recent_discovery",
+    "recent_entry",
     "recent_version",
     "served_kind",
     "served_verbs",
@@ -193,20 +192,6 @@ async def recent_version(client: Connection, resource: GroupVersionResource) -> 
     return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=REMEMBERED)
 
 
-async def differs_in_scope(client: Connection, resource: GroupVersionResource, *, namespaced: bool) -> bool:
-    """Return True if a resource is certainly not namespaced, or certainly is, other than the argument says.
-
-    No request is made for a built-in resource. Of others, discovery of the last 10 s is asked, and a new one before the
-    answer is True, because a definition may have been replaced by one with another scope.
-    """
-    if (scope := is_namespaced(resource)) is not None:
-        return scope is not namespaced
-    if (await _recent_entry(client, resource)).get("namespaced") is not (not namespaced):
-        return False
-    forget_version(client, resource)
-    return (await _recent_entry(client, resource)).get("namespaced") is (not namespaced)
-
-
 def forget_version(client: Connection, resource: GroupVersionResource) -> None:
     """Have `recent_version` ask again."""
     client._forget(("resources", version_path(resource)))
@@ -214,10 +199,11 @@ def forget_version(client: Connection, resource: GroupVersionResource) -> None:
 
 async def served_verbs(client: Connection, resource: GroupVersionResource) -> tuple[str, ...]:
     """Return the verbs of a resource according to discovery of the last 10 s, or none if they are unknown."""
-    return _texts(await _recent_entry(client, resource), "verbs")
+    return _texts(await recent_entry(client, resource), "verbs")
 
 
-async def _recent_entry(client: Connection, resource: GroupVersionResource) -> _Document:
+async def recent_entry(client: Connection, resource: GroupVersionResource) -> _Document:
+    """Return the entry of a resource in discovery of the last 10 s, or an empty mapping."""
     try:
         return _entry_of(resource, _dict(await recent_version(client, resource)))
     except UNANSWERED as error:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, ConflictError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import read_like
 from kinformer.objects.types import M
 
 __all__ = ["Finalizer"]

@@ -8,9 +8,9 @@ import msgspec
 
 from kinformer.client.client import Client
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode
-from kinformer.objects.typed import read_like
 from kinformer.objects.types import M
 
 __all__ = ["write_status"]

@@ -26,10 +26,10 @@ from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.models import check_model
+from kinformer.objects.models.decoding import check_model
+from kinformer.objects.models.typed import Model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
-from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.processor.first_sync import FirstSync
 from kinformer.reflector.health import InformerHealth
@@ -211,8 +211,8 @@ class SharedInformerFactory(Entered):
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
-            ConfigError: An option or the model is invalid, or differs from that of the existing informer. Or a
-                namespace is given for a built-in resource without namespaces. For a custom one, each wait raises it.
+            ConfigError: An option or the model is invalid, or not that of the existing informer, or a built-in resource
+                has no namespaces. (Each wait raises it for a custom one.)
             RuntimeError: The factory was exited, or was entered on another event loop.
         """
         self._require_running(f"for_resource({str(resource)!r})")
@@ -225,7 +225,6 @@ class SharedInformerFactory(Entered):
         if settings.poll is not None and self._share is not None:
             raise ConfigError(f"{gvr}: poll={settings.poll!r} is not possible with share=; use another factory")
         identity = InformerIdentity.of(gvr, settings)
-        is_default = options.get("namespace") is None
         if model is not None and indexers:
             reads_as = Model(model, str(gvr))
             indexers = {name: reads_as.reading(func) if callable(func) else func for name, func in indexers.items()}
@@ -237,13 +236,13 @@ class SharedInformerFactory(Entered):
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
-        namespaces = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen, is_default=is_default)
+        chosen = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
+        informer = self._make(gvr, identity, indexers, settings, chosen or identity.chosen, "namespace" not in options)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
         self._held[identity] = held = _Held(informer, settings)
-        held.namespaces = namespaces
+        held.namespaces = chosen
         return held.read_as(model)
 
     def _namespaces(self, selector: LabelSelector) -> SharedInformer:
@@ -255,8 +254,7 @@ class SharedInformerFactory(Entered):
         if held is not None:
             held.holders += 1
             return held.informer
-        settings = replace(settings, metrics=self._defaults.metrics)
-        informer = self._make(gvr, identity, {}, settings, None, is_default=False)
+        informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
         self._held[identity] = _Held(informer, settings)
@@ -269,8 +267,7 @@ class SharedInformerFactory(Entered):
         indexers: Indexers,
         settings: ResourceOptions,
         chosen: Any,
-        *,
-        is_default: bool,
+        is_default: bool = False,
     ) -> SharedInformer:
         made: list[SharedInformer] = []  # the informer, once it exists
 

@@ -12,7 +12,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
-from kinformer.kinds.builtin import is_namespaced
+from kinformer.kinds.builtin import is_namespaced, wrong_scope
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
@@ -105,7 +105,7 @@ class ResourceOptions(InformerOptions):
             return self
         for option in ("namespace", "namespaces"):
             if (value := asked.get(option)) is not None:
-                raise ConfigError(f"{option}={value!r} is given, but {resource} is cluster-scoped")
+                raise wrong_scope(resource, value, option)
         return replace(self, namespace=None, namespaces=None)
 
     @property

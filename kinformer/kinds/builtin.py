@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kinformer.exceptions import ScopeError
 from kinformer.objects.meta import GroupVersionResource
 
-__all__ = ["builtin_kind", "builtin_resource", "is_custom", "is_namespaced", "is_namespaced_kind"]
+__all__ = ["builtin_kind", "builtin_resource", "is_custom", "is_namespaced", "is_namespaced_kind", "wrong_scope"]
 
 # By group. A test compares them with the discovery of a kube-apiserver.
 _KINDS = {
@@ -68,6 +69,11 @@ def is_namespaced(resource: str | GroupVersionResource) -> bool | None:
     """
     kind = builtin_kind(GroupVersionResource.parse(resource))
     return is_namespaced_kind(kind) if kind else None
+
+
+def wrong_scope(resource: GroupVersionResource, value: object, option: str = "namespace") -> ScopeError:
+    """Return the error of a namespace that is given for a resource without namespaces."""
+    return ScopeError(f"{option}={value!r} is given, but {resource} is cluster-scoped")
 
 
 def builtin_kind(resource: GroupVersionResource) -> str:

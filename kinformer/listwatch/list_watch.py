@@ -13,8 +13,8 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.connection.body import Body
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import KubeSystemProbe
-from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, ScopeError, WatchError
-from kinformer.kinds.builtin import builtin_kind, is_namespaced
+from kinformer.exceptions import APIError, DecodeError, NotFoundError, ScopeError, WatchError
+from kinformer.kinds.builtin import builtin_kind, is_namespaced, wrong_scope
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -55,6 +55,7 @@ _HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit 
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
+_NO_SCOPE = "%s has no namespaces: the default %r does not apply"
 _SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
@@ -91,7 +92,7 @@ class ListWatch(Source):
         stats: The counts so far.
         decodes: True, except in a subclass that overrides `list` or `watch`.
         name: `"v1/pods in default"`.
-        drops_namespace: True to ask without the namespace if the resource turns out to have none.
+        drops_namespace: True to ask without the namespace if the resource has none.
     """
 
     client: Connection
@@ -122,18 +123,15 @@ class ListWatch(Source):
         self.stats = IngestStats()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.head_limit = HeadLimit()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.handler_limiter = client.handler_limiter
-        own = type(self)  # a subclass may return other objects
-        self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
+        # A subclass may return other objects.
+        self.decodes = (type(self).list, type(self).watch) == (ListWatch.list, ListWatch.watch)
         self.drops_namespace = False
-        self._selectors = {
-            name: value
-            for name, value in (
-                ("label_selector", label_selector),
-                ("field_selector", field_selector),
-                ("shard_selector", selector_of(part, shard_selector, str(self.resource))),
-            )
-            if value
+        selectors = {
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "shard_selector": selector_of(part, shard_selector, str(self.resource)),
         }
+        self._selectors = {name: value for name, value in selectors.items() if value}
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak, self._part = tweak_list_options, part
@@ -145,7 +143,7 @@ class ListWatch(Source):
             self.resource.api_version, builtin_kind(self.resource), metadata_only=metadata_only
         )
         if namespace and is_namespaced(self.resource) is False:
-            raise ConfigError(f"namespace={namespace!r} is given, but {self.resource} is cluster-scoped")
+            raise wrong_scope(self.resource, namespace)
         self._ask_in(check_namespace(namespace, self.resource) if namespace else None)
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields, expected=self._expected)
         self._told = LogOnce()
@@ -165,18 +163,14 @@ class ListWatch(Source):
         self._path = self.resource.path(namespace)
 
     async def relocate(self, error: NotFoundError) -> None:
-        """Ask without the namespace from now on, if a 404 came only from that, and it was a default.
-
-        Raises:
-            ScopeError, NotFoundError: The 404, explained.
+        """Ask without the namespace from now on if it was a default and the cause of a 404. Otherwise raise that.
 
         :meta private:
         """
         reason = await explained(self.client, self.resource, error, self.namespace)
         if not (self.drops_namespace and isinstance(reason, ScopeError)):
             raise reason from None
-        message = "%s has no namespaces: the default %r does not apply"
-        log.info(message, self.resource, self.namespace, resource=self.resource, reason="no_scope")
+        log.info(_NO_SCOPE, self.resource, self.namespace, resource=self.resource, reason="no_scope")
         self._ask_in(None)
         self._expected.namespace = ""
 
@@ -233,11 +227,9 @@ class ListWatch(Source):
             try:
                 body = await stack.enter_async_context(stream)
             except APIError as error:
-                if isinstance(error, NotFoundError):
-                    if options.send_initial_events:
-                        await self.relocate(error)
-                    raise
-                raise await explained(self.client, self.resource, error) from None
+                if isinstance(error, NotFoundError) and options.send_initial_events:
+                    await self.relocate(error)
+                raise (error if error.status == 404 else await explained(self.client, self.resource, error)) from None
             self._check_status(body, WatchError)
             framer = LineFramer(self._max_event_bytes)
             events = await stack.enter_async_context(aclosing(self._events(body, framer)))

@@ -7,7 +7,7 @@ and a `list` for every reader and encoder. What is within them is wrapped when i
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Any, NoReturn, SupportsIndex
+from typing import NoReturn, SupportsIndex
 
 __all__ = ["FrozenDict", "FrozenList", "frozen", "plain"]
 
@@ -31,7 +31,7 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
     )
 
 
-class FrozenDict(dict[str, Any]):
+class FrozenDict(dict[str, object]):
     """A dict of an object that was read. Copies are plain: `dict(it)` and `it | {}` flat ones, `deepcopy` deep ones."""
 
     __slots__ = ()
@@ -39,14 +39,14 @@ class FrozenDict(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __getitem__(self, key: str, /) -> Any:
+    def __getitem__(self, key: str, /) -> object:
         value = _item(self, key)
         if type(value) in _OPEN:
             value = frozen(value)
             _set(self, key, value)  # the next read gets the same one
         return value
 
-    def get(self, key: str, default: Any = None, /) -> Any:
+    def get(self, key: str, default: object = None, /) -> object:
         """Return `self[key]`, or `default` if there is no such key."""
         value = _get(self, key, default)
         return value if value is default or type(value) not in _OPEN else self[key]
@@ -61,34 +61,34 @@ class FrozenDict(dict[str, Any]):
                 _set(self, key, frozen(value))
         return self
 
-    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+    def items(self) -> ItemsView[str, object]:  # type: ignore[override]
         """Return the keys and values."""
         return _pairs(self._wrapped())
 
-    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+    def values(self) -> ValuesView[object]:  # type: ignore[override]
         """Return the values."""
         return _values(self._wrapped())
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> dict[str, object]:
         """Return a plain dict with the same values."""
         return dict(self)
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> object:
         return plain(self)
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         return dict, (plain(self),)
 
-    def __or__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:
+    def __or__(self, other: Mapping[str, object], /) -> dict[str, object]:  # type: ignore[override]
         return dict(self) | dict(other) if isinstance(other, dict) else NotImplemented
 
-    def __ror__(self, other: Mapping[Any, Any], /) -> dict[Any, Any]:
+    def __ror__(self, other: Mapping[str, object], /) -> dict[str, object]:  # type: ignore[override]
         return dict(other) | dict(self) if isinstance(other, dict) else NotImplemented
 
 
-class FrozenList(list[Any]):
+class FrozenList(list[object]):
     """A list of an object that was read. Copies, slices and sums are plain lists."""
 
     __slots__ = ()
@@ -96,7 +96,7 @@ class FrozenList(list[Any]):
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
-    def __getitem__(self, index: Any, /) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice, /) -> object:  # type: ignore[override]
         if isinstance(index, slice):
             return _at(self._wrapped(), index)
         value = _at(self, index)
@@ -111,43 +111,44 @@ class FrozenList(list[Any]):
                 _put(self, index, frozen(value))
         return self
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return _each(self._wrapped())
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[object]:
         return list.__reversed__(self._wrapped())
 
-    def copy(self) -> list[Any]:
+    def copy(self) -> list[object]:
         """Return a plain list with the same items."""
         return list(self)
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> object:
         return plain(self)
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         return list, (plain(self),)
 
-    def __add__(self, other: Iterable[Any], /) -> list[Any]:
+    def __add__(self, other: Iterable[object], /) -> list[object]:
         return [*self, *other] if isinstance(other, list) else NotImplemented
 
-    def __radd__(self, other: Iterable[Any], /) -> list[Any]:
+    def __radd__(self, other: Iterable[object], /) -> list[object]:
         return [*other, *self] if isinstance(other, list) else NotImplemented
 
-    def __mul__(self, times: SupportsIndex, /) -> list[Any]:
+    def __mul__(self, times: SupportsIndex, /) -> list[object]:
         return list(self) * times
 
     __rmul__ = __mul__
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> object:
     """Return a decoded value so that it refuses to be changed. The value itself is not used any more."""
-    kind = type(value)
-    return FrozenDict(value) if kind is dict else FrozenList(value) if kind is list else value
+    if type(value) is dict:
+        return FrozenDict(value)
+    return FrozenList(value) if type(value) is list else value
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a copy that may be changed, at each level."""
     if isinstance(value, dict):
         return {key: plain(member) for key, member in _pairs(value)}

@@ -22,7 +22,7 @@ from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.frozen import FrozenDict, frozen
 from kinformer.objects.meta import OwnerReference, decode_owner_references
-from kinformer.objects.models import decode_as
+from kinformer.objects.models.decoding import decode_as
 from kinformer.objects.paths.json_path import PathValues, parse_path
 from kinformer.objects.requests.encoding import encode
 from kinformer.objects.types import JSON, KeyedValue, M_co
@@ -409,7 +409,7 @@ def view(obj: object) -> object:
     return obj._view() if isinstance(obj, KubeObject) else obj
 
 
-def _at_path(source: bytes | Mapping[str, object], path: str, default: object) -> Any:
+def _at_path(source: bytes | Mapping[str, object], path: str, default: object) -> object:
     parsed = parse_path(path)
     value = parsed.value(source, default)
     if parsed.is_multiple:

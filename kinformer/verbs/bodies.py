@@ -10,9 +10,9 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, ConfigError
+from kinformer.objects.models.typed import models_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
-from kinformer.objects.typed import models_of
 
 __all__ = ["Document"]
 

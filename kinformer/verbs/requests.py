@@ -13,8 +13,8 @@ from kinformer.listwatch.presence import explained
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import Model, read_like
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import Model, read_like
 from kinformer.verbs.bodies import Document
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import differs_in_scope, forget_version, recent_discovery, recent_version
+from kinformer.connection.discovery import forget_version, recent_discovery, recent_version
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
 from kinformer.kinds.builtin import builtin_resource, is_namespaced_kind
+from kinformer.listwatch.presence import differs_in_scope
 from kinformer.objects.accessors import flag_at, string_at, tables_at
 from kinformer.objects.meta import (
     GroupVersionResource,

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer.objects.models import check_model, decode_as
+from kinformer.objects.models.decoding import check_model, decode_as
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, force_setattr, view
 from kinformer.objects.types import M, M_co
 

@@ -237,7 +237,7 @@ class SharedInformerFactory(Entered):
             held.holders += 1
             return held.read_as(model)
         chosen = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(gvr, identity, indexers, settings, chosen or identity.chosen, "namespace" not in options)
+        informer = self._make(identity, indexers, settings, chosen or identity.chosen, "namespace" not in options)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
@@ -249,12 +249,12 @@ class SharedInformerFactory(Entered):
         """Return the informer of the namespaces that match a selector."""
         timeout = self._defaults.shutdown_timeout
         settings = ResourceOptions(metadata_only=True, label_selector=selector, shutdown_timeout=timeout)
-        gvr = GroupVersionResource.parse(_NAMESPACES)
-        held = self._held.get(identity := InformerIdentity.of(gvr, settings))
+        identity = InformerIdentity.of(GroupVersionResource.parse(_NAMESPACES), settings)
+        held = self._held.get(identity)
         if held is not None:
             held.holders += 1
             return held.informer
-        informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
+        informer = self._make(identity, {}, replace(settings, metrics=self._defaults.metrics), None)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
         self._held[identity] = _Held(informer, settings)
@@ -262,7 +262,6 @@ class SharedInformerFactory(Entered):
 
     def _make(
         self,
-        gvr: GroupVersionResource,
         identity: InformerIdentity,
         indexers: Indexers,
         settings: ResourceOptions,
@@ -274,7 +273,7 @@ class SharedInformerFactory(Entered):
         def source(namespace: str | None) -> ListerWatcher:
             direct = ListWatch(
                 self._client,
-                gvr,
+                identity.resource,
                 namespace=namespace,
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
@@ -296,7 +295,7 @@ class SharedInformerFactory(Entered):
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
         informer: SharedInformer = SharedInformer(
             sources if chosen is None else ChosenNamespaces(chosen, source),
-            name=str(gvr),
+            name=str(identity.resource),
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )

@@ -126,11 +126,8 @@ class ListWatch(Source):
         # A subclass may return other objects.
         self.decodes = (type(self).list, type(self).watch) == (ListWatch.list, ListWatch.watch)
         self.drops_namespace = False
-        selectors = {
-            "label_selector": label_selector,
-            "field_selector": field_selector,
-            "shard_selector": selector_of(part, shard_selector, str(self.resource)),
-        }
+        shards = selector_of(part, shard_selector, str(self.resource))
+        selectors = {"label_selector": label_selector, "field_selector": field_selector, "shard_selector": shards}
         self._selectors = {name: value for name, value in selectors.items() if value}
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)

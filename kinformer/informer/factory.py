@@ -48,11 +48,13 @@ P = TypeVar("P")
 class _Held:
     """An informer, the options that it was requested with, and the number of its holders."""
 
-    def __init__(self, informer: SharedInformer, options: ResourceOptions) -> None:
+    def __init__(
+        self, informer: SharedInformer, options: ResourceOptions, chosen: SharedInformer | None = None
+    ) -> None:
         self.informer = informer
         self.options = options
         self.holders = 1
-        self.namespaces: SharedInformer | None = None  # of its namespaces, if this factory follows them
+        self.namespaces = chosen  # the informer of its namespaces, if this factory follows them
         self._by_model: dict[object, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
@@ -241,8 +243,7 @@ class SharedInformerFactory(Entered):
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
-        self._held[identity] = held = _Held(informer, settings)
-        held.namespaces = chosen
+        self._held[identity] = held = _Held(informer, settings, chosen)
         return held.read_as(model)
 
     def _namespaces(self, selector: LabelSelector) -> SharedInformer:

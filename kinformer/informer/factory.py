@@ -48,9 +48,7 @@ P = TypeVar("P")
 class _Held:
     """An informer, the options that it was requested with, and the number of its holders."""
 
-    def __init__(
-        self, informer: SharedInformer, options: ResourceOptions, chosen: SharedInformer | None = None
-    ) -> None:
+    def __init__(self, informer: SharedInformer, options: ResourceOptions, chosen: SharedInformer | None) -> None:
         self.informer = informer
         self.options = options
         self.holders = 1
@@ -258,7 +256,7 @@ class SharedInformerFactory(Entered):
         informer = self._make(identity, {}, replace(settings, metrics=self._defaults.metrics), None)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
-        self._held[identity] = _Held(informer, settings)
+        self._held[identity] = _Held(informer, settings, None)
         return informer
 
     def _make(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from kinformer.exceptions import ScopeError
-from kinformer.objects.meta import GroupVersionResource
+import re
 
-__all__ = ["builtin_kind", "builtin_resource", "is_custom", "is_namespaced", "is_namespaced_kind", "wrong_scope"]
+from kinformer.exceptions import ConfigError, ScopeError
+from kinformer.objects.meta import GroupVersionResource, is_core_version, plural_of
+
+__all__ = [
+    "builtin_kind",
+    "builtin_resource",
+    "is_custom",
+    "is_namespaced",
+    "is_namespaced_kind",
+    "parse_kind",
+    "wrong_scope",
+]
 
 # By group. A test compares them with the discovery of a kube-apiserver.
 _KINDS = {
@@ -41,6 +51,8 @@ _CLUSTER_SCOPED = (
 )
 
 
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+
 # The groups of Kubernetes without kinds of a kube-apiserver, and those of its parts.
 _GROUPS = frozenset(
     {
@@ -71,6 +83,30 @@ def is_namespaced(resource: str | GroupVersionResource) -> bool | None:
     return is_namespaced_kind(kind) if kind else None
 
 
+def parse_kind(text: str, option: str) -> tuple[str | None, str]:
+    """Return the API group and the kind of a text.
+
+    It is `"Deployment"`, `"apps/Deployment"`, `"apps/v1/Deployment"` or `"v1/Service"`. The group is "" for the core
+    group, whose spelling has its version, and None for a kind alone.
+
+    Raises:
+        ConfigError: It has no such form, or is the name of a resource. The message names `option`, and the kind.
+    """
+    *before, kind = text.split("/") if isinstance(text, str) else [""]
+    is_whole = bool(_KIND.fullmatch(kind)) and all(before)
+    if is_whole and not before:
+        return None, kind
+    if is_whole and len(before) == 1:
+        return "" if is_core_version(before[0]) else before[0], kind
+    if is_whole and len(before) == 2 and is_core_version(before[1]) and not is_core_version(before[0]):
+        return before[0], kind
+    known = sorted({one for (_, resource), one in _BY_RESOURCE.items() if resource == kind})
+    hint = f"; the kind of {kind} is {' or '.join(known)}" if known else ""
+    raise ConfigError(
+        f"invalid {option}={text!r}: expected a kind such as 'Deployment', 'apps/Deployment' or 'v1/Service'{hint}"
+    )
+
+
 def wrong_scope(resource: GroupVersionResource, value: object, option: str = "namespace") -> ScopeError:
     """Return the error of a namespace that is given for a resource without namespaces."""
     return ScopeError(f"{option}={value!r} is given, but {resource} is cluster-scoped")
@@ -83,7 +119,7 @@ def builtin_kind(resource: GroupVersionResource) -> str:
 
 def builtin_resource(group: str, version: str, kind: str) -> GroupVersionResource | None:
     """Return the resource of a built-in kind, or None for any other kind."""
-    return GroupVersionResource(group, version, _plural(kind)) if kind in _KINDS.get(group, "").split() else None
+    return GroupVersionResource(group, version, plural_of(kind)) if kind in _KINDS.get(group, "").split() else None
 
 
 def is_namespaced_kind(kind: str) -> bool:
@@ -91,14 +127,4 @@ def is_namespaced_kind(kind: str) -> bool:
     return kind not in _CLUSTER_SCOPED.split()
 
 
-def _plural(kind: str) -> str:
-    """Return the resource of a kind (apimachinery, pkg/api/meta/restmapper.go, UnsafeGuessKindToResource)."""
-    singular = kind.lower()
-    if singular.endswith("endpoints"):
-        return singular
-    if singular.endswith("s"):
-        return f"{singular}es"
-    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
-
-
-_BY_RESOURCE = {(group, _plural(kind)): kind for group, kinds in _KINDS.items() for kind in kinds.split()}
+_BY_RESOURCE = {(group, plural_of(kind)): kind for group, kinds in _KINDS.items() for kind in kinds.split()}

@@ -20,9 +20,11 @@ __all__ = [
     "check_namespace",
     "compare_resource_versions",
     "decode_owner_references",
+    "is_core_version",
     "is_namespace_name",
     "is_path_segment",
     "meta_namespace_key",
+    "plural_of",
     "split_meta_namespace_key",
     "version_number",
     "version_path",
@@ -59,9 +61,10 @@ class GroupVersionResource:
                 f"resource {str(self)!r}: invalid API version {self.version!r}, expected one such as 'v1' or 'v1beta1'"
             )
         if not _LABEL.fullmatch(self.resource):
+            guess = plural_of(self.resource) if self.resource[:1].isupper() else "pods"
             raise ConfigError(
                 f"resource {str(self)!r}: invalid resource name {self.resource!r}, expected a lower-case plural such as"
-                " 'pods'"
+                f" {guess!r}"
             )
 
     @classmethod
@@ -78,7 +81,7 @@ class GroupVersionResource:
         parts = text.split("/")
         # A core version looks like v1. Anything else before a single slash is a group without its version, and a core
         # version before two slashes is followed by a subresource.
-        is_core = bool(_CORE_VERSION.fullmatch(parts[0]))
+        is_core = is_core_version(parts[0])
         if len(parts) == 3 and parts[0] and not is_core:
             return cls(*parts)
         if len(parts) == 2 and is_core:
@@ -119,6 +122,21 @@ class GroupVersionResource:
 def version_path(resource: GroupVersionResource) -> str:
     """Return the path of a resource's group version: `"/api/v1"`, `"/apis/apps/v1"`."""
     return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+
+
+def is_core_version(text: str) -> bool:
+    """Return True if a text looks like a version of an API, such as `"v1"` or `"v1beta1"`."""
+    return _CORE_VERSION.fullmatch(text) is not None
+
+
+def plural_of(kind: str) -> str:
+    """Return the probable resource of a kind (apimachinery, pkg/api/meta/restmapper.go, UnsafeGuessKindToResource)."""
+    singular = kind.lower()
+    if singular.endswith("endpoints"):
+        return singular
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
 
 
 def is_namespace_name(name: str) -> bool:

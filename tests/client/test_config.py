@@ -239,9 +239,6 @@ class TestKubeconfig:
                 pytest.fail("entered")
         assert SECRET not in str(caught.value)
 
-    # kubernetes_asyncio asks the clock in a way that Python 3.12 deprecates.
-    @pytest.mark.filterwarnings("ignore:.*utcnow:DeprecationWarning")
-    @pytest.mark.filterwarnings("ignore:.*utcfromtimestamp:DeprecationWarning")
     async def test_an_oidc_token_that_is_still_good_is_used(self, tmp_path: Path) -> None:
         claims = base64.urlsafe_b64encode(b'{"exp": 32503680000}').decode().rstrip("=")
         provider = {"auth-provider": {"name": "oidc", "config": {"id-token": f"a.{claims}.c"}}}

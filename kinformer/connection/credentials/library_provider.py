@@ -1,4 +1,4 @@
-"""The old `auth-provider`s of kubeconfigs, by kubernetes_asyncio."""
+"""The old `auth-provider` `gcp` of kubeconfigs, by kubernetes_asyncio."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class _Loader(Protocol):
 
 
 class LibraryProvider:
-    """The old `auth-provider`s `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
+    """The old `auth-provider` `gcp`, as far as kubernetes_asyncio renews it.
 
-    They are checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
+    It is checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
     is never written. The first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
 
     Args:
@@ -77,7 +77,8 @@ class LibraryProvider:
             # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
             # token.
             reason = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
-            self.failure = f"{self._where}: no credential: {reason}"
+            reason = f"{error} is missing" if isinstance(error, KeyError) else reason
+            self.failure = f"{self._where}: no credential: gcp: {reason}"
             raise CredentialError(self.failure) from None
         self.failure = ""
         self._looked_at = asyncio.get_running_loop().time()

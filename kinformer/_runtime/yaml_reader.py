@@ -108,18 +108,18 @@ def reading_as_kubernetes(loader: Any) -> Any:
     class Loader(loader):  # type: ignore[misc]
         bool_values: ClassVar[dict[str, bool]] = {**loader.bool_values, "y": True, "n": False}
 
-        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        def resolve(self, kind: object, value: str, implicit: tuple[bool, bool]) -> object:
             if kind is yaml.ScalarNode and implicit[0]:
                 return f"{_TAG}{_type_of(value)}"
             return super().resolve(kind, value, implicit)
 
-        def construct_number(self, node: Any) -> int | float:
+        def construct_number(self, node: yaml.ScalarNode) -> int | float:
             found, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
             if found is None or (node.tag == f"{_TAG}int" and isinstance(found, float) and not is_whole):
                 raise ValueError
             return found
 
-        def construct_text(self, node: Any) -> str:
+        def construct_text(self, node: yaml.ScalarNode) -> str:
             return b64decode(node.value).decode()
 
     Loader.add_constructor(f"{_TAG}int", Loader.construct_number)
@@ -230,7 +230,7 @@ class _Limits:
         return weight
 
 
-def _constructed(loader: Any, node: yaml.Node) -> Any:
+def _constructed(loader: yaml.SafeLoader, node: yaml.Node) -> object:
     import yaml
 
     try:
@@ -242,7 +242,7 @@ def _constructed(loader: Any, node: yaml.Node) -> Any:
         raise _LimitError(f"a value is not of its type ({type(error).__name__})", mark) from None
 
 
-def _failing(loader: Any, node: yaml.Node) -> _Place:
+def _failing(loader: yaml.SafeLoader, node: yaml.Node) -> _Place:
     """Return the place of the first scalar that cannot be built."""
     import yaml
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from kinformer.client.aiohttp_internals import read_whole
+from kinformer.connection.aiohttp_internals import read_whole
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, view
 from kinformer.wire.decoder import EntryDecoder

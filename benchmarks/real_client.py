@@ -29,8 +29,8 @@ from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, loop_factory, peak, resident
 from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
-from kinformer.client.config import Compression, Connection
-from kinformer.client.kubeconfig import load_kubeconfig
+from kinformer.connection.config import Compression, Connection
+from kinformer.connection.kubeconfig import load_kubeconfig
 
 WARM = 20  # events that do not count
 TIMEOUT = 300.0  # seconds

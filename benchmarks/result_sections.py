@@ -473,7 +473,7 @@ SECTIONS = (
     Section(
         "operators",
         "Controllers, shards, exploration",
-        "A reconcile that does nothing. Then one replica of a sharded controller among others, for 2,000 pods of 8 KB.",
+        "A reconcile that does nothing. Then one shard of several, for 2,000 pods of 8 KB.",
         [
             Table(
                 ("", "figure"),
@@ -487,7 +487,7 @@ SECTIONS = (
                 ],
             ),
             Table(
-                ("one replica", "of 1", "of 2", "of 4", "of 8"),
+                ("one shard", "of 1", "of 2", "of 4", "of 8"),
                 [
                     _shard("server filters: MB", "main, filtered by the server, {}: memory"),
                     _shard("an event, us", "main, filtered by the server, {}: CPU of an event of the whole resource"),

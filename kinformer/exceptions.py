@@ -15,7 +15,6 @@
     ├── IndexNotFoundError (LookupError)  an index does not exist
     ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
     ├── LeadershipLostError               the lease went to another process
-    │   └── ShardLostError                the slot of an object went to another replica
     ├── TerminalError                     raised by a reconcile that must not be retried
     ├── ConnectError (ConnectionError)    no complete response: network, proxy, TLS, or a dead server
     └── APIError                          the server responded with a failure
@@ -63,7 +62,6 @@ __all__ = [
     "ResourceVersionTooLargeError",
     "SelectorError",
     "ServerError",
-    "ShardLostError",
     "StoppedError",
     "TerminalError",
     "TooManyRequestsError",
@@ -153,10 +151,6 @@ class DeletedError(KinformerError, LookupError):
 
 class LeadershipLostError(KinformerError):
     """The lease was lost while its holder was leading."""
-
-
-class ShardLostError(LeadershipLostError):
-    """The slot of the reconciled object no longer belongs to this replica. Experimental."""
 
 
 class TerminalError(KinformerError):

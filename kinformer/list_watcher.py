@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, MappingView, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, MappingView, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from anyio import CapacityLimiter
 
 __all__ = [
     "ClusterProbe",
@@ -20,6 +23,7 @@ __all__ = [
     "Resumable",
     "ServerProbe",
     "ServerTip",
+    "Source",
     "TipProbe",
     "WatchEvent",
 ]
@@ -139,7 +143,7 @@ Events = list[WatchEvent]
 
 @runtime_checkable
 class ListerWatcher(Protocol):
-    """A source of objects that can be listed, and watched from that version (client-go, listwatch.go).
+    """A source of objects that can be listed, and watched from that version (client-go, tools/cache/listwatch.go).
 
     Errors are raised, including errors within a stream: `ExpiredError` for a 410, and so on.
     """
@@ -154,51 +158,10 @@ class ListerWatcher(Protocol):
 
 
 class ServerTip(NamedTuple):
-    """The newest resourceVersion of a server, and the identity of its cluster (None: unknown). See `ServerProbe`."""
+    """The newest resourceVersion of a server, and the identity of its cluster (None: unknown). See `Source.tip`."""
 
     resource_version: str
     cluster: str | None = None
-
-
-# --- optional abilities of a source -----------------------------------------------------------------------------------
-
-
-@runtime_checkable
-class TipProbe(Protocol):
-    """Optional method of a `ListerWatcher`: gets the server's version, before a watch is resumed after a gap."""
-
-    async def tip(self) -> ServerTip:
-        """Return the newest resourceVersion of the resource, without selectors."""
-        ...
-
-
-@runtime_checkable
-class ClusterProbe(Protocol):
-    """Optional method of a `ListerWatcher`: gets the identity of its cluster, more cheaply than `tip`."""
-
-    async def cluster(self) -> str | None:
-        """Return the identity of the cluster, or None if unknown."""
-        ...
-
-
-@runtime_checkable
-class PresenceProbe(Protocol):
-    """Optional method of a `ListerWatcher`: checks whether its collection still exists.
-
-    If two answers, at least 45 s apart, are False, its objects count as deleted.
-    """
-
-    async def presence(self) -> bool | None:
-        """Return True if it exists, in another version too, False if it is gone, or None if nothing proves either."""
-        ...
-
-
-@runtime_checkable
-class ServerProbe(TipProbe, PresenceProbe, Protocol):
-    """Both optional methods of a `ListerWatcher` with which a reflector verifies the server after a gap.
-
-    `tip` detects that a server was rolled back or replaced, and `presence` that a resource was removed.
-    """
 
 
 class Identified(Protocol):
@@ -219,30 +182,10 @@ class IdentifiedByKey(Identified, Protocol):
 
 
 class ReadBack(NamedTuple):
-    """The current object on the server (or only its metadata) or None, and the resourceVersion of the response.
-
-    See `Resumable`.
-    """
+    """The current object on the server (or only its metadata) or None, and the resourceVersion of the response."""
 
     object: Identified | None
     resource_version: str
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """Optional methods of a `ListerWatcher` with which an informer resumes from a snapshot of its objects."""
-
-    @property
-    def contents(self) -> Mapping[str, str]:
-        """A description of the objects. Two sources with equal contents have the same objects in the same form.
-
-        A snapshot with other contents is not used.
-        """
-        ...
-
-    async def read_back(self, namespace: str, name: str) -> ReadBack:
-        """Read one object from the server itself, not from a cache."""
-        ...
 
 
 class MetadataList(NamedTuple):
@@ -252,10 +195,146 @@ class MetadataList(NamedTuple):
     resource_version: str
 
 
-@runtime_checkable
-class MetadataLister(Protocol):
-    """Optional method of a `ListerWatcher`: reads identities from the server itself, for `SharedInformer.confirm`."""
+class Connected(Protocol):
+    """The part of a client that identifies its server."""
 
-    async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
-        """List those of its objects that meet these conditions."""
+    @property
+    def server(self) -> str:
+        """The URL of the server. Raises RuntimeError before it is known."""
         ...
+
+
+class IngestCounts(Protocol):
+    """Counts of a source: received `bytes` of bodies, and objects skipped as undecodable."""
+
+    bytes: int
+    decode_errors: int
+
+
+class Source(ListerWatcher):
+    """A `ListerWatcher` with all optional abilities of one. What a source cannot do keeps the answer that it has here.
+
+    A source need not derive from it: the same names are read from any object with `list` and `watch`.
+
+    Attributes:
+        name: The name for logs and errors, such as `"v1/pods in default"`. By default that of the class.
+        resource: A `GroupVersionResource`.
+        namespace: The namespace of its objects, or None for all.
+        supports_watch_list: False if a watch cannot begin with all objects.
+        sends_bookmarks: True if a watch sends a bookmark before it ends by `timeout_seconds`.
+        decodes: True if all objects are `KubeObject`s, because undecodable ones are skipped.
+        selects_all: True if it certainly has all objects of its resource and namespace.
+        head_limit: A `HeadLimit`, which remembers how long the heads of its LISTs take.
+        stats: What it has received.
+        client: The client that it uses, so that writes of the client go to the same server.
+        handler_limiter: The limiter of worker threads that its informers share. None is the event loop's.
+        contents: A description of the objects. Two sources with equal contents have the same objects in the same form.
+            An informer resumes from a snapshot with the same contents, if `read_back` is there too.
+    """
+
+    name: str = ""
+    resource: Any = None
+    namespace: str | None = None
+    supports_watch_list: bool = True
+    sends_bookmarks: bool = False
+    decodes: bool = False
+    selects_all: bool = False
+    head_limit: object = None
+    stats: IngestCounts | None = None
+    client: Connected | None = None
+    handler_limiter: CapacityLimiter | None = None
+    contents: Mapping[str, str] | None = None
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.name or cls.__name__
+
+    # --- the server ------------------------------------------------------------------------------------------
+
+    async def tip(self) -> ServerTip | None:
+        """Return the newest resourceVersion of the resource, without selectors, before a watch resumes after a gap."""
+        return None
+
+    async def cluster(self) -> str | None:
+        """Return the identity of the cluster, or None if unknown. It should be cheaper than `tip`."""
+        tip = await self.tip()
+        return None if tip is None else tip.cluster
+
+    async def presence(self) -> bool | None:
+        """Return True if the collection exists, in another version too, False if it is gone, or None if unproved.
+
+        If two answers, at least 45 s apart, are False, its objects count as deleted.
+        """
+        return None
+
+    async def read_back(self, namespace: str, name: str) -> ReadBack | None:
+        """Read one object from the server itself, not from a cache."""
+        return None
+
+    async def list_metadata(
+        self, namespace: str = "", *, name: str = "", label_selector: str = ""
+    ) -> MetadataList | None:
+        """List the identities of those of its objects that meet these conditions, from the server itself."""
+        return None
+
+    async def check_existence(self) -> None:
+        """Log a warning if its namespace does not exist."""
+
+    def shared(self) -> tuple[bool, int | None] | None:
+        """Return whether the process from whose cache it reads is live, and its process id. None: it reads itself.
+
+        :meta private:
+        """
+        return None
+
+    # --- objects and events ------------------------------------------------------------------------------------
+
+    def keep(self, obj: Any, /) -> Any:
+        """Convert an older object into the form of its objects."""
+        return obj
+
+    def selects(self, obj: Any, /) -> bool:
+        """Return False if this `KubeObject`, from a server's response, is certainly not among its objects."""
+        return True
+
+    def read_paths(self, paths: Iterable[str], /) -> None:
+        """Read these paths with each object from now on, besides earlier ones, so that a cache needs no second scan."""
+
+    def push(self, stream: AsyncIterator[Events], take: Callable[[Events], bool], /) -> bool:
+        """Offer events of a stream to `take` in the callback in which they arrive, or return False.
+
+        The stream continues after events for which `take` returned True. It has all others. An empty list is a sign of
+        life. `take` is short and does not raise. Return False for a stream that is not one of `watch`, for example
+        because a subclass changed it.
+        """
+        return False
+
+
+TipProbe = ClusterProbe = PresenceProbe = ServerProbe = Resumable = MetadataLister = Source
+"""Former names of parts of `Source`."""
+
+ABILITIES = tuple(name for name in (*Source.__annotations__, *vars(Source)) if not name.startswith("_"))
+"""The names of what a source has besides `list` and `watch`."""
+
+
+class _Adapted(Source):
+    """An object with `list` and `watch`, and perhaps with abilities."""
+
+    def __init__(self, own: ListerWatcher) -> None:
+        self._own = own
+        given = {name: value for name in ABILITIES if (value := getattr(own, name, None)) is not None}
+        vars(self).update({"name": type(own).__name__, "sends_bookmarks": "list_metadata" in given}, **given)
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    async def list(self, options: ListOptions) -> ListPage:
+        return await self._own.list(options)
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[Events]]:
+        return self._own.watch(options)
+
+
+def source_of(source: ListerWatcher) -> Source:
+    """Return a source with its abilities: itself, or a `Source` that has those of an object of a user's class."""
+    return source if isinstance(source, Source) else _Adapted(source)

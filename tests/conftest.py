@@ -20,7 +20,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from kinformer import Client
-from kinformer.client import aiohttp_internals
+from kinformer.connection import aiohttp_internals
 from kinformer.listwatch import events
 from kinformer.testing import APIServer, ClusterServer
 from tests.support.certificates import make_certificates

@@ -2,7 +2,7 @@
 
 All figures are of CPU time, so that a busy machine does not change them much; those of writes are held against
 `json.loads` and `json.dumps` of the same object in the same process too. The HTTP figures are of a server process
-of its own, as `python -m kinformer.testing` starts it, by the CPU time that this process has used.
+of its own, as `kinformer serve` starts it, by the CPU time that this process has used.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def writes() -> list[Figure]:
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[str, int, psutil.Process]]:
     """A server process: host, port, and what it costs."""
-    command = [sys.executable, "-m", "kinformer.testing", "--port", "0"]
+    command = [sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"]
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=RESULTS.parent.parent)
     try:
         assert process.stdout is not None
-        url = (await process.stdout.readline()).decode().strip()
-        host, _, port = url.removeprefix("http://").partition(":")
+        line = (await process.stdout.readline()).decode().strip()
+        host, _, port = line.removeprefix("Serving http://").partition(":")
         yield host, int(port), psutil.Process(process.pid)
     finally:
         process.kill()

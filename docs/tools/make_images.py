@@ -21,7 +21,7 @@ from rich.terminal_theme import TerminalTheme
 from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.testing import APIServer
 from tests.cli.dashboard_page import serving_dashboard
 from tests.support import kube
@@ -76,7 +76,7 @@ async def photograph_overview() -> None:
     """The pages of problems and changes, light and dark."""
     async with APIServer() as server, browsing() as browser:
         cluster = LivingCluster(server)
-        cluster.populate()
+        await cluster.start()
         break_some(server)
         life = asyncio.create_task(cluster.run())
         async with serving_dashboard(server, SHOWN, problems=True, grace=None) as url:
@@ -175,7 +175,7 @@ async def draw_terminal() -> None:
     """What `kinformer demo` shows, as a picture whose text can be selected."""
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         cluster = LivingCluster(server)
-        cluster.populate()
+        await cluster.start()
         pods = factory.for_resource("v1/pods")
         deployments = factory.for_resource("apps/v1/deployments")
         nodes = factory.for_resource("v1/nodes")

@@ -7,6 +7,7 @@ SELECTOR and NAMESPACE say which pods; see docs/recipes/service-discovery.md.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator
@@ -29,31 +30,53 @@ class Router:
 
     def __init__(self, factory: SharedInformerFactory, session: aiohttp.ClientSession) -> None:
         self.session = session
-        self.pool = Backends(factory, selector=SELECTOR, namespace=NAMESPACE, probe=self.models_of, interval=5)
+        self.pool = Backends(factory, selector=SELECTOR, namespace=NAMESPACE)
+        self._models: dict[Backend, list[str]] = {}  # of the servers whose last answer was good
         self._turn = itertools.count()
 
-    async def models_of(self, backend: Backend) -> list[str]:
-        """Ask a server for its models. It gets no requests before it has answered, nor after it has failed to."""
-        async with self.session.get(f"http://{backend.key}/v1/models") as answer:
-            answer.raise_for_status()
-            return [one["id"] for one in (await answer.json())["data"]]
+    async def follow(self) -> None:
+        """Ask each server of the pool for its models, until the pool is exited."""
+        asking: dict[Backend, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            async for backends in self.pool.changes():
+                for backend in asking.keys() - set(backends):
+                    asking.pop(backend).cancel()
+                for backend in set(backends) - asking.keys():
+                    asking[backend] = group.create_task(self._ask(backend))
+            for task in asking.values():
+                task.cancel()
+
+    async def _ask(self, backend: Backend) -> None:
+        """Ask a server every 5 s. It gets no requests before it has answered, nor after it has failed to."""
+        url, limit = f"http://{backend.key}/v1/models", aiohttp.ClientTimeout(5)
+        try:
+            while True:
+                try:
+                    async with self.session.get(url, timeout=limit, raise_for_status=True) as answer:
+                        self._models[backend] = [model["id"] for model in (await answer.json())["data"]]
+                except (aiohttp.ClientError, TimeoutError, LookupError, TypeError, ValueError):
+                    self._models.pop(backend, None)
+                await asyncio.sleep(5)
+        finally:
+            self._models.pop(backend, None)
 
     def models(self) -> set[str]:
         """Return the models that can be asked now."""
-        return {model for backend in self.pool.snapshot() for model in backend.probed or ()}
+        return {model for backend in self.pool.snapshot() for model in self._models.get(backend, ())}
 
     def of(self, model: str) -> list[Backend]:
         """Return the servers that have a model, in the order in which they should be asked."""
-        found = [backend for backend in self.pool.snapshot() if model in (backend.probed or ())]
-        first = next(self._turn) % len(found) if found else 0
-        return found[first:] + found[:first]
+        servers = [backend for backend in self.pool.snapshot() if model in self._models.get(backend, ())]
+        first = next(self._turn) % len(servers) if servers else 0
+        return servers[first:] + servers[:first]
 
 
 @asynccontextmanager
 async def setup() -> AsyncIterator[SharedInformerFactory]:
     async with Client() as client, SharedInformerFactory(client) as factory, aiohttp.ClientSession() as session:
-        app.state.router = Router(factory, session)
-        async with app.state.router.pool:
+        app.state.router = router = Router(factory, session)
+        async with asyncio.TaskGroup() as group, router.pool:
+            group.create_task(router.follow())
             yield factory
 
 

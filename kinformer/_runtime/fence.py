@@ -84,12 +84,11 @@ def _current_context() -> Context | None:
 def check_fences() -> None:
     """Raise if a permission of this task has lapsed. Return if all are valid, or if there are none.
 
-    Call it in the body of `LeaderElector.leading()`, or in a reconcile of a `ShardedController`, before any action that
-    must not happen without the lead or the shard. A `Client` calls it by itself.
+    Call it in the body of `LeaderElector.leading()` or `Shard.claim()`, before any action that must not happen without
+    the lead or the shard. A `Client` calls it by itself.
 
     Raises:
         LeadershipLostError: The lead has lapsed, or was given back.
-        ShardLostError: The slot of the object now belongs to another replica.
     """
     for fence in _fences.get():
         fence.check()

@@ -74,7 +74,7 @@ class WaiterQueue:
 
 
 class Latch:
-    """A condition that becomes true once. Any number of tasks can wait until it opens or fails.
+    """A condition that becomes true once. Tasks can wait until it opens or fails.
 
     The first call of `open` or `fail` decides for the tasks that wait. `open` after `fail` lets later tasks pass.
     `fail` after `open` does nothing.

@@ -15,8 +15,8 @@ from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.blocking.verbs import BlockingVerbs
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.client.config import ClientKeywords
-from kinformer.client.kubeconfig import Kubeconfig
+from kinformer.connection.config import ClientKeywords
+from kinformer.connection.kubeconfig import Kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory

@@ -19,8 +19,8 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
 from kinformer._runtime.signatures import check_callback
 from kinformer.cache.store import Keys, Objects, new_partitions
-from kinformer.objects.json_path import PathIndex
 from kinformer.objects.object import KubeObject
+from kinformer.objects.paths.json_path import PathIndex
 from kinformer.objects.types import ObjectT
 
 __all__ = ["Filed", "Index", "IndexFork", "IndexFunc", "IndexFunction", "check_indexers"]

@@ -15,8 +15,8 @@ from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import ConfigError
-from kinformer.objects.json_path import parse_path
 from kinformer.objects.object import KubeObject
+from kinformer.objects.paths.json_path import parse_path
 
 __all__ = ["Page", "page_of"]
 

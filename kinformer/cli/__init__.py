@@ -2,7 +2,7 @@
 
 It uses only public names of kinformer, kinformer.testing and kinformer.contrib. Imports point one way: `app` imports
 the commands (`commands`, `doctor`, `demo`, `dashboard`), which import the top-level modules (`target`, `process`,
-`living_cluster`) and `output`. ``pip install 'kinformer[cli]'`` installs typer and rich. They are imported when a
+`living`) and `output`. ``pip install 'kinformer[cli]'`` installs typer and rich. They are imported when a
 command runs, never by ``import kinformer``.
 """
 

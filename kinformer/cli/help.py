@@ -81,10 +81,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Like kubectl proxy, with pods and nodes from a cache", "kinformer proxy v1/pods v1/nodes"),
         ("On a unix socket of yours", "kinformer proxy v1/pods --socket ./kubernetes.sock"),
         ("With its own health and metrics at another port", "kinformer proxy v1/pods --health 127.0.0.1:8080"),
-        (
-            "In a cluster, for callers with rights of their own",
-            "kinformer proxy v1/pods --listen :8443 --health :8080 --authenticate --tls-cert tls.crt --tls-key tls.key",
-        ),
     ),
     "serve": (
         ("An empty cluster, on http://127.0.0.1:8001", "kinformer serve"),

@@ -23,7 +23,6 @@ from kinformer.cli.usage import UsageError, number, whole_number
 
 __all__ = ["dashboard", "demo", "proxy", "serve"]
 
-_LISTENING, _CALLERS = "Listening", "Callers"  # panels of the help
 
 AddressOption = Annotated[
     str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
@@ -106,21 +105,14 @@ def proxy(
     ],
     listen: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="The address to listen on; default: 127.0.0.1:8001.", rich_help_panel=_LISTENING
-        ),
+        typer.Option(metavar="HOST:PORT", help="The loopback address to listen on; default: 127.0.0.1:8001."),
     ] = None,
     socket: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Listen on a unix socket of yours instead.", rich_help_panel=_LISTENING),
+        str | None, typer.Option(metavar="PATH", help="Listen on a unix socket of yours instead.")
     ] = None,
     health: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Serve the proxy's own /livez, /readyz, /statusz and /metrics.",
-            rich_help_panel=_LISTENING,
-        ),
+        typer.Option(metavar="HOST:PORT", help="Serve the proxy's own /livez, /readyz, /statusz and /metrics."),
     ] = None,
     allowed_host: AllowedHostOption = None,
     namespace: Annotated[
@@ -129,48 +121,31 @@ def proxy(
     managed_fields: Annotated[
         bool, typer.Option("--managed-fields", help="Keep managedFields, which takes more memory.")
     ] = False,
-    allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Pass on writes, exec, attach, port-forward and proxy too.")
-    ] = False,
-    authenticate: Annotated[
-        bool,
-        typer.Option("--authenticate", help="Answer each caller by its own rights.", rich_help_panel=_CALLERS),
-    ] = False,
-    tls_cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The certificate to serve https with.", rich_help_panel=_CALLERS)
-    ] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key.", rich_help_panel=_CALLERS)] = None,
-    client_ca: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="The authorities of client certificates.", rich_help_panel=_CALLERS),
-    ] = None,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Serve the Kubernetes API: these resources from one cache, all else from the server."""
-    from kinformer.cli.commands.proxy import Manner
+    """Answer reads of the Kubernetes API: of these resources from one cache, of all else from the server."""
     from kinformer.cli.commands.proxy import proxy as command
     from kinformer.cli.target import Server
 
     if listen and socket:
         raise UsageError("--listen cannot be combined with --socket")
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    manner = Manner(
-        listen=None if socket else listen or "127.0.0.1:8001",
-        socket=socket,
-        namespace=namespace,
-        allow_writes=allow_writes,
-        managed_fields=managed_fields,
-        allowed_hosts=allowed_host or [],
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        client_ca=client_ca,
-        authenticate=authenticate,
-        health=health,
+    launch(
+        lambda: command(
+            target,
+            resources,
+            listen=None if socket else listen or "127.0.0.1:8001",
+            socket=socket,
+            health=health,
+            allowed_hosts=allowed_host or [],
+            namespace=namespace,
+            managed_fields=managed_fields,
+            duration=duration_of(duration),
+        )
     )
-    launch(lambda: command(target, resources, manner, duration=duration_of(duration)))
 
 
 def serve(

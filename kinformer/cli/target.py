@@ -10,17 +10,17 @@ from kinformer import Client, ConfigError, FieldSelector, KinformerError, LabelS
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
 from kinformer.exceptions import BadRequestError
+from kinformer.objects.meta import is_namespace_name, is_path_segment
 
 __all__ = ["Selection", "Server", "UsageError", "check_name", "selections_of"]
 
 
-_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")  # apimachinery, pkg/version, helpers.go
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
+_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")  # apimachinery, pkg/version/helpers.go
 
 
 def check_name(name: str) -> None:
     """Raise UsageError if no object can have this name."""
-    if "/" in name or "%" in name or name in (".", "..", ""):
+    if not is_path_segment(name):
         raise UsageError(f"invalid name {name!r}")
 
 
@@ -68,7 +68,7 @@ class Selection:
     def __post_init__(self) -> None:
         if self.namespace and self.all_namespaces:
             raise UsageError("-n and -A cannot be combined")
-        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+        if self.namespace and not is_namespace_name(self.namespace):
             raise UsageError(f"invalid namespace {self.namespace!r}: use lowercase letters, digits and '-'")
         if self.names and (self.all_namespaces or self.label_selector or self.field_selector):
             raise UsageError("names cannot be combined with -A or a selector")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-__all__ = ["UsageError", "choice", "number", "seconds", "whole_number"]
+from kinformer.objects.units import duration_seconds
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+__all__ = ["UsageError", "choice", "number", "seconds", "whole_number"]
 
 
 class UsageError(Exception):
@@ -43,13 +40,10 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
     Raises:
         UsageError: The value is invalid or too small.
     """
-    if _DURATION.fullmatch(text):
-        found = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
-    else:
-        try:
-            found = float(text)
-        except ValueError:
-            found = math.nan
+    try:
+        found = float(text) if text[-1:].isdigit() else duration_seconds(text)
+    except ValueError:
+        found = math.nan
     if not (math.isfinite(found) and found >= least):
         atleast = f", {least:g} or more" if least else ""
         raise UsageError(f"invalid {option} {text!r}: expected seconds{atleast}, as in 30 or 1m30s")

@@ -1,7 +1,6 @@
-"""The HTTP client: configuration, credentials, connections, requests and discovery.
+"""The client: a connection to an API server, with verbs and waits.
 
-May import: `objects` and below. aiohttp and kubernetes_asyncio are imported only here and in `listwatch`. Reading
-order: client, config, transport, aiohttp_internals, body, responses.
+May import: `connection`, `verbs`, `watching` and below.
 """
 
 from kinformer._lazy import attach_stub

@@ -1,54 +1,27 @@
-"""The client of one API server: configuration, requests and streams."""
+"""The client of one API server: a connection with verbs, and with waits for one object.
+
+The methods import what they need when they are called, so that a program pays for what it uses.
+"""
 
 from __future__ import annotations
 
-import ssl as ssl_module
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-import anyio
-
-from kinformer._runtime.cancellation import shielded_from_scopes
-from kinformer._runtime.fence import check_fences
-from kinformer._runtime.logs import cluster_of
-from kinformer._runtime.request_context import note_write
-from kinformer._runtime.tasks import Coro
-from kinformer.client.aiohttp_internals import reads_gzip_members
-from kinformer.client.config import (
-    ClientKeywords,
-    ClientOptions,
-    Connection,
-    ConnectionInfo,
-    at_once,
-    from_url,
-    in_thread,
-    installed_version,
-    load_in_cluster,
-)
-from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
-from kinformer.client.responses import decode_answer, most_bytes
-from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
-from kinformer.client.single_flight import SingleFlight
-from kinformer.client.transport import Body, Transport, encode_body, shown_path
-from kinformer.client.upward import ClientVerbs
+from kinformer.connection.config import ClientKeywords
+from kinformer.connection.connection import Connection
+from kinformer.objects.conditions import Narrowing
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M, NoModel
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, StreamReader
-    from multidict import CIMultiDict
-
-    from kinformer.client.api_client_bridge import ApiClientBridge
+    from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 __all__ = ["Client"]
 
-T = TypeVar("T")
 
-_REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
-_HANDLER_THREADS = 40  # anyio's default for the threads of a loop
-
-
-class Client(ClientVerbs):
+class Client(Connection):
     """A connection to one Kubernetes API server, as an async context manager.
 
     ::
@@ -81,342 +54,331 @@ class Client(ClientVerbs):
     """
 
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
-        self._options = ClientOptions(**options)
-        self._load: Callable[[], Awaitable[Connection]] = in_thread(load_default)
-        self._connection: Connection | None = None
-        self._transport: Transport | None = None
-        self._sender = Sender("", None, None)
-        self._given: object = None  # the ApiClient of `from_api_client`
-        self._bridge: ApiClientBridge | None = None
-        self._flights: dict[Hashable, SingleFlight[Any]] = {}
-        self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
-        """Limits the worker threads of handlers with `thread=True`, for all informers of this client together."""
+        super().__init__(**options)
 
-    @classmethod
-    def from_kubeconfig(
-        cls, path: Kubeconfig | None = None, *, context: str | None = None, **options: Unpack[ClientKeywords]
-    ) -> Self:
-        """Create a client from a kubeconfig.
-
-        Args:
-            path: The file, or its content as a mapping, which is copied. None uses the merged files of KUBECONFIG, or
-                else `~/.kube/config`.
-            context: The context, or None for the file's current context.
-            **options: See `Client`.
-
-        Raises:
-            ConfigError: The path is something else, such as the content of a kubeconfig (raised here, not on entering).
-        """
-        source = as_source(path)
-        return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
-
-    @classmethod
-    def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
-        """Create a client from the service account of this pod. Its token is read again when the kubelet renews it."""
-        return cls._loading(in_thread(load_in_cluster), options)
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        token: str | None = None,
-        ssl: ssl_module.SSLContext | bool | None = None,
-        **options: Unpack[ClientKeywords],
-    ) -> Self:
-        """Create a client for a URL, such as `kubectl proxy` or a test server.
-
-        Args:
-            url: The URL, such as `http://127.0.0.1:8001`. A path is kept as a prefix.
-            token: A bearer token.
-            ssl: A context with the authorities and certificates to use. False verifies nothing. None (the default)
-                trusts the system's authorities.
-            **options: See `Client`.
-
-        Raises:
-            ConfigError: The URL is not a valid server URL (raised here, not on entering).
-        """
-        connection = from_url(url, token=token, ssl_=ssl)
-        return cls._loading(at_once(lambda: connection), options)
-
-    @classmethod
-    def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
-        """Create a client from the configuration and credentials of an existing `ApiClient`.
-
-        The ApiClient is from kubernetes_asyncio, `kubernetes.aio`, or the blocking `kubernetes`. It still belongs to
-        the program: it is not closed on exit, and its connections are not used. Its token is read before each request.
-        A hook that renews it runs in a worker thread if it may block.
-        """
-        from kinformer.client.api_client_bridge import connection_of
-
-        client = cls._loading(at_once(lambda: connection_of(api_client)), options)
-        client._given = api_client
-        return client
-
-    @staticmethod
-    def contexts(path: Kubeconfig | None = None) -> list[str]:
-        """Return the names of a kubeconfig's contexts, in order. It reads files, so call it in a thread.
-
-        Args:
-            path: As for `from_kubeconfig`.
-
-        Raises:
-            ConfigError: The file does not exist, or is not a valid kubeconfig.
-        """
-        return context_names(as_source(path))
-
-    @classmethod
-    def _loading(cls, load: Callable[[], Awaitable[Connection]], options: ClientKeywords) -> Self:
-        client = cls(**options)
-        client._load = load
-        return client
-
-    def __repr__(self) -> str:
-        return f"<Client {self._connection.server if self._connection else 'not entered'}>"
-
-    async def __aenter__(self) -> Self:
-        if self._connection is not None:
-            raise RuntimeError("a client can be entered only once; create a new one")
-        self._connection = self._options.apply_to(await self._load())
-        user_agent = self._options.user_agent or f"kinformer/{installed_version()}"
-        transport = Transport(self._connection, user_agent=user_agent, compression=self._options.compression)
-        await transport.open()
-        self._sender = Sender(transport.host, self._options.limit(), self._options.metrics, cluster_of(self))
-        self._transport = transport
-        return self
-
-    @shielded_from_scopes
-    async def __aexit__(self, *_: object) -> None:
-        bridge, self._bridge = self._bridge, None
-        transport, self._transport = self._transport, None
-        try:
-            if bridge is not None:
-                await bridge.close()
-        finally:
-            if transport is not None:
-                await transport.close()
-
-    @property
-    def server(self) -> str:
-        """The URL of the server. Raises RuntimeError before entering."""
-        return self._known().server
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the context or the service account, or "default" if neither sets one."""
-        return self._known().namespace
-
-    async def connection_info(self) -> ConnectionInfo:
-        """Return the server and the kind of credentials of this client, before or after entering it.
-
-        Before entering, this reads the configuration, but runs no credential plugin and does not connect.
-
-        Raises:
-            ConfigError: The configuration cannot be read. The message names file and field.
-        """
-        return (self._connection or await self._load()).info()
-
-    @property
-    def api_client(self) -> Any:
-        """An `ApiClient` of kubernetes_asyncio for the same server and credentials: `CoreV1Api(client.api_client)`.
-
-        It is created on first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the event loop), and
-        closed with this client. It shares the pool of this client's requests. Streams have a separate pool, so open
-        watches never make it wait. For a client created by `from_api_client`, it is the ApiClient that was passed.
-        """
-        if self._given is not None:
-            return self._given
-        if self._bridge is None:
-            from kinformer.client.api_client_bridge import ApiClientBridge
-
-            self._bridge = ApiClientBridge(self._opened(), self._sender, client=self)
-        return self._bridge.api_client
-
-    async def request(
+    @overload
+    async def wait_for(
         self,
-        method: str,
-        path: str,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Narrowing,
+        timeout: float | None = None,
         *,
-        body: object = None,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = _REQUEST_TIMEOUT,
-        retries: int = RETRIES,
-    ) -> KubeObject | dict[str, Any]:
-        """Send a request, and return the decoded response.
+        allow_recreate: bool = False,
+    ) -> KubeObject: ...
+    @overload
+    async def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None: ...
+    async def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None:
+        """Wait until a condition holds for one object, by listing and watching only that object.
 
-        Like client-go, it retries a request of any method if the server responds with 429 or 5xx and a `Retry-After`,
-        after the server's delay (at most a minute), and only if the delay ends within `timeout`. A GET is also
-        retried, after a second, if its connection was lost.
+        ::
+
+            pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
+
+        The condition is called with the newest state of the object on the server, and with each later state, in order,
+        or with None while the object does not exist. List and watch survive the same faults as in an informer.
 
         Args:
-            method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
-            path: The path, beginning with `/api` or `/apis`. See `GroupVersionResource.path`. `get`, `create` and the
-                other verbs make it themselves.
-            body: A KubeObject, a value that has JSON (dict, list, Struct, dataclass), or raw bytes. In it, bytes are
-                sent as base64, aware datetimes as in RFC 3339, and Decimals as strings, like quantities.
-            params: Query parameters.
-            headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
-                patch if the body is a list. For server-side apply, set `application/apply-patch+yaml`.
-            timeout: Seconds for everything, including retries. The default is 30, because an API server's own limit is
-                60.
-            retries: The number of retries, by default 10, as in client-go. Pass 0 in code that retries by itself.
+            resource: The resource, such as `"v1/pods"`.
+            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
+            condition: A plain function of the object or None, as in `kinformer.conditions`. Its exceptions propagate.
+            timeout: Seconds, or None to wait forever.
+            allow_recreate: True to keep waiting if the object is deleted, because another one may get its name.
 
         Returns:
-            A KubeObject if the response is one, and otherwise a dict (lists, a Status, /version, an empty body).
+            The object for which the condition held, or None if it held for its absence. Type checkers infer an object
+            if the condition is from `kinformer.conditions` or returns `TypeGuard[KubeObject]`.
 
         Raises:
-            APIError: The server refused the request. The subclass depends on the status and reason.
-            ConnectError: There was no complete response in time.
-            DecodeError: The response is not a JSON object (use `text` for such responses), or too long: 16 MiB for an
-                object or a document of discovery, 1 GiB for everything else.
-            LeadershipLostError: The caller runs within `LeaderElector.leading()` and has lost the lease. This is
-                checked before each attempt.
-            TypeError: The body has a value without JSON, such as nan. The message names its path.
-            ValueError: `retries` is not a whole number, or below 0.
+            TimeoutError: The time has passed. The message describes the object's last state and the last error.
+            DeletedError: The object existed and was deleted. The message describes its last state.
+            APIError: The server refused twice in a row (a 4xx such as 403). The message has the object's last state.
+            ValueError: The key is not valid for the resource.
+            ConfigError: The resource name is invalid.
         """
-        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
-        note_write(method.upper(), path, answer, params=params, body=body, client=self)
-        return answer
+        from kinformer.watching.object_wait import wait_for_object
 
-    async def text(
+        return await wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
+
+    @overload
+    async def get(
+        self, resource: str | GroupVersionResource, key: str, *, model: type[M], subresource: str | None = None
+    ) -> KubeObject[M]: ...
+    @overload
+    async def get(
+        self, resource: str | GroupVersionResource, key: str, *, model: None = None, subresource: str | None = None
+    ) -> KubeObject[NoModel]: ...
+    async def get(
         self,
-        path: str,
+        resource: str | GroupVersionResource,
+        key: str,
         *,
-        params: Mapping[str, str] | None = None,
-        timeout: float = _REQUEST_TIMEOUT,
-        retries: int = RETRIES,
-    ) -> str:
-        """GET a response as a string: `/readyz`, `/metrics`. For a container's log, see `logs`.
-
-        Errors, timeout and retries are as for `request`.
-        """
-        body = await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout, retries)
-        return body.decode(errors="replace")
-
-    def statistics(self) -> ClientStatistics:
-        """Return the numbers of requests, retries and throttled requests since the client was entered."""
-        return self._sender.statistics()
-
-    @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        accept: str = "application/json",
-        watch: bool = False,
-        timeout: float = _REQUEST_TIMEOUT,
-    ) -> AsyncIterator[Body]:
-        """GET a response as a stream: `async with client.stream(path) as body: async for chunk in body:`.
-
-        Streams have an unlimited pool. Exiting early, even through an error or cancellation, closes the connection.
+        model: type[object] | None = None,
+        subresource: str | None = None,
+    ) -> KubeObject:
+        """Return an object from the server: `await client.get("v1/pods", "default/web-1")`.
 
         Args:
-            path: As in `request`.
-            params: Query parameters.
-            accept: The `Accept` header.
-            watch: True to treat a cut connection as the end of the watch. For any other stream it raises ConnectError.
-            timeout: Seconds until the head of the response. The body has no time limit.
+            resource: The resource, such as `"v1/pods"`.
+            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
+            model: The type of `obj.model`, as in `for_resource`.
+            subresource: A subresource, such as `"scale"`.
 
         Raises:
-            APIError, ConnectError: As in `request`, on entering.
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConfigError: The resource, key or model is invalid.
+            APIError, ConnectError, DecodeError: As for `request`.
         """
-        headers = {"Accept": accept}
-        # A server that compresses events ends a gzip member with each one, which only pays off in an initial stream. A
-        # proxy might hold back the lines of a log (which is no JSON) to compress them.
-        is_initial = (params or {}).get("sendInitialEvents") == "true" and reads_gzip_members()
-        if (watch and not is_initial) or not accept.startswith("application/"):
-            headers["Accept-Encoding"] = "identity"
-        transport = self._opened()
-        exchange = Exchange("GET", transport.url(path), 0)
-        await transport.connection.credential.authorization()  # a plugin may take longer than a response
-        if not watch:
-            await self._sender.wait_for_turn(exchange)
-        async with exchange.within(timeout):
-            with self._sender.counted("GET") as answered:
-                body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
-                answered(body.status)
-                await body.check()
-        try:
-            yield body
-        finally:
-            body.close()
+        from kinformer.verbs import requests
 
-    async def forward(
-        self, method: str, target: str, headers: CIMultiDict[str], data: bytes | StreamReader | None = None
-    ) -> ClientResponse:
-        """Send a request of another program with this client's credentials. See `Transport.forward`.
+        return await requests.get(self, resource, key, model=model, subresource=subresource)
 
-        :meta private:
-        """
-        transport = self._opened()
-        with self._sender.counted(method) as answered:
-            response = await transport.forward(method, target, headers=headers, data=data)
-            answered(response.status)
-            return response
-
-    def without_credentials(self) -> Client:
-        """Return a client for the same server, for requests that bring their own credentials.
-
-        :meta private:
-        """
-        connection = self._known().without_credentials()
-        options: ClientKeywords = {"compression": self._options.compression, "metrics": self._options.metrics}
-        return Client._loading(at_once(lambda: connection), options)
-
-    async def _shared(
-        self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True
-    ) -> T:
-        """Return the result of `call`, which all callers with this `key` share. See `SingleFlight`.
-
-        For requests that many tasks would send at once, such as reading the server's latest resourceVersion. The first
-        caller's arguments are kept for the key.
-        """
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = SingleFlight(call, ttl=ttl, joins_running=joins_running)
-        return cast("T", await flight.get())
-
-    async def _fetch(
+    @overload
+    def list(
         self,
-        method: str,
-        path: str,
-        body: object,
-        params: Mapping[str, str] | None,
-        headers: Mapping[str, str],
-        timeout: float,
-        retries: int,
-    ) -> bytes:
-        method = method.upper()
-        data, content_type = await encode_body(method, body)
-        merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
-        lower = {name.lower() for name in headers}
-        merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
-        transport = self._opened()
-        exchange, name = Exchange(method, transport.url(path), retries), f"{method} {shown_path(path)}"
-        check_fences()  # also before a credential is fetched
-        await transport.connection.credential.authorization()
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: type[M],
+    ) -> AsyncGenerator[KubeObject[M], None]: ...
+    @overload
+    def list(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: None = None,
+    ) -> AsyncGenerator[KubeObject[NoModel], None]: ...
+    def list(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+        field_selector: str | FieldSelector | None = None,
+        model: type[object] | None = None,
+    ) -> AsyncGenerator[KubeObject, None]:
+        """List objects from the server: `async for pod in client.list("v1/pods", namespace="default")`.
 
-        async def attempt() -> bytes:
-            with self._sender.counted(method) as answered:
-                response = await transport.send(method, path, params=params, headers=merged, data=data)
-                answered(response.status)
-                try:
-                    await response.check()
-                    return await response.read_whole(most_bytes(method, path, params or {}), name)
-                finally:
-                    response.close()
+        They are read in pages of 500, all from the state at the first page. As in an informer, they have no
+        managedFields, and an object that cannot be decoded is left out and logged. To read the same objects again and
+        again, use an informer.
 
-        async with exchange.within(timeout) as limit:
-            return await self._sender.send(exchange, attempt, limit.when())
+        Args:
+            resource: The resource, such as `"v1/pods"`.
+            namespace: The namespace. None is all namespaces, or for a resource without namespaces.
+            label_selector, field_selector: Filters that the server applies.
+            model: The type of `obj.model`, as in `for_resource`.
 
-    def _opened(self) -> Transport:
-        if self._transport is None:
-            raise RuntimeError("the client is not open; use it inside `async with`")
-        return self._transport
+        Raises:
+            ExpiredError: The state of the first page is no longer available, because reading took minutes.
+            ConfigError, SelectorError: An argument is invalid (except for `namespace`, raised immediately).
+            APIError, ConnectError, DecodeError: As for `request`. A 404 names the nearest resource.
+        """
+        from kinformer.verbs.listing import list_pages, one_by_one
 
-    def _known(self) -> Connection:
-        if self._connection is None:
-            raise RuntimeError("the client has not been entered, so its configuration is unknown; use `async with`")
-        return self._connection
+        pages = list_pages(
+            self,
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            model=model,
+        )
+        return one_by_one(pages)
+
+    async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
+        """Create an object, and return it as the server stored it, with the model of a KubeObject that has one.
+
+        The request is never sent again after its connection was lost, because the object may have been created.
+
+        Args:
+            obj: A KubeObject, a dict, or an instance of a model, with apiVersion, kind and, unless it is
+                cluster-scoped, `metadata.namespace`. Members of a model that are None are left out. A KubeObject is
+                sent as it was read: make changes in its `to_dict()`.
+            subresource: A subresource that takes such an object, such as `"eviction"`.
+            dry_run: True to let the server check and complete the object without storing it.
+
+        Raises:
+            AlreadyExistsError: There is an object with this name.
+            ConfigError: A field is missing or wrong, or the server has no such kind. The message names it.
+            TypeError: The object cannot be sent as JSON.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        from kinformer.verbs import requests
+
+        return await requests.create(self, obj, subresource=subresource, dry_run=dry_run)
+
+    async def replace(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
+        """Replace an object that was read before, and return its new state, with its model if it has one.
+
+        Fields that are missing from `obj` are removed, which includes fields that a model does not have.
+
+        Args:
+            obj: As for `create`, with the resourceVersion that was read.
+            subresource: A subresource, such as `"status"`.
+            dry_run: As for `create`.
+
+        Raises:
+            ConflictError: The object was changed after it was read.
+            ConfigError, TypeError, APIError, ConnectError, DecodeError: As for `create`.
+        """
+        from kinformer.verbs import requests
+
+        return await requests.replace(self, obj, subresource=subresource, dry_run=dry_run)
+
+    async def apply(
+        self,
+        obj: object,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Create an object, or set the fields of an existing one, by server-side apply. Return its new state.
+
+        Each call is a request. `kinformer.controller.Applier` makes none if a cache shows that nothing has changed.
+
+        Args:
+            obj: As for `create`, with the wanted fields only. A field that this manager applied before and that is
+                missing now is given up.
+            field_manager: The owner of the fields, always the same for one program.
+            force: True to take over fields from other managers.
+            subresource, dry_run: As for `replace`.
+
+        Raises:
+            ConflictError: Another manager owns a field with another value (only without `force`).
+            ConfigError: As for `create`, or the object has managedFields, as one that was read.
+            TypeError, APIError, ConnectError, DecodeError: As for `create`.
+        """
+        from kinformer.verbs import requests
+
+        return await requests.apply(
+            self, obj, field_manager=field_manager, force=force, subresource=subresource, dry_run=dry_run
+        )
+
+    async def patch(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        patch: Mapping[str, object] | Sequence[Mapping[str, object]],
+        *,
+        type: Literal["merge", "json", "strategic"] = "merge",  # noqa: A002 - the word of the API
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Change fields of an object, and return its new state.
+
+        ::
+
+            await client.patch("apps/v1/deployments", "default/web", {"spec": {"replicas": 3}})
+
+        Args:
+            resource, key: As for `get`.
+            patch: The changes. In a merge patch, None removes a field. A resourceVersion in `metadata` must match.
+            type: `"merge"`, `"json"` (a list of operations), or `"strategic"`, which built-in resources support.
+            subresource, dry_run: As for `replace`.
+
+        Raises:
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConfigError: An argument is invalid, or the resource supports no strategic patches.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        from kinformer.verbs import requests
+
+        return await requests.patch(self, resource, key, patch, type=type, subresource=subresource, dry_run=dry_run)
+
+    async def delete(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Literal["background", "foreground", "orphan"] | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None:
+        """Delete an object.
+
+        Args:
+            resource, key: As for `get`.
+            uid, resource_version: Delete the object only if it still has these.
+            propagation: What happens to the objects that it owns. None is the server's default for the resource.
+            subresource, dry_run: As for `replace`.
+
+        Returns:
+            The object, if the server returns it. It still exists if it has a deletionTimestamp and finalizers or a
+            grace period. None if the server returns only that it was deleted.
+
+        Raises:
+            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
+            ConflictError: It has another uid or resourceVersion.
+            ConfigError: An argument is invalid.
+            APIError, ConnectError, DecodeError: As for `request`.
+        """
+        from kinformer.verbs import requests
+
+        return await requests.delete(
+            self,
+            resource,
+            key,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+
+    def logs(
+        self,
+        key: str,
+        *,
+        container: str | None = None,
+        previous: bool = False,
+        follow: bool = False,
+        tail: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """Read the log of a container line by line, as it arrives: `async for line in client.logs("default/web-1")`.
+
+        Lines have no line break. A line longer than 1 MiB comes in several parts, so memory is bounded. Leaving the
+        loop, through `break` too, or cancellation closes the connection (at once within `contextlib.aclosing`).
+
+        Args:
+            key: `"namespace/name"` of the pod.
+            container: The container. None is the only one.
+            previous: True for the log of the container's run before its last restart.
+            follow: True to wait for new lines until the container ends.
+            tail: The number of newest lines to begin with. None is all.
+
+        Raises:
+            NotFoundError: There is no such pod.
+            BadRequestError: The pod has several containers or none with this name, no previous run, or has not started.
+            APIError, ConnectError: As for `stream`. A log that is cut off ends with ConnectError.
+            ConfigError: The key or `tail` is invalid (raised immediately).
+        """
+        from kinformer.verbs.listing import one_by_one
+        from kinformer.verbs.logs import log_batches
+
+        return one_by_one(log_batches(self, key, container=container, previous=previous, follow=follow, tail=tail))

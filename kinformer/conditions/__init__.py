@@ -11,8 +11,7 @@ Each takes an object (a `KubeObject` or a dict), or None if there is none, and r
 as filters of handlers and in comprehensions, and combined with `and`, `or` and `not` in a lambda. Only `is_deleted` is
 true for an object that does not exist. The cited sources are from kubernetes, kubectl and kube-rs.
 
-May import: `objects` and below.
-Reading order: anything, kinds.
+They are defined in `kinds.conditions`.
 """
 
 from kinformer._lazy import attach_stub

@@ -11,17 +11,19 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from math import isfinite
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import msgspec
 
-from kinformer import Collection, EventStream, KinformerError, KubeObject, SharedInformer, WatchEvent
+from kinformer import Collection, EventStream, KinformerError, KubeObject, SharedInformer
+from kinformer.contrib._numbered_log import NumberedLog
 
-__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Resumption", "Snapshot"]
+__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Snapshot"]
 
 log = logging.getLogger("kinformer.contrib.events")
 
+_LOOK = 0.02  # seconds between two looks whether it has
 _BEHIND = 8.0  # seconds for which a reader waits until this process has reached what it saw in another one
 
 
@@ -104,16 +106,6 @@ class Snapshot:
         return ((name, obj) for name, objects in self.objects.items() for obj in objects)
 
 
-class Resumption(NamedTuple):
-    """The place at which a reader goes on: first with `missed`, which the log does not have, and then after `number`.
-
-    The `missed` events are those of a watch.
-    """
-
-    number: int
-    missed: Sequence[WatchEvent] = ()
-
-
 class EventLog:
     """Numbers the changes of informers, and keeps the latest changes and the resulting state.
 
@@ -139,23 +131,16 @@ class EventLog:
         self.epoch = secrets.token_hex(6)
         """Identifies this log, because other processes and other logs also count from 1."""
         self._informers = dict(informers)
-        self._limit = events
-        self._size_limit = size
-        self._size = 0
         self._on_end = on_end
-        self._changes: deque[Change] = deque()
-        self._last = 0
+        self._log: NumberedLog[Change] = NumberedLog(events, size, _held)
         self._state: dict[str, dict[str, Entry]] = {name: {} for name in self._informers}
         self._snapshot: ref[Snapshot] | None = None
         self._streams: list[EventStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._feeds: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
-        self._news = asyncio.Event()
-        followed = list(informers.values())
-        only = followed[0] if len(followed) == 1 else None
-        self._history = only.history if isinstance(only, SharedInformer) else None
-        # After the change with this number, the state has all changes up to this version.
+        # After the change with this number, the state has all changes up to this version since the last full list.
         self._versions: deque[tuple[int, int]] = deque()
+        self._lists = -1
 
     # --- lifecycle -----------------------------------------------------------------------------------------
 
@@ -166,8 +151,7 @@ class EventLog:
 
     def follow(self, name: str, informer: Collection[Any]) -> None:
         """Listen to another informer. Existing readers get its objects as adds."""
-        self._history = None  # an id of two informers is no version
-        self._versions.clear()
+        self._versions.clear()  # two informers have no version
         self._informers[name] = informer
         self._state[name] = {}
         self._listen(name, informer)
@@ -205,7 +189,7 @@ class EventLog:
 
     def _feed_ended(self, informer: Collection[Any], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._announce()
+        self._log.announce()
         error = None if task.cancelled() else task.exception()
         if error is not None and error is not informer.health().last_error:  # an informer logs its own crash
             log.error(
@@ -223,6 +207,7 @@ class EventLog:
         async with stream:
             async for event in stream:
                 if event.type == "SYNC":
+                    self._note_version()
                     continue
                 key, told = event.key, _entry(event.key, event.object)
                 old = state.get(key)
@@ -244,32 +229,25 @@ class EventLog:
                 self._note_version()
 
     def _append(self, source: str, key: str, old: Entry | None, new: Entry, *, deleted: bool) -> None:
-        self._last += 1
-        change = Change(self._last, source, key, old, new, deleted)
-        self._changes.append(change)
-        self._size += _held(change)
-        while len(self._changes) > self._limit or (self._size > self._size_limit and len(self._changes) > 1):
-            self._size -= _held(self._changes.popleft())
-        self._announce()
+        self._log.append(Change(self._log.last + 1, source, key, old, new, deleted))
 
     def _note_version(self) -> None:
-        """Record the version of the state, if that is known now."""
-        if self._history is None or not self._streams:
-            return
-        version, versions = self._history.version_of(self._streams[0]), self._versions
-        if not version or not self._streams[0].has_synced:
-            return
-        if versions and versions[-1][1] > version:  # the server went back
-            versions.clear()
-        if versions and versions[-1][0] == self._last:
-            versions.pop()
-        versions.append((self._last, version))
-        while versions[0][0] < self._last - len(self._changes):
-            versions.popleft()
+        """Record the version of the state, if that is known now.
 
-    def _announce(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        A full list that the informer makes later hides changes, so versions before it are forgotten.
+        """
+        position = self._streams[0].position if len(self._streams) == 1 and self._streams[0].has_synced else None
+        if position is None:
+            return
+        versions, last = self._versions, self._log.last
+        if position.lists != self._lists:
+            versions.clear()
+            self._lists = position.lists
+        if versions and versions[-1][0] == last:
+            versions.pop()
+        versions.append((last, position.version))
+        while versions[0][0] < last - len(self._log):
+            versions.popleft()
 
     # --- reading ----------------------------------------------------------------------------------------
 
@@ -295,120 +273,71 @@ class EventLog:
     @property
     def last(self) -> int:
         """The number of the last change, or 0 before the first."""
-        return self._last
+        return self._log.last
 
     def snapshot(self) -> Snapshot:
         """Return the state after change `last`. All callers before the next change share one object."""
         found = self._snapshot() if self._snapshot is not None else None
-        if found is None or found.number != self._last:
-            found = Snapshot(self._last, {name: list(state.values()) for name, state in self._state.items()})
+        if found is None or found.number != self._log.last:
+            found = Snapshot(self._log.last, {name: list(state.values()) for name, state in self._state.items()})
             self._snapshot = ref(found)
         return found
 
+    def last_state(self, source: str, key: str) -> Entry | None:
+        """Return the last state of an object, even if it has been deleted, or None if it has no changes here."""
+        return next((change.new for change in self._log.newest() if (change.source, change.key) == (source, key)), None)
+
     def since(self, number: int) -> Sequence[Change] | None:
         """Return the changes after `number`, or None if some of them are no longer kept."""
-        missing = self._last - number
-        if missing <= 0:
-            return ()
-        if missing > len(self._changes):
-            return None
-        if missing * 2 > len(self._changes):
-            return list(self._changes)[-missing:]
-        tail: list[Change] = []
-        for change in reversed(self._changes):
-            if change.number <= number:
-                break
-            tail.append(change)
-        return tail[::-1]
+        return self._log.since(number)
 
     async def wait(self, number: int, timeout: float) -> bool:
         """Wait until there is a change after `number` or no more will follow. Returns False after `timeout` seconds."""
-        news = self._news
-        if self._last > number or self.ended:
-            return True
-        try:
-            async with asyncio.timeout(timeout):
-                await news.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await self._log.wait(number, timeout, ended=lambda: self.ended)
 
     # --- event ids --------------------------------------------------------------------------------------
 
     def name_of(self, number: int) -> str:
-        """Return the id of a change or of the state after it.
+        """Return the id of a change or of the state after it, with a version of the server if that is known.
 
-        If the cache is shared, it ends with what is the same in all processes: the objects, and a version of them.
+        The version means the same to the logs of other processes.
         """
-        if self._history is None:
-            return f"{self.epoch}-{number}"
-        if number == self._last:
+        if number == self.last:
             self._note_version()
         version = next((version for at, version in reversed(self._versions) if at <= number), 0)
-        lineage = self._history.lineage
-        return f"{self.epoch}-{number}-{lineage}-{version}" if version and lineage else f"{self.epoch}-{number}"
+        return f"{self.epoch}-{number}-{version}" if version else f"{self.epoch}-{number}"
 
-    def number_of(self, name: str) -> int | None:
-        """Return the number for an id of `name_of`, or None if it is from another log or no longer kept."""
-        epoch, _, number = name.partition("-")
-        number = number.partition("-")[0]
-        if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
-            return None
-        value = int(number)
-        return value if self._last - len(self._changes) <= value <= self._last else None
+    async def resume(self, name: str) -> int | None:
+        """Return the number after which a reader goes on that has seen an id of `name_of`, also of another process.
 
-    async def resume(self, name: str, label_selector: str | None) -> Resumption | None:
-        """Return the place after an id of `name_of`, also of another process that shares the cache.
-
-        Args:
-            name: The id.
-            label_selector: What the reader sees, "" for everything, or None if no selector describes it.
+        The changes after it include all that the reader has missed.
 
         Returns:
-            None if the changes after it are no longer kept.
+            None if they are no longer kept, or a full list hides some of them.
         """
-        number = self.number_of(name)
-        if number is not None:
-            return Resumption(number)
-        version = self._version_of(name)
-        if version is None or not await self._reached(version):
+        epoch, _, place = name.partition("-")
+        number, _, version = place.partition("-")
+        if epoch == self.epoch:
+            value = int(number) if number.isdecimal() and len(number) <= 18 else -1
+            return value if self.last - len(self._log) <= value <= self.last else None
+        if not version.isdecimal() or len(version) > 20 or not await self._reached(int(version)):
             return None
-        history = self._history
-        self._note_version()
-        # The state after each of these has more than the reader saw, or the same.
-        place = next((at for at, reached in reversed(self._versions) if reached <= version), None)
-        if place is not None:
-            return Resumption(place)
-        if history is None or label_selector is None or not self._versions:
-            return None
-        place, reached = self._versions[-1]
-        missed = await history.changes(version, reached, label_selector)
-        return None if missed is None else Resumption(place, missed)
-
-    def _version_of(self, name: str) -> int | None:
-        """Return the version in an id of another process, if it means the same here."""
-        _, _, place = name.partition("-")
-        _, _, shared = place.partition("-")
-        lineage, _, version = shared.partition("-")
-        if self._history is None or not lineage or lineage != self._history.lineage:
-            return None
-        return int(version) if version.isdecimal() and len(version) <= 20 else None
+        return next((at for at, reached in reversed(self._versions) if reached <= int(version)), None)
 
     async def _reached(self, version: int) -> bool:
         """Wait until the log has what another process had at a version. Return False if it does not come."""
-        (informer,) = self._informers.values()
-        if not isinstance(informer, SharedInformer) or self._history is None:
+        informer = next(iter(self._informers.values()))
+        if len(self._informers) > 1 or not isinstance(informer, SharedInformer) or informer.namespaces:
             return False
         try:
             async with asyncio.timeout(_BEHIND):
                 await informer.wait_for_resource_version(str(version))
-                while not self._history.version_of(self._streams[0]):
-                    await asyncio.sleep(0)  # the feed reads what is waiting
-                    if self.ended:
-                        return False
+                while self._streams[0].position is None and not self.ended:
+                    await self._log.wait(self.last, _LOOK)  # the feed reads what is waiting
         except (KinformerError, TimeoutError, ValueError):
             return False
-        return True
+        self._note_version()
+        return not self.ended
 
 
 def _held(change: Change) -> int:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 from kinformer import Collection, KinformerError, LabelSelector
 from kinformer._lazy import needs_extra
-from kinformer.contrib.event_log import Change, Entry, EventLog, Resumption, Snapshot
+from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
 from kinformer.contrib.shutdown import LiveResponse, Write
 
 with needs_extra("fastapi", "starlette"):
@@ -29,8 +29,6 @@ Matches = Callable[[Mapping[str, str]], bool]
 
 _CHUNK = 64 * 1024  # bytes passed to the server at once, as much as asyncio's transports buffer
 _FOLD_ABOVE = 64  # changes by which a reader may lag before it gets only the last state of each object
-
-_KINDS = {"ADDED": "ADDED", "MODIFIED": "UPDATED", "DELETED": "DELETED"}  # of a watch
 
 _SLICE = 0.001  # seconds of work before yielding to the event loop
 
@@ -82,7 +80,6 @@ class EventSourceResponse(LiveResponse):
         super().__init__("event stream", patience)
         self._log = log
         self._matches = matches
-        self._selector = "" if matches is None else None  # None: no selector describes `matches`
         self._render = render or (lambda _type, _source, obj: obj.raw)
         self._wait_synced = wait_synced
         self._pause = pause
@@ -111,15 +108,11 @@ class EventSourceResponse(LiveResponse):
         beating = 0.0  # the time of the next beat
         if self._wait_synced and not await self._synced(write):
             return
-        resumption = None if last_id is None else await log.resume(last_id, self._selector)
-        resumed = resumption is not None
-        if resumption is None:
-            if last_id is not None:
-                await write(_event("RESET", None, b"{}"))
-            number = await self._send_snapshot(write)
-        else:
-            number = resumption.number
-            await self._send(self._missed_events(resumption), write)
+        place = None if last_id is None else await log.resume(last_id)
+        resumed = place is not None
+        if place is None and last_id is not None:
+            await write(_event("RESET", None, b"{}"))
+        number = await self._send_snapshot(write) if place is None else place
         while True:
             changes = log.since(number)
             if changes is None:  # the reader was too slow, and its next changes are no longer kept
@@ -194,19 +187,6 @@ class EventSourceResponse(LiveResponse):
             name = self._log.name_of(number if last else at) if whole or last else None
             yield _event(kind, name, self._render(kind, source, obj))
 
-    def _missed_events(self, resumption: Resumption) -> Iterator[bytes]:
-        """Render changes of a shared cache, already selected, that this process has never had."""
-        seen = [
-            Sight(_KINDS[event.type], self._log.sources[0], event.object, resumption.number)
-            for event in resumption.missed
-            if event.type in _KINDS
-        ]
-        if len(seen) > _FOLD_ABOVE:
-            seen = folded(seen, resumed=True)
-        for place, (kind, source, obj, number) in enumerate(seen, 1):
-            name = self._log.name_of(number) if place == len(seen) else None
-            yield _event(kind, name, self._render(kind, source, obj))
-
     def _seen(self, change: Change) -> Sight | None:
         """Return a change as seen by this reader, or None if the reader does not see it."""
         was = change.old is not None and self._shows(change.old)
@@ -269,9 +249,7 @@ def sse_response(
     """
     selector = None if label_selector is None else LabelSelector.parse(label_selector)
     matches = None if selector is None else selector.matches
-    response = EventSourceResponse(_log_of(informer), matches=matches, interval=heartbeat)
-    response._selector = "" if selector is None else str(selector)
-    return response
+    return EventSourceResponse(_log_of(informer), matches=matches, interval=heartbeat)
 
 
 # One log for each informer, shared by its readers. It lives from the first reader until the informer stops. If it

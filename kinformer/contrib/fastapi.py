@@ -36,7 +36,7 @@ from kinformer import (
 )
 from kinformer._lazy import needs_extra
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
-from kinformer.contrib.shutdown import close_event_streams
+from kinformer.contrib.shutdown import close_event_streams, respond_live
 from kinformer.manager import readiness, stale_reason, status_report
 from kinformer.objects import NoModel
 
@@ -45,12 +45,16 @@ with needs_extra("fastapi", "starlette"):
     from starlette.requests import HTTPConnection, Request
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from kinformer.watchcache import WatchCache
+
 __all__ = [
     "EventSourceResponse",
+    "cache_response",
     "close_event_streams",
     "collection_of",
     "error_handlers",
@@ -73,6 +77,16 @@ FactoryOf = Callable[[HTTPConnection], SharedInformerFactory]
 _STATE = "kinformer_factory"
 _RETRY_AFTER = {"Retry-After": "1"}  # seconds, about the time for a first list
 _CHUNK = 256 * 1024  # bytes of a list passed to the server at once
+_PATIENCE = 60.0  # seconds that the reader of a watch may take for a chunk
+_NOT_FROM_CACHE = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "only the API server can answer this request",
+    "reason": "NotAcceptable",
+    "code": 406,
+}
 
 
 def kinformer_lifespan(
@@ -371,6 +385,39 @@ def list_response(objects: Iterable[KubeObject]) -> Response:
         yield b"".join((*chunk, b"]}"))
 
     return StreamingResponse(body(), media_type="application/json")
+
+
+def cache_response(
+    cache: WatchCache, *, namespace: str = "", name: str = "", otherwise: ASGIApp | None = None
+) -> Response:
+    """Return a response that answers its request as the Kubernetes API does: a LIST, GET or WATCH from a cache.
+
+    It does not ask who the caller is: that is for the endpoint, or for its dependencies. A watch ends when its reader
+    disconnects or takes more than 60 s for a chunk, and when the server is about to end.
+
+    Args:
+        cache: The entered cache.
+        namespace: The namespace in the path, or "" for all.
+        name: The name of the object in the path, or "" for a list or watch.
+        otherwise: Answers what only an API server can (see `WatchCache.respond`). By default, it is a 406.
+    """
+    return _CacheResponse(cache, namespace, name, otherwise or JSONResponse(_NOT_FROM_CACHE, status_code=406))
+
+
+class _CacheResponse(Response):
+    def __init__(self, cache: WatchCache, namespace: str, name: str, otherwise: ASGIApp) -> None:
+        super().__init__()
+        self._cache, self._namespace, self._name, self._otherwise = cache, namespace, name, otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(send: Send) -> None:
+            if not await self._cache.respond_asgi(scope, send, namespace=self._namespace, name=self._name):
+                await self._otherwise(scope, receive, send)
+
+        if "watch" in Request(scope).query_params:
+            await respond_live(answer, scope, receive, send, name="watch", patience=_PATIENCE)
+        else:
+            await answer(send)
 
 
 def _etag(obj: KubeObject) -> str:

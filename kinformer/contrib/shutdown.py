@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,9 +20,9 @@ from kinformer._lazy import needs_extra
 
 with needs_extra("fastapi", "starlette"):
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
-__all__ = ["LiveResponse", "Write", "close_event_streams"]
+__all__ = ["LiveResponse", "Write", "close_event_streams", "respond_live"]
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -61,31 +61,64 @@ class LiveResponse(Response, ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond (ASGI)."""
 
-        async def write(chunk: bytes) -> None:
-            async with asyncio.timeout(self._patience):
+        async def answer(send: Send) -> None:
+            async def write(chunk: bytes) -> None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
+            await self.write_content(scope, write)
+
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        with _ends_with_server() as server_ends:
-            writing = asyncio.create_task(self.write_content(scope, write), name=f"kinformer {self._name}")
-            leaving = asyncio.create_task(_disconnected(receive), name=f"kinformer {self._name}: disconnect")
-            try:
-                await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
-                if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
-                    await asyncio.wait({leaving}, timeout=_LAST_WORD)
-            finally:
-                for task in (writing, leaving):
-                    task.cancel()
-                    task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
-                await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
-        for error in map(_error_of, (writing, leaving)):
-            # A reader that has disconnected or does not read is not an error of this program.
-            if error is not None and not isinstance(error, OSError):
-                raise error
-        if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORD):
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await respond_live(answer, scope, receive, send, name=self._name, patience=self._patience, has_begun=True)
+
+
+async def respond_live(
+    answer: Callable[[Send], Coroutine[Any, Any, None]],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    name: str,
+    patience: float,
+    has_begun: bool = False,
+) -> None:
+    """Send a response until it is complete, the reader disconnects, or the server ends.
+
+    Args:
+        answer: Sends the messages of the response with the function that it gets, which raises TimeoutError if the
+            reader takes too long.
+        scope, receive, send: The request (ASGI).
+        name: What it is, for the names of the tasks.
+        patience: Seconds that the reader may take for a message before it is disconnected.
+        has_begun: True if the head was sent.
+    """
+    goes_on = has_begun  # the head was sent, and not yet the last part of the body
+
+    async def send_in_time(message: Message) -> None:
+        nonlocal goes_on
+        async with asyncio.timeout(patience):
+            await send(message)
+        goes_on = message.get("more_body", True)
+
+    with _ends_with_server() as server_ends:
+        writing = asyncio.create_task(answer(send_in_time), name=f"kinformer {name}")
+        leaving = asyncio.create_task(_disconnected(receive), name=f"kinformer {name}: disconnect")
+        try:
+            await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done() and isinstance(_error_of(writing), TimeoutError) and _cut(scope, receive):
+                await asyncio.wait({leaving}, timeout=_LAST_WORD)
+        finally:
+            for task in (writing, leaving):
+                task.cancel()
+                task.add_done_callback(_error_of)  # its error is retrieved, even if this is cancelled again
+            await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
+    for error in map(_error_of, (writing, leaving)):
+        # A reader that has disconnected or does not read is not an error of this program.
+        if error is not None and not isinstance(error, OSError):
+            raise error
+    if goes_on and leaving.cancelled() and not isinstance(_error_of(writing), OSError):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

@@ -8,6 +8,8 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, ConflictError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.typed import read_like
+from kinformer.objects.types import M
 
 __all__ = ["Finalizer"]
 
@@ -58,8 +60,8 @@ class Finalizer:
         """Return True if the object has the finalizer."""
         return self.name in obj.path("metadata.finalizers", ())
 
-    async def add(self, obj: KubeObject) -> KubeObject:
-        """Add the finalizer, and return the object with it.
+    async def add(self, obj: KubeObject[M]) -> KubeObject[M]:
+        """Add the finalizer, and return the object with it, and with the model of the given one.
 
         An object that is being deleted is returned unchanged, because the server adds no finalizer to it.
 
@@ -94,16 +96,16 @@ class Finalizer:
 
     async def _change_finalizers(self, obj: KubeObject, wanted: Callable[[KubeObject], list[str] | None]) -> KubeObject:
         """Write the finalizers that `wanted` returns for the object, unless it returns None for no change."""
-        reads = 0
+        given, reads = obj, 0
         while (finalizers := wanted(obj)) is not None:
             try:
-                return await self._patch_finalizers(obj, finalizers)
+                return read_like(given, await self._patch_finalizers(obj, finalizers))
             except ConflictError:
                 if reads == _READS:
                     raise
             obj = await self._read_again(obj)
             reads += 1
-        return obj
+        return read_like(given, obj)
 
     async def _patch_finalizers(self, obj: KubeObject, finalizers: list[str]) -> KubeObject:
         metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version, "finalizers": finalizers}

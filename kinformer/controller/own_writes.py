@@ -360,7 +360,7 @@ def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
 
 
 def _plurals(kind: str) -> tuple[str, ...]:
-    """Return the possible resource names of a kind (apimachinery, pkg/api/meta/restmapper.go)."""
+    """Return the possible resource names of a kind: the usual plurals of English."""
     singular = kind.lower()
     stem = singular[:-1] + "ies" if singular.endswith("y") else f"{singular}es"
     return singular, f"{singular}s", stem

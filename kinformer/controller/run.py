@@ -12,7 +12,6 @@ from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import guarded, shielded_from_scopes
 from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.fence import check_fences
-from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.request_context import Write, logged_writes
 from kinformer._runtime.tasks import Tasks
@@ -25,6 +24,7 @@ from kinformer.exceptions import APIError, ConflictError, KinformerError, Leader
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.informer.freshness.freshness import Freshness, too_old
+from kinformer.processor.first_sync import FirstSync
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 
 __all__ = ["ControllerRun"]

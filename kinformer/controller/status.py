@@ -10,13 +10,15 @@ from kinformer.client.client import Client
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode
+from kinformer.objects.typed import read_like
+from kinformer.objects.types import M
 
 __all__ = ["write_status"]
 
 
 async def write_status(
-    client: Client, resource: str | GroupVersionResource, obj: KubeObject, status: Mapping[str, object]
-) -> KubeObject:
+    client: Client, resource: str | GroupVersionResource, obj: KubeObject[M], status: Mapping[str, object]
+) -> KubeObject[M]:
     """Set fields of the status. Makes no request if they all have the wanted values.
 
     Sends a merge patch of the status subresource. A field that is not in `status` stays, and None removes a field. A
@@ -30,7 +32,7 @@ async def write_status(
         status: The fields, such as `{"readyReplicas": 3, "conditions": with_conditions(...)}`.
 
     Returns:
-        The server's new state of the object, or `obj` itself if there was nothing to write.
+        The server's new state of the object, with the model of `obj`, or `obj` itself if there was nothing to write.
 
     Raises:
         TypeError: The status has a value without JSON, such as nan. The message names its path.
@@ -47,7 +49,7 @@ async def write_status(
     response = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
     if not isinstance(response, KubeObject):
         raise TypeError(f"PATCH {path}: expected an object in the server's response, not {response!r}")
-    return response
+    return read_like(obj, response)
 
 
 def _differing_fields(known: Mapping[str, object], wanted: Mapping[str, object]) -> dict[str, object]:

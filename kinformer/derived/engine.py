@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger, logged_for
 from kinformer._runtime.tasks import all_of
+from kinformer.connection.refusals import Refusals
 from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore

@@ -12,8 +12,8 @@ from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
+from kinformer.connection.refusals import Refusals
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.values import Values
 from kinformer.exceptions import describe

@@ -16,7 +16,7 @@ from kinformer.derived.union_engine import AWAY_AFTER, UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
-from kinformer.objects.json_path import PathIndex
+from kinformer.objects.paths.json_path import PathIndex
 from kinformer.objects.types import ObjectT
 from kinformer.reflector.health import InformerHealth
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from kinformer._runtime.life import FirstSync, Life, Refusals
+from kinformer._runtime.life import Life
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.client.config import ClientKeywords
+from kinformer.connection.config import ClientKeywords
+from kinformer.connection.refusals import Refusals
 from kinformer.derived.short_forms import UnionCollection
 from kinformer.derived.union_engine import AWAY_AFTER, check_member
 from kinformer.derived.values import ValueIndexers
@@ -29,6 +30,7 @@ from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.processor.first_sync import FirstSync
 
 __all__ = ["Fleet"]
 

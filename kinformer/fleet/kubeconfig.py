@@ -12,8 +12,8 @@ import anyio.to_thread
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
-from kinformer.client.config import ClientKeywords
-from kinformer.client.kubeconfig import context_digests, kubeconfig_files
+from kinformer.connection.config import ClientKeywords
+from kinformer.connection.kubeconfig import context_digests, kubeconfig_files
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import ClusterNames, Desired, Wanted
 

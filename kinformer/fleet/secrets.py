@@ -13,8 +13,8 @@ import anyio.to_thread
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
-from kinformer.client.config import ClientKeywords
-from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
+from kinformer.connection.config import ClientKeywords
+from kinformer.connection.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import ClusterNames, Desired, Wanted
 from kinformer.informer.collection import Collection, core_of, wait_until_synced

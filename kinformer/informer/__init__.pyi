@@ -6,4 +6,3 @@ from kinformer.informer.informer import SharedInformer as SharedInformer
 from kinformer.informer.memory import estimate_memory as estimate_memory
 from kinformer.informer.metrics import InformerStatistics as InformerStatistics
 from kinformer.informer.object_wait import wait_for as wait_for
-from kinformer.informer.typed import with_model as with_model

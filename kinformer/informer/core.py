@@ -13,12 +13,14 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from kinformer._runtime.life import SHUTDOWN_TIMEOUT, FirstSync, Life, Refusals
+from kinformer._runtime.life import SHUTDOWN_TIMEOUT, Life
 from kinformer._runtime.logs import StructuredLogger
 from kinformer._runtime.tasks import Tasks
+from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import StoppedError
 from kinformer.informer.metrics import CollectionMetrics
 from kinformer.metrics import Metrics
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule

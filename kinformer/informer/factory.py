@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from kinformer._runtime.life import FirstSync, Life, Refusals
+from kinformer._runtime.life import Life
 from kinformer._runtime.logs import cluster_of, get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import all_of
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
+from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
 from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
@@ -20,7 +21,7 @@ from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
-from kinformer.informer.typed import with_model
+from kinformer.informer.typed import ModelInformer
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
@@ -30,6 +31,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
+from kinformer.processor.first_sync import FirstSync
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["SharedInformerFactory", "refuse_release"]
@@ -51,15 +53,13 @@ class _Held:
         self.options = options
         self.holders = 1
         self.namespaces: SharedInformer | None = None  # of its namespaces, if this factory follows them
-        self._by_model: dict[Any, SharedInformer] = {}
+        self._by_model: dict[object, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
         """Return the informer with a model. The same model gives the same object."""
-        if model is None:
-            return self.informer
-        if model not in self._by_model:
-            self._by_model[model] = with_model(self.informer, model)
-        return self._by_model[model]
+        if model is not None and model not in self._by_model:
+            self._by_model[model] = ModelInformer(self.informer, model)
+        return self.informer if model is None else self._by_model[model]
 
 
 class SharedInformerFactory(Entered):
@@ -70,8 +70,8 @@ class SharedInformerFactory(Entered):
 
     Args:
         client: The connection, which the factory does not close.
-        share: A `kinformer.watchcache.Share`: the processes of a machine have one watch, unless options are tweaked.
-        indexers, **defaults: Options of `for_resource`, except `model`, as defaults for all informers.
+        share: A `kinformer.watchcache.Share`: one watch for the processes of a machine, except for shards and tweaks.
+        indexers, **defaults: Options of `for_resource`, except `model` and `shard`, as defaults for all informers.
 
     Raises:
         ConfigError: An option does not exist or is invalid.
@@ -176,11 +176,9 @@ class SharedInformerFactory(Entered):
     ) -> SharedInformer:
         """Return the informer for a resource. Equal requests share one informer.
 
-        Requests are equal if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
+        Requests are equal if these are equal: resource, namespaces, selectors, shard, metadata_only, fields, compact,
         keep_managed_fields, transform and poll. New `indexers` are added to an existing informer. `model` only
-        determines how its objects are read: one cache serves any number of models.
-
-        Each option defaults to the factory's. The options are grouped by purpose.
+        determines how its objects are read: one cache serves any number of models. Options default to the factory's.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
@@ -191,6 +189,7 @@ class SharedInformerFactory(Entered):
                 and leave the cache. So do the keys of a collection, such as an informer of Namespaces or a collection
                 derived from one.
             label_selector, field_selector, shard_selector: Filters that the server applies.
+            shard: A `kinformer.sharding.Shard`: only its objects. Never a default of the factory.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
             optional: True to count an absent resource as synced. False by default.
             indexers: *Cache.* Name to index function or JSON path (``"spec.nodeName"``).
@@ -204,11 +203,10 @@ class SharedInformerFactory(Entered):
             page_size, watch_list, watch_timeout, idle_timeout, poll: *Requests.* See `Reflector`.
             resync_period: Seconds between replays of the cache to handlers that set no period. 0, the default, disables
                 them, because a replay sends no request: it only helps handlers that also depend on something else.
-            max_event_bytes: The most bytes of one event or item. The stream fails above it. 16 MiB by default, as in
-                client-go.
+            max_event_bytes: The most bytes of one event or item, above which a stream fails. 16 MiB, as in client-go.
             backoff: *Failures.* See `Reflector`.
-            on_error: Called with (informer, error) for every error of a request or a stream. If it raises, the informer
-                stops, and the error becomes its `last_error`.
+            on_error: Called with (informer, error) for each error of a request or a stream. If it raises, the informer
+                ends, and that is its `last_error`.
             shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
@@ -279,13 +277,14 @@ class SharedInformerFactory(Entered):
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,
+                part=identity.shard,
                 tweak_list_options=settings.tweak_list_options,
                 metadata_only=identity.metadata_only,
                 fields=identity.fields,
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
-            if self._share is None or settings.tweak_list_options is not None:
+            if self._share is None or identity.shard is not None or settings.tweak_list_options is not None:
                 return direct
             form = identity.form(settings.max_event_bytes)
             return self._share.source(direct, form, lambda within: core_of(made[0]).state_of(namespace, within))

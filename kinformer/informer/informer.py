@@ -12,16 +12,16 @@ from kinformer._runtime.waiters import within
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
-from kinformer.conditions.anything import is_deleted
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import CollectionFace
 from kinformer.informer.freshness.confirm import confirmed
-from kinformer.informer.informer_core import InformerCore, InformerHistory
+from kinformer.informer.informer_core import InformerCore
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.object_wait import wait_for
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.written import Written
+from kinformer.kinds.conditions import is_deleted
 from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ApiObject, M
@@ -186,14 +186,6 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         """
         self._core.life.require_running("confirm")
         return await confirmed(self, label_selector, namespace, name, timeout)
-
-    @property
-    def history(self) -> InformerHistory | None:
-        """The past changes in a shared cache.
-
-        :meta private:
-        """
-        return InformerHistory.of(self._core)
 
     # --- handlers ---------------------------------------------------------------------------------------
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.life import Refusals
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Coro
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
-from kinformer.capabilities import SharedHistory
+from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import APIError, ForbiddenError, StoppedError, WatchError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
@@ -24,15 +23,14 @@ from kinformer.informer.metrics import InformerMetrics, InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.wiring import Wiring
-from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import OpenStream
 from kinformer.queue.atomic_delta_fifo import Changes, Entry
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
-__all__ = ["InformerCore", "InformerHistory"]
+__all__ = ["InformerCore"]
 
 log = get_logger("kinformer.informer")
 
@@ -50,7 +48,7 @@ class InformerCore(CollectionCore):
         options: The informer's options.
 
     Attributes:
-        source: The capabilities of the source, or of one of several.
+        source: The source, or one of several.
         options: See above.
         parts: The parts from the sources to the cache.
         face: The informer that programs see.
@@ -77,7 +75,7 @@ class InformerCore(CollectionCore):
             schedule=self.parts.schedule,
             metrics=self._metrics,
             log=log,
-            limiter=self.source.handler_limiter,
+            limiter=lambda: self.source.handler_limiter,
             shutdown_timeout=options.shutdown_timeout,
         )
         self.face: Any = None
@@ -248,10 +246,10 @@ class InformerCore(CollectionCore):
             resource_version=self.parts.processor.applied.lowest(),
             staleness=self.freshness.staleness,
         )
-        shared = self.source.shared
+        shared = self.source.shared()
         if shared is None:
             return combined
-        live, holder = shared()
+        live, holder = shared
         return replace(combined, live=combined.live and live, holder=holder)
 
     def statistics(self) -> InformerStatistics:
@@ -339,37 +337,3 @@ class InformerCore(CollectionCore):
         check_indexers(indexers, f"informer {self.name}")
         await self.parts.indexer.build_indexers(indexers)
         self.parts.read_paths()
-
-
-class InformerHistory:
-    """The versions of an informer, and the changes that led to them, which another process may have received.
-
-    Args:
-        core: The core of the informer.
-        shared: The past changes in the shared cache.
-    """
-
-    def __init__(self, core: InformerCore, shared: SharedHistory) -> None:
-        self._core = core
-        self._shared = shared
-
-    @classmethod
-    def of(cls, core: InformerCore) -> InformerHistory | None:
-        """Return the history, or None if the cache is not shared, or does not have the objects as they are shared."""
-        is_whole = core.options.transform is None and set(core.parts.proofs) == {None}
-        return cls(core, core.source.history) if core.source.history is not None and is_whole else None
-
-    @property
-    def lineage(self) -> str:
-        """See `SharedHistory.lineage`."""
-        return self._shared.lineage
-
-    def version_of(self, stream: OpenStream) -> int:
-        """Return the version up to which a stream's reader has taken all changes, or 0 while some are waiting."""
-        processor = self._core.parts.processor
-        version = "" if len(stream._mailbox) or processor.is_settling else processor.applied.lowest()
-        return int(version) if version.isdecimal() else 0
-
-    async def changes(self, since: int, until: int, label_selector: str) -> list[WatchEvent] | None:
-        """See `SharedHistory.changes`."""
-        return await self._shared.changes(str(since), str(until), label_selector)

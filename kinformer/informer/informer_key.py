@@ -9,9 +9,10 @@ from typing import Any, Self
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
+from kinformer.listwatch.part import Part, selector_of
 from kinformer.listwatch.sharing import SharingForm
-from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.paths.projection import covers
 from kinformer.objects.selectors import LabelSelector
 
 __all__ = ["InformerIdentity", "check_index_paths"]
@@ -26,6 +27,7 @@ class InformerIdentity:
     label_selector: str | None
     field_selector: str | None
     shard_selector: str | None
+    shard: Part | None
     metadata_only: bool
     fields: tuple[str, ...] | None
     compact: bool
@@ -58,6 +60,7 @@ class InformerIdentity:
             raise ConfigError(f"{resource}: fields={fields!r} is one string; pass a list of JSON paths")
         if fields is not None and options.metadata_only:
             raise ConfigError(f"{resource}: fields and metadata_only cannot be combined")
+        selector_of(options.shard, options.shard_selector, str(resource))  # refuses both
         selector = options.label_selector
         several = options.namespaces
         chosen = several if isinstance(several, LabelSelector | Collection) else None
@@ -71,6 +74,7 @@ class InformerIdentity:
             label_selector=str(LabelSelector.parse(selector)) or None if selector else None,
             field_selector=options.field_selector or None,
             shard_selector=options.shard_selector or None,
+            shard=options.shard,
             metadata_only=options.metadata_only,
             fields=None if fields is None else tuple(sorted(set(fields))),
             compact=options.compact,
@@ -96,7 +100,7 @@ def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterab
 
 
 def check_index_paths(
-    resource: GroupVersionResource, indexers: Mapping[str, Any], *, fields: Iterable[str] | None, metadata_only: bool
+    resource: GroupVersionResource, indexers: Mapping[str, object], *, fields: Iterable[str] | None, metadata_only: bool
 ) -> None:
     """Reject an index over a JSON path that the cache will not keep.
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
-from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.exceptions import ConfigError, describe
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.following import KeyFollower
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, Source, source_of
 from kinformer.processor.processor import UNKNOWN_SCOPES
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, ScopeStep
 
@@ -26,7 +25,7 @@ class ChosenNamespaces:
 
     Args:
         collection: The collection, whose keys are the names of namespaces. Its owner enters it.
-        source_of: Creates the source of a namespace. For None it creates one for all, of which only the capabilities
+        source_of: Creates the source of a namespace. For None it creates one for all, of which only the abilities
             are read.
     """
 
@@ -47,16 +46,16 @@ Sources = dict[str | None, ListerWatcher] | ChosenNamespaces
 
 def sources_of(
     list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
-) -> tuple[Sources, Capabilities]:
-    """Return the sources of an informer, by scope or as chosen namespaces, and the capabilities of one of them.
+) -> tuple[Sources, Source]:
+    """Return the sources of an informer, by scope or as chosen namespaces, and one of them.
 
     Raises:
         ConfigError: There is no source.
     """
     if isinstance(list_watch, ChosenNamespaces):
-        return list_watch, capabilities_of(list_watch.template)
+        return list_watch, source_of(list_watch.template)
     scopes = _by_scope(list_watch)
-    return scopes, capabilities_of(next(iter(scopes.values())))
+    return scopes, source_of(next(iter(scopes.values())))
 
 
 class NamespaceFollower:
@@ -184,5 +183,5 @@ def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[st
     """Return the namespaces covered by these sources (by scope), or None for all."""
     if None not in sources:
         return tuple(name for name in tuple(sources) if name is not None)
-    only = capabilities_of(sources[None]).namespace
+    only = source_of(sources[None]).namespace
     return (only,) if only else None

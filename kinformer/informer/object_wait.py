@@ -90,5 +90,5 @@ def _has_objects(informer: object) -> bool:
     return core is not None and core.roots() == [core]
 
 
-def _viewed(obj: Any) -> Any:
+def _viewed(obj: object) -> object:
     return None if obj is None else view(obj)

@@ -13,6 +13,7 @@ from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.list_watcher import ListOptions
+from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
 from kinformer.objects.selectors import LabelSelector
 from kinformer.processor.callbacks import Transform
@@ -21,6 +22,12 @@ from kinformer.wire.lines import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from kinformer.snapshot.option import SnapshotOption
+
+_NO_DEFAULT = (
+    "shard cannot be a default of all informers; pass it to for_resource(). The objects that a controller creates are "
+    "in all shards by their own uids, so it would miss most of them, and create them again. Pass shard.of_owners() for "
+    "them"
+)
 
 __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceOptions"]
 
@@ -61,6 +68,7 @@ class ResourceOptions(InformerOptions):
     label_selector: Selector | None = None
     field_selector: str | None = None
     shard_selector: str | None = None
+    shard: Part | None = None
     tweak_list_options: Callable[[ListOptions], ListOptions] | None = None
     fields: Iterable[str] | None = None
     metadata_only: bool = False
@@ -70,7 +78,7 @@ class ResourceOptions(InformerOptions):
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any], defaults: ResourceOptions | None = None) -> ResourceOptions:
-        """Create options from keywords, and from `defaults` for missing ones.
+        """Create options from keywords, and from `defaults` for missing ones. Without `defaults`, they are defaults.
 
         Raises:
             ConfigError: A keyword is not an option, or its value is invalid. The message names it.
@@ -79,7 +87,11 @@ class ResourceOptions(InformerOptions):
         for keyword in keywords:
             if keyword not in options:
                 raise ConfigError(f"unknown option {keyword!r}; known options: {', '.join(options)}")
-        return cls(**keywords) if defaults is None else replace(defaults, **keywords)
+        if defaults is not None:
+            return replace(defaults, **keywords)
+        if keywords.get("shard") is not None:
+            raise ConfigError(_NO_DEFAULT)
+        return cls(**keywords)
 
     @property
     def following(self) -> Mapping[str, object]:
@@ -104,6 +116,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     label_selector: Selector | None
     field_selector: str | None
     shard_selector: str | None
+    shard: Part | None
     tweak_list_options: Callable[[ListOptions], ListOptions] | None
     fields: Iterable[str] | None
     metadata_only: bool

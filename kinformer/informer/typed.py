@@ -22,27 +22,21 @@ from kinformer.processor.event_stream import EventStream, InformerEvent, StreamP
 from kinformer.processor.handler import Handler
 from kinformer.processor.mailbox import Mailbox, Notification
 
-__all__ = ["ModelInformer", "with_model"]
+__all__ = ["ModelInformer"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _M = TypeVar("_M")
 
 
-def with_model(informer: SharedInformer, model: type[M]) -> SharedInformer[M]:
-    """Return the same informer with objects that have ``.model``, an instance of `model`, as `for_resource(model=...)`.
+class ModelInformer(SharedInformer[M]):
+    """An informer with objects that have ``.model``.
 
-    It is for an informer that is used without a factory. The result equals the informer. Entering, exiting or releasing
-    one of them does so with both.
+    It equals the informer. Entering, exiting or releasing one of them does so with both.
 
     Raises:
         ConfigError: No object can be decoded as `model`.
     """
-    return ModelInformer(informer, model)
-
-
-class ModelInformer(SharedInformer[M]):
-    """An informer whose objects have a model. See `with_model`."""
 
     def __init__(self, informer: SharedInformer, model: type[M]) -> None:
         core = core_of(informer)

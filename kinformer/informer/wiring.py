@@ -13,14 +13,13 @@ from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
-from kinformer.capabilities import IngestCounts, PathReadingSource, capabilities_of
 from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
 from kinformer.informer.freshness.proof import ScopeProof
 from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces, followed_namespaces
 from kinformer.informer.options import InformerOptions
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import IngestCounts, ListerWatcher, Source, source_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
@@ -54,21 +53,18 @@ class SourceStack:
         outermost: The source that the reflector reads.
         decoder: The wrapper of a source that does not decode by itself.
         transform: The wrapper with the user's transform, if there is one.
-        path_reader: A source that reads the paths of indexes while it decodes.
     """
 
-    source: ListerWatcher
-    outermost: ListerWatcher
+    source: Source
+    outermost: Source
     decoder: DecodingListerWatcher | None
     transform: TransformingListerWatcher | None
-    path_reader: PathReadingSource | None
 
     @property
     def counts(self) -> Iterator[IngestCounts]:
         """The counts of received data: the source's and its decoder's, if they have any."""
-        own = capabilities_of(self.source).stats
-        if own is not None:
-            yield own
+        if self.source.stats is not None:
+            yield self.source.stats
         if self.decoder is not None:
             yield self.decoder
 
@@ -174,18 +170,17 @@ class Wiring:
 
     def _stacked(self, source: ListerWatcher) -> SourceStack:
         """Wrap a source in the decoder, the transform and the compression that it needs, in this order."""
-        outermost, decoder, transform = source, None, None
-        if not capabilities_of(source).decodes:
+        own = source_of(source)
+        outermost, decoder, transform = own, None, None
+        if own.decodes is not True:
             outermost = decoder = DecodingListerWatcher(outermost)
         if self._options.transform is not None:
             known = self.indexer.get_by_key
             outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=known)
         if self._compaction is not None:
             outermost = CompactingListerWatcher(outermost, self._compaction, known=self.indexer.get_by_key)
-        reader = capabilities_of(outermost).path_reading
-        if reader is not None:
-            reader.read_paths(self.indexer.paths)
-        return SourceStack(source, outermost, decoder, transform, reader)
+        outermost.read_paths(self.indexer.paths)
+        return SourceStack(own, outermost, decoder, transform)
 
     def _add(self, scope: Scope, stack: SourceStack) -> Reflector:
         writer = self.queue.writer(scope)
@@ -263,21 +258,17 @@ class Wiring:
     def read_paths(self) -> None:
         """Make the sources read the paths of the cache's indexes with each object from now on."""
         for parts in self._scopes.values():
-            if parts.stack.path_reader is not None:
-                parts.stack.path_reader.read_paths(self.indexer.paths)
+            parts.stack.outermost.read_paths(self.indexer.paths)
 
     def selects(self, obj: KubeObject) -> bool:
         """Return False if a namespace or a selector certainly excludes this object, which is a server's response."""
         parts = self._scopes.get(None, self._scopes.get(obj.namespace))
-        if parts is None:
-            return False
-        selecting = capabilities_of(parts.stack.source).selecting
-        return selecting is None or selecting.selects(obj)
+        return parts is not None and parts.stack.source.selects(obj)
 
     @property
     def selects_all(self) -> bool:
         """True if the sources certainly include all objects of their namespaces."""
-        return all(capabilities_of(parts.stack.source).selects_all for parts in self._scopes.values())
+        return all(parts.stack.source.selects_all is True for parts in self._scopes.values())
 
     @property
     def proofs(self) -> dict[Scope, ScopeProof]:
@@ -318,10 +309,9 @@ class Wiring:
     async def check_namespaces(self) -> None:
         """Look for namespaces that do not exist, among those that are empty. Each source logs a warning."""
         for scope, parts in tuple(self._scopes.items()):
-            source = capabilities_of(parts.stack.source)
-            namespace = scope or source.namespace
-            if namespace and source.namespace_probe is not None and not self.indexer.in_namespace(namespace):
-                await source.namespace_probe.check_existence()
+            namespace = scope or parts.stack.source.namespace
+            if namespace and not self.indexer.in_namespace(namespace):
+                await parts.stack.source.check_existence()
 
     # --- reports ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Leader election on Leases.
 
 May import: `client` and below.
-Reading order: leader_election, claim, lease, lease_client.
+Reading order: leader_election, claim, lease, lease_client, listed_elector.
 """
 
 from kinformer._lazy import attach_stub

@@ -7,8 +7,6 @@ import contextlib
 import logging
 import math
 import random
-import socket
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Self, TypeVar, Unpack
@@ -16,9 +14,9 @@ from typing import Self, TypeVar, Unpack
 from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
-from kinformer._runtime.life import Answers
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
+from kinformer.connection.refusals import Answers
 from kinformer.exceptions import (
     AlreadyExistsError,
     ConfigError,
@@ -38,13 +36,14 @@ from kinformer.leaderelection.lease import (
     LeaseOptions,
     LeaseValidity,
     OwnRenewals,
+    default_identity,
     new_lease,
 )
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
 from kinformer.leaderelection.metrics import LeaderElectionMetrics
 from kinformer.metrics import Metrics
 
-__all__ = ["LeaderElectionHealth", "LeaderElector", "default_identity"]
+__all__ = ["LeaderElectionHealth", "LeaderElector"]
 
 T = TypeVar("T")
 log = get_logger("kinformer.leader_election", resource="coordination.k8s.io/v1/leases")
@@ -70,11 +69,6 @@ class LeaderElectionHealth:
     last_contact_age: float | None
     last_renewal_age: float | None
     last_error: BaseException | None
-
-
-def default_identity() -> str:
-    """Return the host name (in Kubernetes, the pod's name) with a random part, as client-go's components do."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaderElector:
@@ -275,8 +269,9 @@ class LeaderElector:
         answers = Answers()
         while True:
             taken, failure = None, None
+            asked = self._clock.boot()
             try:
-                taken = await self._try_acquire(claim)
+                taken = await self._try_acquire(claim, asked)
             except (ConflictError, AlreadyExistsError):
                 pass  # another candidate was faster, as the server decided
             except KinformerError as error:
@@ -288,19 +283,23 @@ class LeaderElector:
             if taken is not None and self._clock.boot() - taken[0] < self._options.renew_deadline:
                 return taken
             pause = self._options.retry_period * random.uniform(1.0, JITTER)
-            remaining = self._observation.expires - self._clock.boot()
-            await asyncio.sleep(min(pause, remaining + pause / 100) if remaining > 0 else pause)
+            if (expires := self._observation.expires) > asked:
+                pause = min(pause, max(0.0, expires - self._clock.boot()) + pause / 100)
+            await asyncio.sleep(pause)
 
-    async def _try_acquire(self, claim: Claim) -> Written | None:
-        options, asked = self._options, self._clock.boot()
-        lease = await self._leases.get(self._lease_name, options.request_timeout)
+    async def _try_acquire(self, claim: Claim, asked: float) -> Written | None:
+        lease = await self._leases.get(self._lease_name, self._options.request_timeout)
         self._note_contact()
         if lease is not None:
             self._observe(lease)
+        return await self._take(lease, asked, claim)
+
+    async def _take(self, lease: Lease | None, asked: float, claim: Claim) -> Written | None:
+        """Take the Lease, which was asked for at a time on the boot clock. Return None if another may hold it."""
         # A deleted Lease does not prove that its holder has ended, so wait as if it still existed.
         if asked < self._observation.expires and not (lease is not None and self._own_renewals.wrote(lease)):
             return None
-        writing = self._write(lease, self._next_document(lease, take=True), options.request_timeout)
+        writing = self._write(lease, self._next_document(lease, take=True), self._options.request_timeout)
         return await claim.write(writing, f"kinformer acquisition of {self.name}")
 
     @shielded_from_scopes
@@ -356,9 +355,9 @@ class LeaderElector:
             self._note_contact()
             if base is not None:
                 self._observe(base)
-                if base.holder and not self._own_renewals.wrote(base):
-                    validity.lapse(f"{base.holder} holds the Lease")
-                    return None
+            if reason := self._reason_lost(base):
+                validity.lapse(reason)
+                return None
         if base is None:
             message = "the Lease %s was deleted while %s led; creating it again"
             log.warning(
@@ -368,6 +367,12 @@ class LeaderElector:
         validity.extend(sent)
         term.lease = lease
         return lease
+
+    def _reason_lost(self, lease: Lease | None) -> str:
+        """Return why a leader that has found its Lease in this state has lost the lead, or "" if it has not."""
+        if lease is None or not lease.holder or self._own_renewals.wrote(lease):
+            return ""
+        return f"{lease.holder} holds the Lease"
 
     async def _release_lease(self, lease: Lease | None, until: float) -> None:
         """Release the Lease, within a time on the boot clock. None if it must be read first.
@@ -391,8 +396,7 @@ class LeaderElector:
                 # Changed by a renewal that was cancelled before its response, or by others, who set a label.
                 lease = None
         except KinformerError as error:
-            message = "%s could not release %s; others wait until it expires: %s"
-            cluster = self._leases.cluster
+            message, cluster = "%s could not release %s; others wait until it expires: %s", self._leases.cluster
             log.warning(message, self.identity, self.name, error, key=self.name, reason=error, cluster=cluster)
 
     # --- state ----------------------------------------------------------------------------------------------------

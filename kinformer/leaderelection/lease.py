@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -26,6 +28,7 @@ __all__ = [
     "LeaseOptions",
     "LeaseValidity",
     "OwnRenewals",
+    "default_identity",
     "new_lease",
 ]
 
@@ -35,6 +38,11 @@ _TICK = 0.5  # seconds. The loop's timers stop while the machine is suspended, s
 _SHORTEST = 0.001  # seconds. The loop's clock and the boot clock may differ slightly, which must not cause a hot loop
 _LARGEST = 2**31 - 1  # the numbers of a Lease have 32 bits. A server refuses larger ones
 _OWN_RENEWALS = 16  # renewals whose outcome may be unknown. Each is in transit for one request at most
+
+
+def default_identity() -> str:
+    """Return the host name (in Kubernetes, the pod's name) with a random part, as client-go's components do."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaseKeywords(TypedDict, total=False):
@@ -92,16 +100,6 @@ class LeaseDocument(NamedTuple):
     name: str
     renew_time: str
 
-    def annotated(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> LeaseDocument:
-        """Return a copy with some labels and annotations added."""
-        metadata = table_at(self.body, "metadata")
-        changed = {
-            **metadata,
-            "labels": {**table_at(metadata, "labels"), **labels},
-            "annotations": {**table_at(metadata, "annotations"), **annotations},
-        }
-        return self._replace(body={**self.body, "metadata": changed})
-
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -152,11 +150,6 @@ class Lease:
     def is_unused(self) -> bool:
         """True if it appears to have never had a holder, such as a Lease created in advance."""
         return not (self.holder or self.acquire_time or self.renew_time)
-
-    @property
-    def annotations(self) -> Mapping[str, object]:
-        """`metadata.annotations`. Empty if there are none."""
-        return table_at(self.document, "metadata", "annotations")
 
     def taken(self, holder: str, duration: float, wall: float) -> LeaseDocument:
         """Return the document that gives the Lease to a new holder from now on."""
@@ -265,24 +258,21 @@ class LeaseObservation:
     was reduced, this process waits for its own configured duration.
 
     Args:
-        default: Seconds for a record without a duration, and the minimum for any record that was not released.
-        unused_is_free: True to treat a Lease that appears to have never had a holder as free, unless it was observed
-            with one.
+        default: Seconds for a record without a duration, and the minimum for any record that was not released. A Lease
+            that appears to have never had a holder is free, unless it was observed with one.
 
     Attributes:
         lease: The last observed Lease, or None before the first.
-        holder: The last known holder, or "".
         since: The time when its record last changed, on the boot clock.
     """
 
-    __slots__ = ("_default", "_is_free", "_was_used", "holder", "lease", "since")
+    __slots__ = ("_default", "_is_free", "_was_used", "lease", "since")
 
-    def __init__(self, default: float, *, unused_is_free: bool = True) -> None:
+    def __init__(self, default: float) -> None:
         self.lease: Lease | None = None
-        self.holder = ""
         self.since = -math.inf
         self._default = default
-        self._was_used = not unused_is_free
+        self._was_used = False
         self._is_free = True
 
     def observe(self, lease: Lease, arrived: float) -> None:
@@ -291,7 +281,6 @@ class LeaseObservation:
             self.since = arrived
         self._is_free = lease.was_released or (lease.is_unused and not self._was_used)
         self._was_used = self._was_used or not lease.is_unused
-        self.holder = lease.holder or self.holder
         self.lease = lease
 
     @property

@@ -1,4 +1,4 @@
-"""Reads and writes Leases over HTTP: a single Lease, or all that match a selector."""
+"""Reads and writes Leases over HTTP: a single Lease, or all of a namespace."""
 
 from __future__ import annotations
 
@@ -78,21 +78,14 @@ class LeaseClient:
         """Replace a Lease. Raises ConflictError if it is no longer at the resourceVersion in the document."""
         return await self._request_lease("PUT", self.path(document.name), document, timeout)
 
-    async def list(self, label_selector: str, timeout: float) -> list[Lease]:
-        """Return the current Leases that match the selector."""
+    async def list(self, timeout: float) -> list[Lease]:
+        """Return all current Leases of the namespace (from etcd, not from a cache)."""
         with unfenced(), urgent():
-            params = {"labelSelector": label_selector}
-            response = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
+            response = await self._client.request("GET", self._path, timeout=max(0.0, timeout))
         items = response.get("items")
         if not isinstance(items, list):
             raise DecodeError(f"GET {self._path}: expected a list of Leases, the response has no items")
         return [Lease.from_json(item) for item in items]
-
-    async def delete(self, lease: Lease, timeout: float) -> None:
-        """Delete a Lease. Raises ConflictError if it is no longer at the resourceVersion of `lease`."""
-        body = {"preconditions": {"resourceVersion": lease.resource_version}}
-        with unfenced(), urgent():
-            await self._client.request("DELETE", self.path(lease.name), body=body, timeout=max(0.0, timeout))
 
     async def _request_lease(self, method: str, path: str, document: LeaseDocument | None, timeout: float) -> Lease:
         body = None if document is None else document.body

@@ -1,10 +1,10 @@
-"""The protection of servers: which host names they answer, and how long and how many connections may wait.
+"""The listening end of servers: the address, who may connect, and how many connections may wait for how long.
 
-It is shared by the health server of a `Manager`, the dashboard and the embedded API server. Only `aiohttp_server` knows
-a library for HTTP.
+The health server of a `Manager`, the dashboard, the proxy, the holder of a shared cache and the embedded API server use
+it. Only `aiohttp_server` knows a library for HTTP.
 
 May import: `_runtime` and below.
-Reading order: hosts, connections, aiohttp_server.
+Reading order: address, hosts, connections, listener, aiohttp_server.
 """
 
 from kinformer._lazy import attach_stub

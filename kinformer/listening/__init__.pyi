@@ -2,3 +2,4 @@
 
 from kinformer.listening.connections import Connections as Connections
 from kinformer.listening.hosts import AllowedHosts as AllowedHosts
+from kinformer.listening.listener import Listener as Listener

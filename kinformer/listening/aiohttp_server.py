@@ -1,22 +1,24 @@
-"""The parts that the servers of aiohttp share: the options of `web.Server`, and the check of a request's host."""
+"""The parts that the servers of aiohttp share: their options, the check of a request's host, and their listener."""
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler, Middleware
 
 from kinformer._runtime.logs import StructuredLogger, get_logger
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
+from kinformer.listening.listener import Listener
 
-__all__ = ["guard_by", "refusal_of", "server_options"]
+__all__ = ["IDLE", "HTTPListener", "refusal_of", "server_options"]
 
 log = get_logger("kinformer.listening")
 
-_LINE = 8190  # bytes of a request line or header field, aiohttp's default
+IDLE = 90.0  # seconds between two requests of a connection (controller-runtime, pkg/internal/httpserver/server.go)
+_LINE = 1 << 20  # bytes of a request line or header field (net/http, DefaultMaxHeaderBytes)
 
 
 class _ServerLog(StructuredLogger):
@@ -33,11 +35,12 @@ class _ServerLog(StructuredLogger):
             log.error(msg, *args, exc_info=exc_info, reason="server_failed", **kwargs)
 
 
-def server_options(*, keepalive: float) -> dict[str, Any]:
-    """Return the options of a `web.Server`, or of its runner.
+def server_options(*, keepalive: float = IDLE) -> dict[str, Any]:
+    """Return the options of a `web.Server`, or of its runner. Only `Connections` limits the size of a head.
 
     Args:
-        keepalive: Seconds for which a connection may be idle after a response.
+        keepalive: Seconds for which a connection may be idle after a response. (controller-runtime,
+            pkg/internal/httpserver/server.go: IdleTimeout)
     """
     return {
         "access_log": None,
@@ -48,28 +51,37 @@ def server_options(*, keepalive: float) -> dict[str, Any]:
     }
 
 
-def refusal_of(request: web.BaseRequest, allowed: AllowedHosts) -> tuple[int, str] | None:
+def refusal_of(request: web.BaseRequest, allowed: AllowedHosts, *, own_pages: bool = False) -> tuple[int, str] | None:
     """Return the status and text of the response that refuses a request, or None. See `AllowedHosts.refusal`.
 
     Args:
         request: The request.
         allowed: The host names of the server.
+        own_pages: True refuses requests of other sites' web pages.
     """
     # A host in the request line takes the place of the header's. Without a header, aiohttp returns that of the socket.
     target = request.host if "Host" in request.headers else ""
-    return allowed.refusal(request.raw_headers, version=request.version, target=target)
+    return allowed.refusal(request.raw_headers, version=request.version, target=target, own_pages=own_pages)
 
 
-def guard_by(allowed: AllowedHosts) -> Middleware:
-    """Return a middleware that marks connections as busy, and refuses requests that name another host."""
+class HTTPListener(Listener):
+    """Listens for a server of aiohttp.
 
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with Connections.request():
-            refusal = refusal_of(request, allowed)
-            if refusal is None:
-                return await handler(request)
-            status, text = refusal
-            return web.Response(status=status, text=text)
+    Args:
+        http: The server.
+        connections: The limits.
+        tls, at_once: See `Listener`.
+    """
 
-    return guard
+    def __init__(
+        self, http: web.Server, connections: Connections, *, tls: ssl.SSLContext | None = None, at_once: int = 1
+    ) -> None:
+        super().__init__(http, connections, tls=tls, at_once=at_once)
+        self._http = http
+
+    async def close(self, grace: float) -> None:
+        """Stop listening. Responses that are under way have `grace` seconds, and then all connections end."""
+        await self.stop()
+        self._http.pre_shutdown()
+        await self._http.shutdown(grace)
+        await self.connections.ended()

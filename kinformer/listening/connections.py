@@ -8,6 +8,7 @@ number of connections or the time for the head of a request. So a protocol is pu
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from functools import partial
 from typing import ParamSpec
 
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Coro, wait_for_end
 
 if sys.platform != "win32":
     import resource
@@ -78,18 +80,40 @@ class Connections:
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}  # in the order in which they became idle
         self._silent_until = 0.0  # no warning before
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Return the number of open connections."""
         return len(self._open)
 
-    def guard(self, factory: Callable[P, asyncio.Protocol]) -> Callable[P, asyncio.Protocol]:
+    def guard(
+        self, factory: Callable[P, asyncio.Protocol], *, tls: ssl.SSLContext | None = None
+    ) -> Callable[P, asyncio.Protocol]:
         """Return a factory of protocols for `create_server`, whose connections are within the limits.
 
         Args:
             factory: Creates the protocol of a connection, like aiohttp's `web.Server` or a class of uvicorn.
+            tls: The context for TLS. With `ssl=` of `create_server`, a connection would count only after its handshake.
         """
-        return lambda *args, **options: _Connection(self, partial(factory, *args, **options))
+        return lambda *args, **options: _Connection(self, partial(factory, *args, **options), tls)
+
+    def abort(self, *, besides: asyncio.BaseTransport | None = None) -> None:
+        """End all connections at once, besides the one with a transport.
+
+        :meta private:
+        """
+        for connection in tuple(self._open):
+            if besides is None or connection.transport is not besides:
+                connection.abort()
+
+    async def ended(self) -> None:
+        """End all connections, and wait until they have ended.
+
+        :meta private:
+        """
+        self.abort()
+        await wait_for_end(tuple(self._handshakes))
+        await asyncio.sleep(0)
 
     @staticmethod
     @contextmanager
@@ -142,6 +166,15 @@ class Connections:
         else:
             self._idle.pop(connection, None)
 
+    def shake_hands(self, handshake: Coro[None]) -> None:
+        """Run the handshake of a connection.
+
+        :meta private:
+        """
+        task = asyncio.create_task(handshake, name="kinformer handshake")
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
     def _limit(self, descriptor: int) -> int:
         """Return how many connections there may be, now that a new one has this descriptor."""
         there = _descriptors()
@@ -163,13 +196,26 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """One connection: passes everything on to the protocol of the server, and ends if it waits for too long."""
 
-    __slots__ = ("_end_of_data", "_factory", "_head", "_inner", "_owner", "_requests", "_timer", "_transport")
+    __slots__ = (
+        "_early",
+        "_end_of_data",
+        "_factory",
+        "_head",
+        "_inner",
+        "_owner",
+        "_requests",
+        "_timer",
+        "_tls",
+        "transport",
+    )
 
-    def __init__(self, owner: Connections, factory: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, owner: Connections, factory: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None) -> None:
+        self.transport: asyncio.Transport | None = None
         self._owner = owner
         self._factory = factory
-        self._inner: asyncio.Protocol | None = None  # None: refused
-        self._transport: asyncio.Transport | None = None
+        self._tls = tls
+        self._early = b""  # data that came with the end of the handshake
+        self._inner: asyncio.Protocol | None = None  # None: refused, or before the end of the handshake
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0  # that are being handled
         self._head = 0  # bytes of the head so far, or -1 once it is complete
@@ -178,12 +224,36 @@ class _Connection(asyncio.Protocol):
     # --- called by the transport -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._transport = transport
+        self.transport = transport
         sock = transport.get_extra_info("socket")
         if not self._owner.admit(self, -1 if sock is None else sock.fileno()):
             transport.abort()
             return
         self._wait(self._owner.head)
+        if self._tls is None:
+            self._begin(transport)
+        else:
+            self._owner.shake_hands(self._begin_tls(transport, self._tls))
+
+    async def _begin_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Begin once the handshake is complete. It has the same time as the head."""
+        try:
+            secure = await asyncio.get_running_loop().start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=self._owner.head
+            )
+        except OSError as error:
+            log.debug("a TLS handshake failed: %s", error, reason="bad_request")
+            secure = None
+        if secure is None:  # also after `abort`
+            self.abort()
+            return
+        self._begin(secure)
+        if self._early:
+            self.data_received(self._early)
+            self._early = b""
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
         self._inner = self._factory()
         token = _current.set(self)  # the tasks of the server, which are started from here, find it by that
         try:
@@ -192,7 +262,10 @@ class _Connection(asyncio.Protocol):
             _current.reset(token)
 
     def data_received(self, data: bytes) -> None:
-        if self._inner is None or (not self._requests and not self._take_head(data)):
+        if self._inner is None:
+            self._early += data
+            return
+        if not self._requests and not self._take_head(data):
             return
         token = _current.set(self)
         try:
@@ -241,8 +314,8 @@ class _Connection(asyncio.Protocol):
         """End the connection at once, without the data that the peer has not read."""
         self._stop_waiting()
         self._owner.forget(self)
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     def _take_head(self, data: bytes) -> bool:
         """Count the bytes of a head, and return True. If it is too large, refuse it and return False."""
@@ -261,9 +334,9 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _refuse(self) -> None:
-        assert self._transport is not None
-        self._transport.write(_TOO_LARGE)
-        self._transport.close()
+        assert self.transport is not None
+        self.transport.write(_TOO_LARGE)
+        self.transport.close()
 
     # --- waiting -----------------------------------------------------------------------------------------------
 

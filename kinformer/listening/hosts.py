@@ -9,8 +9,9 @@ page. So a server is safe if it answers only its own names. An IP address cannot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from kinformer.exceptions import ConfigError
 
@@ -24,6 +25,7 @@ _TOO_MANY_HEADERS = (431, "431: too many header fields\n")
 _REPEATED = (400, "400: more than one Host or Origin header\n")
 _MISSING = (400, "400: missing Host header\n")
 _UNKNOWN = (421, "421: this server does not answer to this host name\n")
+_ELSEWHERE = (403, "403: requests from other origins are not allowed\n")
 
 
 class AllowedHosts:
@@ -58,7 +60,12 @@ class AllowedHosts:
         return name in self._names or name.endswith(self._endings) or _is_address(name.strip("[]"))
 
     def refusal(
-        self, headers: Iterable[tuple[bytes, bytes]], *, version: tuple[int, int] = (1, 1), target: str = ""
+        self,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        version: tuple[int, int] = (1, 1),
+        target: str = "",
+        own_pages: bool = False,
     ) -> tuple[int, str] | None:
         """Return the status and text of the response that refuses a request, or None if it may be answered.
 
@@ -69,17 +76,34 @@ class AllowedHosts:
             headers: The names and values of the header fields, in any case.
             version: The version of HTTP.
             target: The host in the request line, which takes the place of the header, if there is one.
+            own_pages: True refuses with 403 what web pages of other origins send, except for links to this server.
         """
-        fields = [(name.lower(), value) for name, value in headers]
+        fields = [(name.lower(), value.decode("latin-1").strip()) for name, value in headers]
         if len(fields) > _MOST_HEADERS:
             return _TOO_MANY_HEADERS
         hosts = [value for name, value in fields if name == b"host"]
-        if len(hosts) > 1 or sum(name == b"origin" for name, _ in fields) > 1:
+        origins = [value for name, value in fields if name == b"origin"]
+        if len(hosts) > 1 or len(origins) > 1:
             return _REPEATED
         if not hosts and version > (1, 0):
             return _MISSING
-        asked = {target, *(host.decode("latin-1").strip() for host in hosts)}
-        return None if all(host in self for host in asked if host) else _UNKNOWN
+        if not all(host in self for host in {target, *hosts} if host):
+            return _UNKNOWN
+        return _ELSEWHERE if own_pages and _is_from_elsewhere(dict(fields), hosts, origins) else None
+
+
+def _is_from_elsewhere(fields: Mapping[bytes, str], hosts: Sequence[str], origins: Sequence[str]) -> bool:
+    if origins and _netloc(origins[0]) != "".join(hosts).lower():
+        return True
+    # Requests for images and scripts have no Origin. The page of a link cannot read what it leads to.
+    return fields.get(b"sec-fetch-site") in ("cross-site", "same-site") and fields.get(b"sec-fetch-dest") != "document"
+
+
+def _netloc(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:  # unbalanced brackets
+        return ""
 
 
 def _checked(name: str) -> str:

@@ -64,7 +64,7 @@ class DecodingListerWatcher(ConvertingListerWatcher):
             key, version = _key_of(obj), resource_version_of(obj)
             self._count(key, error)
             if not key and not version:
-                message = f"{self.capabilities.name}: an event whose object has neither a name nor a resourceVersion"
+                message = f"{self.name}: an event whose object has neither a name nor a resourceVersion"
                 raise WatchError(message) from error
             return WatchEvent("DELETED" if key else "BOOKMARK", UndecodableObject.of(key, version))
 
@@ -73,7 +73,7 @@ class DecodingListerWatcher(ConvertingListerWatcher):
         name = key or "(an object without a name)"
         if not self._told.is_news(name):
             return
-        source = self.capabilities.name
+        source = self.name
         cause = error.__cause__ or "metadata.name is missing"  # the error's own message quotes the object
         message = "%s: %s cannot be decoded and is left out: %s"
         log.error(message, source, name, cause, resource=source, key=key, reason="decode_error")

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from kinformer._runtime.clock import SYSTEM
-from kinformer.client.body import QUICK, SMALL, Body
+from kinformer.connection.body import QUICK, SMALL, Body
 from kinformer.list_watcher import Events
 from kinformer.wire.fast_path import FastPath
 from kinformer.wire.lines import LineFramer

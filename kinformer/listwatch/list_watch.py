@@ -5,19 +5,16 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from functools import cached_property
 from urllib.parse import urlencode
-
-from anyio import CapacityLimiter
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer.capabilities import Capabilities, find_capabilities
-from kinformer.client.body import Body
-from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe
+from kinformer.connection.body import Body
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
+from kinformer.kinds.builtin import builtin_kind
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -26,11 +23,13 @@ from kinformer.list_watcher import (
     PageHeader,
     ReadBack,
     ServerTip,
+    Source,
     WatchEvent,
 )
 from kinformer.listwatch.events import Arrivals, HTTPEvents, IngestStats
 from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT, HeadLimit
 from kinformer.listwatch.pages import HTTPPageItems
+from kinformer.listwatch.part import Part, in_slices, selector_of
 from kinformer.listwatch.presence import explained, presence
 from kinformer.listwatch.probes import (
     AS_METADATA,
@@ -40,7 +39,7 @@ from kinformer.listwatch.probes import (
     newest_version,
 )
 from kinformer.listwatch.selecting import selects
-from kinformer.objects.meta import GroupVersionResource, builtin_kind, check_namespace
+from kinformer.objects.meta import GroupVersionResource, check_namespace
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
@@ -56,15 +55,15 @@ _HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit 
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
-
+_SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
 # that refuses it uses the next clause.
 _DROP = ";drop=metadata.managedFields"
 
 
-class ListWatch:
-    """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
+class ListWatch(Source):
+    """A `Source` on a client (client-go, tools/cache/listwatch.go).
 
     It can be used any number of times, even concurrently. It adds no retries, backoff or time limits, except 70 s for
     the head of a LIST and 30 s for that of a watch. All that is up to the reflector.
@@ -74,6 +73,7 @@ class ListWatch:
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
         namespace: The namespace, or None for all namespaces and for cluster-scoped resources.
         label_selector, field_selector, shard_selector: Filters that the server applies.
+        part: A `kinformer.sharding.Shard`. All other objects are left out, even if the server does not filter.
         tweak_list_options: Takes the options of each request, including selectors, and returns the options to send.
         metadata_only: Request PartialObjectMetadata, which is then also the `kind` of the objects.
         fields: JSON paths to keep. The rest of each object is dropped.
@@ -84,7 +84,7 @@ class ListWatch:
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource`, `namespace` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid.
 
     Attributes:
         stats: The counts so far.
@@ -92,15 +92,21 @@ class ListWatch:
         name: `"v1/pods in default"`.
     """
 
+    client: Connection
+    stats: IngestStats
+    head_limit: HeadLimit
+    sends_bookmarks = True
+
     def __init__(
         self,
-        client: Client,
+        client: Connection,
         resource: str | GroupVersionResource,
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
         shard_selector: str | None = None,
+        part: Part | None = None,
         tweak_list_options: Callable[[ListOptions], ListOptions] | None = None,
         metadata_only: bool = False,
         fields: Sequence[str] | None = None,
@@ -108,11 +114,13 @@ class ListWatch:
         max_event_bytes: int = MAX_EVENT_BYTES,
         max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
-        self.client = client
+        # Three that are narrower than in Source, which is sound because nothing sets them from outside.
+        self.client = client  # pyright: ignore[reportIncompatibleVariableOverride]
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = check_namespace(namespace, self.resource) if namespace else None
-        self.stats = IngestStats()
-        self._head_limit = HeadLimit()
+        self.stats = IngestStats()  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.head_limit = HeadLimit()  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.handler_limiter = client.handler_limiter
         own = type(self)  # a subclass may return other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
@@ -122,13 +130,13 @@ class ListWatch:
             for name, value in (
                 ("label_selector", label_selector),
                 ("field_selector", field_selector),
-                ("shard_selector", shard_selector),
+                ("shard_selector", selector_of(part, shard_selector, str(self.resource))),
             )
             if value
         }
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
-        self._tweak = tweak_list_options
+        self._tweak, self._part = tweak_list_options, part
         form = AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
@@ -145,34 +153,11 @@ class ListWatch:
             "accept": form,
             "fields": repr(fields and sorted(fields)),
             "managed_fields": repr(keep_managed_fields),
+            **({} if part is None else {"part": part.name}),
         }
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
-
-    @cached_property
-    def capabilities(self) -> Capabilities:
-        """The source's optional abilities, determined once.
-
-        :meta private:
-        """
-        return find_capabilities(self)
-
-    @property
-    def handler_limiter(self) -> CapacityLimiter:
-        """The client's limiter of worker threads, for handlers with `thread=True`.
-
-        :meta private:
-        """
-        return self.client.handler_limiter
-
-    @property
-    def head_limit(self) -> HeadLimit:
-        """The limit for the head of a LIST, which grows if the server needs longer.
-
-        :meta private:
-        """
-        return self._head_limit
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
@@ -235,11 +220,13 @@ class ListWatch:
             yield HTTPEvents(events, Arrivals(body, framer, self._decoder.fast, self.stats))
 
     def push(self, stream: AsyncIterator[Events], take: Callable[[Events], bool]) -> bool:
-        """Offer events that arrive alone to `take`. See `PushingSource`.
+        """Offer events that arrive alone to `take`. See `Source.push`.
 
         :meta private:
         """
-        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
+        if (part := self._part) is None:
+            return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(take)
+        return isinstance(stream, HTTPEvents) and stream.arrivals.push_to(lambda events: take(part.events(events)))
 
     async def tip(self) -> ServerTip:
         """Return the server's current version and its cluster, which is the uid of kube-system, or None if hidden.
@@ -279,7 +266,7 @@ class ListWatch:
             await check_existence(self.client, self.namespace, self.name)
 
     @property
-    def contents(self) -> Mapping[str, str]:
+    def contents(self) -> Mapping[str, str]:  # type: ignore[override]
         """Return a description of the objects and their form. It is equal for sources of the same objects."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
@@ -303,13 +290,13 @@ class ListWatch:
         self._decoder.read_paths(paths)
 
     @property
-    def selects_all(self) -> bool:
+    def selects_all(self) -> bool:  # type: ignore[override]
         """Return True if the requests have no selector, so that all objects are selected.
 
         :meta private:
         """
         params = self._options(ListOptions()).params()
-        return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
+        return self._part is None and not any(map(params.get, _SELECTORS))
 
     def selects(self, obj: KubeObject) -> bool:
         """Return True if an object in a server's response may belong to this source.
@@ -319,7 +306,7 @@ class ListWatch:
 
         :meta private:
         """
-        if self.namespace and obj.namespace != self.namespace:
+        if (self.namespace and obj.namespace != self.namespace) or (self._part and not self._part.has(obj)):
             return False
         return selects(obj, self._options(ListOptions()).params())
 
@@ -335,7 +322,7 @@ class ListWatch:
     async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
         """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
         path = self.resource.path(self.namespace or namespace or None)
-        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector)
+        return await list_metadata(self.client, path, self._options(ListOptions()), name, label_selector, self._part)
 
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options
@@ -350,7 +337,7 @@ class ListWatch:
             max_item_bytes=self._max_event_bytes,
             max_list_bytes=self._max_list_bytes,
         )
-        budget = YieldBudget()
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, DecodeError)
         try:
             while chunk := await body.read():
@@ -361,14 +348,14 @@ class ListWatch:
                     items += splitter.feed(view[start : start + _SLICE])
                     if budget.exhausted():
                         await budget.pause()
-                yield items
+                yield items if part is None else await in_slices(part.objects, items, budget)
             found = splitter.close()
             self._expected.check_list(found)
         except WatchError as error:
             if isinstance(error, ForeignTypeError):
                 await self._learn_kind(error)
             raise DecodeError(f"{self.name}: {error}") from None
-        if options.shard_selector:
+        if options.shard_selector and part is None:
             self._check_shards(found, typed=bool(splitter.kind))
         header.resource_version, header.continue_token = found.resource_version, found.continue_token
 
@@ -380,7 +367,7 @@ class ListWatch:
             return None
 
     async def _events(self, body: Body, framer: LineFramer) -> AsyncGenerator[Events, None]:
-        budget = YieldBudget()
+        budget, part = YieldBudget(), self._part
         body.expect_json(budget, WatchError)
         decoder = self._decoder
         while chunk := await body.read():
@@ -399,12 +386,12 @@ class ListWatch:
                         before = lines.read
             except (APIError, DecodeError, WatchError) as error:
                 if events:
-                    yield events
+                    yield events if part is None else part.events(events)
                 if isinstance(error, ForeignTypeError):
                     await self._learn_kind(error)
                     raise WatchError(f"{self.name}: {error}") from None
                 raise
-            yield events
+            yield events if part is None else await in_slices(part.events, events, budget)
         if framer.pending:
             log.debug("%s: a watch ended in the middle of a line", self.name, resource=self.name, reason="fragment")
 
@@ -416,9 +403,8 @@ class ListWatch:
                 self.stats.decode_errors += 1
                 raise WatchError(f"{self.name}: an event without a readable resourceVersion: {error}") from error
             self._count_poison(error)
-            return WatchEvent(
-                "DELETED" if error.key else "BOOKMARK", UndecodableObject.of(error.key, error.resource_version)
-            )
+            remains = UndecodableObject.of(error.key, error.resource_version)
+            return WatchEvent("DELETED" if error.key else "BOOKMARK", remains)
 
     async def _learn_kind(self, error: ForeignTypeError) -> None:
         """If objects were refused because of their kind, expect the kind that discovery has now.

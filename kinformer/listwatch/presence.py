@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from kinformer._runtime.logs import get_logger
-from kinformer.client.client import Client
-from kinformer.client.discovery import REMEMBERED, UNANSWERED, recent_discovery, served_verbs
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import REMEMBERED, UNANSWERED, recent_discovery, served_verbs
 from kinformer.exceptions import APIError, ForbiddenError, NotFoundError, NotWatchableError
 from kinformer.objects.meta import GroupVersionResource
 
@@ -27,7 +27,7 @@ _HINT_TIMEOUT = 5.0  # seconds to wait for an explanation
 _NOT_ALLOWED = 405
 
 
-async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
+async def presence(client: Connection, resource: GroupVersionResource) -> bool | None:
     """Return True if a collection exists, False if this look finds it gone, or None if it proves neither.
 
     A collection exists if discovery has the resource in any version of its group, since the objects go on there. It
@@ -47,7 +47,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
         return None
 
 
-async def _is_defined(client: Client, resource: GroupVersionResource) -> bool:
+async def _is_defined(client: Connection, resource: GroupVersionResource) -> bool:
     try:
         path = _DEFINITIONS.path(name=f"{resource.resource}.{resource.group}")
         await client.request("GET", path, headers=METADATA, retries=0)
@@ -56,7 +56,7 @@ async def _is_defined(client: Client, resource: GroupVersionResource) -> bool:
     return True
 
 
-async def explained(client: Client, resource: GroupVersionResource, error: APIError) -> Exception:
+async def explained(client: Connection, resource: GroupVersionResource, error: APIError) -> Exception:
     """Return the error of a request for a collection, with what discovery says about it. It may take 5 s.
 
     A 404 gets the nearest resource that the server has, if it lacks this one: another version of it, if there is one.

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer._runtime.logs import get_logger
-from kinformer.client.client import Client
-from kinformer.client.discovery import served_kind
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
 from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
+from kinformer.listwatch.part import Part
 from kinformer.listwatch.presence import METADATA
 from kinformer.objects.accessors import string_at, tables_at
 from kinformer.objects.meta import GroupVersionResource
@@ -29,7 +30,7 @@ _PAGE = 500  # objects in a response, as in client-go
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint
 
 
-async def newest_version(client: Client, path: str) -> str:
+async def newest_version(client: Connection, path: str) -> str:
     """Return the server's current resourceVersion, read from etcd by a LIST of one item.
 
     Raises:
@@ -39,9 +40,9 @@ async def newest_version(client: Client, path: str) -> str:
 
 
 async def list_metadata(
-    client: Client, path: str, options: ListOptions, name: str, label_selector: str
+    client: Connection, path: str, options: ListOptions, name: str, label_selector: str, part: Part | None
 ) -> MetadataList:
-    """List the metadata of the objects below a path that `options` and these conditions select.
+    """List the metadata of the objects below a path that `options`, these conditions and the part select.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
@@ -52,7 +53,7 @@ async def list_metadata(
         label_selector=_all_of(options.label_selector, label_selector),
         limit=_PAGE,
     )
-    found: list[KubeObject] = []
+    objects: list[KubeObject] = []
     version = ""
     while True:
         answer = await _list(client, path, selected.params())
@@ -60,14 +61,16 @@ async def list_metadata(
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
             if name in ("", string_at(item, "metadata", "name")):
-                found.append(KubeObject.from_dict(item))
+                obj = KubeObject.from_dict(item)
+                if part is None or part.has(obj):
+                    objects.append(obj)
         token = string_at(answer, "metadata", "continue")
         if not token:
-            return MetadataList(found, version)
+            return MetadataList(objects, version)
         selected = selected.replace(continue_token=token)
 
 
-async def _list(client: Client, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
+async def _list(client: Connection, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
     return await client.request(
         "GET", path, params=params, headers=_LIST_OF_METADATA, retries=0, timeout=LONG_HEAD_TIMEOUT
     )
@@ -77,7 +80,7 @@ def _all_of(*selectors: str | None) -> str | None:
     return ",".join(filter(None, selectors)) or None
 
 
-async def check_existence(client: Client, namespace: str, name: str) -> None:
+async def check_existence(client: Connection, namespace: str, name: str) -> None:
     """Log a warning if a namespace does not exist. The server lists what is in such a namespace, as empty.
 
     Args:
@@ -89,7 +92,7 @@ async def check_existence(client: Client, namespace: str, name: str) -> None:
     await client._shared(("namespace", namespace), lambda: _check_existence(client, namespace, name), ttl=math.inf)
 
 
-async def _check_existence(client: Client, namespace: str, name: str) -> None:
+async def _check_existence(client: Connection, namespace: str, name: str) -> None:
     path = NAMESPACES.path(name=namespace)
     try:
         await client.request("GET", path, headers=METADATA, retries=0, timeout=_HINT_TIMEOUT)
@@ -100,7 +103,7 @@ async def _check_existence(client: Client, namespace: str, name: str) -> None:
         return  # it is only a hint
 
 
-async def kind_now(client: Client, resource: GroupVersionResource) -> str:
+async def kind_now(client: Connection, resource: GroupVersionResource) -> str:
     """Return the kind that discovery has for a resource at present, or "" if it has none, or does not answer."""
     try:
         async with asyncio.timeout(_HINT_TIMEOUT):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from kinformer.client.client import Client
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.object import KubeObject
@@ -48,7 +47,7 @@ class SharedCache(Protocol):
         """The process id of the holder, or None if this process is alone."""
         ...
 
-    def begin(self, client: Client, options: Mapping[str, object]) -> None:
+    def begin(self, client: Any, options: Mapping[str, object]) -> None:  # Any: `Client` is above this package
         """Start to share, on the running event loop.
 
         Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,12 +11,11 @@ import msgspec
 from kinformer._runtime.clock import UserFunction
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer.capabilities import Capabilities
 from kinformer.exceptions import DecodeError, KinformerError
 from kinformer.list_watcher import ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
-from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.paths.projection import Projection
 from kinformer.objects.requests.encoding import encode_result
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
@@ -80,12 +78,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         # managedFields are kept here, so that the transform can use them.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
-        self._user_function = UserFunction("the transform", log, self.capabilities.name)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of the inner source, except that paths are read from the transformed objects."""
-        return dataclasses.replace(super().capabilities, path_reading=self)
+        self._user_function = UserFunction("the transform", log, self.name)
 
     def read_paths(self, paths: Iterable[str]) -> None:
         """Read the values of these paths with each transformed object from now on."""
@@ -166,7 +159,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
     def _failed(self, key: str, error: TransformError) -> None:
         self.transform_errors += 1
         if self._told.is_news(key):
-            name = self.capabilities.name
+            name = self.name
             cause = error.__cause__
             log.error("left out: %s", error, exc_info=cause, resource=name, key=key, reason="transform_failed")
         if self._on_error is not None:

@@ -6,31 +6,30 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
+from operator import attrgetter
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.exceptions import WatchError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.list_watcher import ABILITIES, ListerWatcher, ListOptions, ListPage, Source, WatchEvent, source_of
 from kinformer.listwatch.pages import map_page
 from kinformer.objects.object import KubeObject
 
 __all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper"]
 
 
-class ListerWatcherWrapper:
-    """A source that modifies another source's objects. It keeps the other source's optional abilities."""
+class ListerWatcherWrapper(Source):
+    """A source that modifies another source's objects. Abilities that it does not have itself are the other's."""
 
     def __init__(self, inner: ListerWatcher) -> None:
-        self._inner = inner
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of the inner source."""
-        return capabilities_of(self._inner)
+        self._inner = source_of(inner)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._inner!r}>"
+
+
+for _name in ABILITIES:
+    setattr(ListerWatcherWrapper, _name, property(attrgetter(f"_inner.{_name}")))
 
 
 class ConvertingListerWatcher(ListerWatcherWrapper, ABC):

@@ -269,8 +269,8 @@ class ManagerHealth:
     def ready(self) -> tuple[bool, dict[str, object]]:
         """Return True if the caches follow the server and the election works, with the response.
 
-        A replica that waits for the lead is ready. A sharded controller is not ready before it has joined the other
-        replicas, so that a rolling update waits for it.
+        A replica that waits for the lead is ready, and so is one that waits for a shard: a rolling update must not wait
+        for what only the end of the old replicas gives.
         """
         failed = self._failed_checks(live=False)
         factory, elector = self._factory(), self._elector()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from kinformer.objects.meta import compare_resource_versions, meta_namespace_key
@@ -19,10 +20,12 @@ __all__ = [
     "is_gone",
     "key_of",
     "known_or_new",
+    "moment_at",
     "namespace_of",
     "number_at",
     "resource_version_of",
     "string_at",
+    "strings_at",
     "table_at",
     "tables_at",
     "uid_of",
@@ -168,16 +171,32 @@ def tables_at(obj: object, *names: str) -> list[Mapping[str, Any]]:
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
+def strings_at(obj: object, *names: str) -> list[str]:
+    """Return the strings in a list. Other items are left out."""
+    found = value_at(obj, *names)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
 def string_at(obj: object, *names: str) -> str:
     """Return a string, or ""."""
     found = value_at(obj, *names)
     return found if isinstance(found, str) else ""
 
 
-def number_at(obj: object, *names: str) -> int:
-    """Return a whole number, or 0."""
+def number_at(obj: object, *names: str, default: int = 0) -> int:
+    """Return a whole number, or the default."""
     found = value_at(obj, *names)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def moment_at(obj: object, *names: str) -> float | None:
+    """Return a time in seconds since the epoch, or None. Kubernetes writes a time that is not set as year 1."""
+    try:
+        found = datetime.fromisoformat(string_at(obj, *names))
+    except ValueError:
+        return None
+    seconds = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    return seconds if seconds >= 0 else None
 
 
 def flag_at(obj: object, *names: str) -> bool:

@@ -17,12 +17,11 @@ __all__ = [
     "DeletedFinalStateUnknown",
     "GroupVersionResource",
     "OwnerReference",
-    "builtin_kind",
-    "builtin_resource",
     "check_namespace",
     "compare_resource_versions",
     "decode_owner_references",
-    "is_namespaced_kind",
+    "is_namespace_name",
+    "is_path_segment",
     "meta_namespace_key",
     "split_meta_namespace_key",
     "version_number",
@@ -122,13 +121,23 @@ def version_path(resource: GroupVersionResource) -> str:
     return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
 
 
+def is_namespace_name(name: str) -> bool:
+    """Return True if a namespace can have this name."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
+def is_path_segment(name: str) -> bool:
+    """Return True if an object can have this name (client-go, rest/request.go, IsValidPathSegmentName)."""
+    return name not in ("", ".", "..") and "/" not in name and "%" not in name
+
+
 def check_namespace(name: str, resource: GroupVersionResource) -> str:
     """Return the name of a namespace.
 
     Raises:
         ConfigError: No namespace can have this name, so a list of its objects would be empty for ever.
     """
-    if not isinstance(name, str) or _NAMESPACE.fullmatch(name) is None:
+    if not isinstance(name, str) or not is_namespace_name(name):
         raise ConfigError(
             f"invalid namespace {name!r} for {resource}: use lowercase letters, digits and '-', at most 63 characters, "
             "with a letter or a digit at both ends"
@@ -138,7 +147,7 @@ def check_namespace(name: str, resource: GroupVersionResource) -> str:
 
 def _segment(name: str, role: str, resource: GroupVersionResource) -> str:
     """Return a name as one segment of a path."""
-    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "%" in name:
+    if not isinstance(name, str) or not is_path_segment(name):
         raise ConfigError(
             f"invalid {role} {name!r} for {resource}: expected a name without '/' and '%', not '.' or '..'"
         )
@@ -289,67 +298,3 @@ def version_number(resource_version: str) -> int:
     if not (resource_version.isascii() and resource_version.isdigit()) or resource_version.startswith("0"):
         raise ValueError(f"resourceVersion {resource_version!r} is not a number, so it cannot be waited for")
     return int(resource_version)
-
-
-# --- the kinds of the built-in resources, in all their versions ---------------------------------------------
-
-# By group. A test compares them with the discovery of a kube-apiserver.
-_KINDS = {
-    "": "ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim "
-    "Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
-    "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
-    "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
-    "ValidatingWebhookConfiguration",
-    "apiextensions.k8s.io": "CustomResourceDefinition",
-    "apiregistration.k8s.io": "APIService",
-    "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
-    "autoscaling": "HorizontalPodAutoscaler",
-    "batch": "CronJob Job",
-    "certificates.k8s.io": "CertificateSigningRequest",
-    "coordination.k8s.io": "Lease",
-    "discovery.k8s.io": "EndpointSlice",
-    "events.k8s.io": "Event",
-    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
-    "networking.k8s.io": "Ingress IngressClass IPAddress NetworkPolicy ServiceCIDR",
-    "node.k8s.io": "RuntimeClass",
-    "policy": "PodDisruptionBudget",
-    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
-    "resource.k8s.io": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
-    "scheduling.k8s.io": "PriorityClass",
-    "storage.k8s.io": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass",
-}
-_CLUSTER_SCOPED = (
-    "APIService CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus "
-    "CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass MutatingAdmissionPolicy "
-    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass "
-    "PriorityLevelConfiguration ResourceSlice RuntimeClass ServiceCIDR StorageClass ValidatingAdmissionPolicy "
-    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass"
-)
-
-
-def builtin_kind(resource: GroupVersionResource) -> str:
-    """Return the kind of a built-in resource, such as `"Pod"`, or "" for any other resource."""
-    return _BY_RESOURCE.get((resource.group, resource.resource), "")
-
-
-def builtin_resource(group: str, version: str, kind: str) -> GroupVersionResource | None:
-    """Return the resource of a built-in kind, or None for any other kind."""
-    return GroupVersionResource(group, version, _plural(kind)) if kind in _KINDS.get(group, "").split() else None
-
-
-def is_namespaced_kind(kind: str) -> bool:
-    """True if the objects of a built-in kind are in namespaces."""
-    return kind not in _CLUSTER_SCOPED.split()
-
-
-def _plural(kind: str) -> str:
-    """Return the resource of a kind (apimachinery, pkg/api/meta/restmapper.go, UnsafeGuessKindToResource)."""
-    singular = kind.lower()
-    if singular.endswith("endpoints"):
-        return singular
-    if singular.endswith("s"):
-        return f"{singular}es"
-    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
-
-
-_BY_RESOURCE = {(group, _plural(kind)): kind for group, kinds in _KINDS.items() for kind in kinds.split()}

@@ -20,9 +20,9 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.excerpts import excerpt_of
-from kinformer.objects.json_path import PathValues, parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
+from kinformer.objects.paths.json_path import PathValues, parse_path, path_value
 from kinformer.objects.requests.encoding import encode
 from kinformer.objects.types import JSON, KeyedValue, M_co
 

@@ -18,7 +18,7 @@ from kinformer.objects.models import check_model, decode_as
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, force_setattr, view
 from kinformer.objects.types import M, M_co
 
-__all__ = ["Model", "ModelView"]
+__all__ = ["Model", "ModelView", "read_like"]
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -124,6 +124,13 @@ class ModelView(ObjectView[M_co], frozen=True, gc=True, eq=False):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (super().__reduce__()[1], self._model().type, self._model().resource)
+
+
+def read_like(obj: object, stored: KubeObject) -> KubeObject:
+    """Return a response to a write of `obj` with the model of `obj`, if that has one and is of the same kind."""
+    if isinstance(obj, ModelView) and obj is not stored and obj.kind == stored.kind:
+        return obj._model().read(stored)
+    return stored
 
 
 def _unpickled(fields: tuple[object, ...], kind: type[_T], resource: str) -> KubeObject[_T]:

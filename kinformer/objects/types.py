@@ -27,7 +27,19 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
     ObjectT = TypeVar("ObjectT")
 
-__all__ = ["JSON", "ApiModel", "ApiObject", "KeyedValue", "M", "M_co", "M_contra", "NoModel", "ObjectT", "TrackedValue"]
+__all__ = [
+    "JSON",
+    "ApiModel",
+    "ApiObject",
+    "KeyedValue",
+    "M",
+    "M_co",
+    "M_contra",
+    "NoModel",
+    "Object",
+    "ObjectT",
+    "TrackedValue",
+]
 
 
 class NoModel:
@@ -42,6 +54,10 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 
 For code that inspects a document. Programs that read an object get `Any`, which they can index freely.
 """
+
+
+Object: TypeAlias = Mapping[str, Any]
+"""A decoded API object, for code that reads its fields by what the API promises of them."""
 
 
 class ApiModel(Protocol):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypedDict, Unpack
+from typing import Generic, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.life import FirstSync
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
-__all__ = ["EventStream", "InformerEvent", "OpenStream", "StreamParts"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream", "Position", "StreamParts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,18 @@ class InformerEvent(Generic[M_co]):
     key: str = ""
 
 
+class Position(NamedTuple):
+    """The place of a reader in the history of the server.
+
+    Attributes:
+        lists: The number of full lists that the cache has taken.
+        version: The version up to which it has all changes since the last of them.
+    """
+
+    lists: int
+    version: int
+
+
 class OpenStream(Protocol):
     """An event stream, as used by the informer that feeds it."""
 
@@ -52,6 +64,7 @@ class StreamParts(TypedDict):
 
     attach: Callable[[OpenStream], None]
     detach: Callable[[OpenStream], None]
+    position: Callable[[], Position | None]
     sync: FirstSync
 
 
@@ -67,6 +80,7 @@ class EventStream(Generic[M]):
     def __init__(self, mailbox: Mailbox, **parts: Unpack[StreamParts]) -> None:
         self._mailbox = mailbox
         self._sync = parts["sync"]
+        self._position = parts["position"]
         self._attach = parts["attach"]
         self._detach = parts["detach"]
         self._error: BaseException | None = None
@@ -76,6 +90,14 @@ class EventStream(Generic[M]):
     def has_synced(self) -> bool:
         """True if every initial add has been read."""
         return self._mailbox.has_synced
+
+    @property
+    def position(self) -> Position | None:
+        """The place of the reader, or None while events are waiting or the source has no versions.
+
+        :meta private:
+        """
+        return None if len(self._mailbox) else self._position()
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, while another task reads.

@@ -10,11 +10,11 @@ from types import CoroutineType
 
 from kinformer._runtime.cancellation import settled
 from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
-from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, EventType, Mailbox, Notification
 
 __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import anyio
 
 from kinformer._runtime.clock import UserFunction
-from kinformer._runtime.life import FirstSync
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Coro, Tasks
@@ -16,6 +15,7 @@ from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream, OpenStream
+from kinformer.processor.first_sync import FirstSync
 from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.publisher import Publisher
@@ -136,8 +136,9 @@ class HandlerSet:
             if stream in self._streams:
                 self._streams.remove(stream)
 
-        mailbox = self._mailbox(name, queue_size, only)
-        return make(mailbox, attach=attach, detach=detach, sync=self._sync_of("stream", mailbox))
+        mailbox, position = self._mailbox(name, queue_size, only), self._publisher.position
+        sync = self._sync_of("stream", mailbox)
+        return make(mailbox, attach=attach, detach=detach, sync=sync, position=position)
 
     def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
         if only is not None:

@@ -19,6 +19,7 @@ from kinformer.objects.accessors import is_gone
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
 from kinformer.processor.applied_versions import AppliedVersions
+from kinformer.processor.event_stream import Position
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver, deliver
 from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
@@ -65,6 +66,11 @@ class Processor(Publisher):
     def missing(self) -> frozenset[str | None]:
         """The scopes whose first list is not in the cache."""
         return frozenset(self._missing)
+
+    def position(self) -> Position | None:
+        """Return the place of the cache in the history of one server, or None if that is not known now."""
+        version = "" if self.is_settling or len(self.applied.current) > 1 else self.applied.lowest()
+        return Position(self.applied.lists, int(version)) if version.isdecimal() else None
 
     def scope_synced(self, scope: str | None) -> None:
         """Record that the first list of a scope is in the cache, or that the cache is complete without it."""

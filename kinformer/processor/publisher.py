@@ -13,6 +13,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.objects.object import KubeObject
+from kinformer.processor.event_stream import Position
 from kinformer.processor.mailbox import ADD, Notification, Receiver, deliver
 from kinformer.processor.resync_schedule import ResyncSchedule
 
@@ -50,6 +51,10 @@ class Publisher:
     def cache(self) -> Indexer:
         """The cache, for reads and for readers' indexes."""
         return self._indexer
+
+    def position(self) -> Position | None:
+        """Return the place of the cache in the history of one server, or None if that is not known now."""
+        return None
 
     # --- receivers --------------------------------------------------------------------------------
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable
+from typing import TypeVar
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip
+from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip, source_of
 from kinformer.listwatch.head_limit import HeadLimit, answered
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
 
 __all__ = ["AWAY", "NO_ANSWER", "Continuity", "ContinuityCheck", "Gap"]
+
+T = TypeVar("T")
 
 log = get_logger("kinformer.reflector")
 
@@ -36,8 +38,7 @@ timeout, because such a stream is normally reopened within milliseconds."""
 class ContinuityCheck:
     """Compares a server with the version and the cluster seen before.
 
-    The version comes from `tip` if the source has it (see `TipProbe`), otherwise from a list with limit 1. The identity
-    of the cluster comes from `tip`, or more cheaply from `cluster` (see `ClusterProbe`).
+    The version comes from the source's `tip`, or without an answer from a list with limit 1.
 
     Args:
         source: The source.
@@ -50,31 +51,20 @@ class ContinuityCheck:
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float) -> None:
-        capabilities = capabilities_of(source)
-        self._source = source
-        self._tip = capabilities.tip
-        self._cluster = capabilities.cluster
+        self._source = source_of(source)
         self._name = name
         self._timeout = timeout
-        limit = capabilities.head_limit
+        limit = self._source.head_limit
         self.head_limit = limit if isinstance(limit, HeadLimit) else HeadLimit()
         self._logged: set[str] = set()
         self.cluster: str | None = None
-
-    @property
-    def can_learn(self) -> bool:
-        """True if the cluster is unknown, and the source can identify it."""
-        return self.cluster is None and (self._cluster is not None or self._tip is not None)
 
     async def learn(self) -> None:
         """Store the identity of the cluster.
 
         Only call it while the server is not in doubt. Raises the source's errors.
         """
-        if self._cluster is not None:
-            self.cluster = await answered(self._cluster.cluster(), self._timeout, "cluster")
-        elif self._tip is not None:
-            self.cluster = (await answered(self._tip.tip(), self._timeout, "tip")).cluster
+        self.cluster = await answered(self._source.cluster(), self._timeout, "cluster")
 
     async def verify(self, seen: str) -> None:
         """Return if a watch may be resumed from `seen`.
@@ -84,10 +74,12 @@ class ContinuityCheck:
             ClusterReplacedError: It is another cluster. `cluster` is then the identity of the new one.
             KinformerError, OSError: The request failed.
         """
-        if self._tip is None and not seen.isdecimal():  # not comparable, so no request is needed
-            return
         try:
-            tip = await self.tip()
+            tip = await self._listed(self._source.tip(), "tip")
+            if tip is None:
+                if not seen.isdecimal():  # not comparable, so no request is needed
+                    return
+                tip = await self._listed(self.list_one(), "list with limit 1")
         except APIError as error:
             # A client that may list with a selector may not be allowed to list without one. Then nothing can be
             # compared, and the watch is resumed as in any other client. A 401 will also be the response to that watch.
@@ -107,11 +99,10 @@ class ContinuityCheck:
         Raises:
             KinformerError, OSError: The request failed.
         """
-        if self._tip is not None:
-            return await self._listed(self._tip.tip(), "tip")
-        return await self._listed(self.list_one(), "list with limit 1")
+        tip = await self._listed(self._source.tip(), "tip")
+        return await self._listed(self.list_one(), "list with limit 1") if tip is None else tip
 
-    async def _listed(self, listing: Awaitable[ServerTip], request: str) -> ServerTip:
+    async def _listed(self, listing: Awaitable[T], request: str) -> T:
         return await self.head_limit.answered(listing, request, first=self._timeout)
 
     def compare(self, tip: ServerTip, seen: str) -> None:
@@ -227,7 +218,7 @@ class Continuity(Gap):
 
     def learn_cluster(self) -> None:
         """Learn the identity of the cluster once, in a task. After a failure, it is tried again at the next watch."""
-        if self.check.can_learn and (self._learning is None or self._learning.done()):
+        if self.check.cluster is None and (self._learning is None or self._learning.done()):
             loop = asyncio.get_running_loop()
             self._learning = loop.create_task(self._learn(), name=f"kinformer cluster of {self._name}")
             self._learning.add_done_callback(self._learned)

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP, Backoff
-from kinformer._runtime.life import refuses
+from kinformer.connection.refusals import refuses
 from kinformer.exceptions import (
     APIError,
     DecodeError,

@@ -17,9 +17,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError, ForbiddenError, NotWatchableError
-from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, source_of
 from kinformer.reflector.continuity import Continuity
 from kinformer.reflector.errors import (
     RETRIED,
@@ -106,8 +105,8 @@ class Reflector:
         resume: ResumeFunction | None = None,
         **options: Unpack[ReflectorKeywords],
     ) -> None:
-        capabilities = capabilities_of(lister_watcher)
-        self.name = name or capabilities.name
+        source = source_of(lister_watcher)
+        self.name = name or source.name
         self.lister_watcher = lister_watcher
         if on_error is not None:
             check_callback(on_error, "on_error", "reflector, error", f"reflector {self.name}", plain=True)
@@ -116,10 +115,10 @@ class Reflector:
         self._health = HealthRecord(self._options.poll)
         tell = (lambda error: None) if on_error is None else partial(on_error, self)
         self._failures = FailureLog(self.name, self._health, tell)
-        self._follower = Follower(lister_watcher, event_store(store), self._health, self._options, clock)
+        self._follower = Follower(source, event_store(store), self._health, self._options, clock)
         self._resync = ResyncTimer(resync_period, store.resync, self._follower.interrupt)
         self._continuity = Continuity(
-            lister_watcher,
+            source,
             name=self.name,
             timeout=head_timeout,
             quiet=self._options.idle_timeout,
@@ -127,9 +126,9 @@ class Reflector:
             on_bug=self._follower.interrupt,
         )
         self._removed = RemovedResourceCheck(
-            lister_watcher, self.name, self._follower, cluster=lambda: self.cluster, timeout=head_timeout
+            source, self.name, self._follower, cluster=lambda: self.cluster, timeout=head_timeout
         )
-        self._plan = RelistPlan(self._options, watch_list=capabilities.watch_list, now=SYSTEM.loop)
+        self._plan = RelistPlan(self._options, watch_list=source.supports_watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
         self._collecting: ListRun | InitialEvents | None = None  # the full list in progress

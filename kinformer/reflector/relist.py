@@ -9,9 +9,8 @@ from itertools import islice
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import DecodeError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, source_of
 from kinformer.listwatch.head_limit import HeadLimit
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
@@ -108,7 +107,7 @@ class ListRun:
                 if "during iteration" not in str(error):
                     raise
                 raise RuntimeError(
-                    f"{capabilities_of(self._source).name}: a list changed while it was read ({error}); return a "
+                    f"{source_of(self._source).name}: a list changed while it was read ({error}); return a "
                     "copy of changing objects: ListPage(list(...))"
                 ) from error
             if self.page == 1:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.logs import get_logger
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import NotFoundError
-from kinformer.list_watcher import ClusterProbe, ListerWatcher
+from kinformer.list_watcher import Source
 from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED
@@ -34,7 +33,7 @@ class RemovedResourceCheck:
     or has moved it to another group.
 
     Args:
-        source: The source. Its `presence` is used (see `PresenceProbe`). Without one, nothing is ever proved.
+        source: The source. Its `presence` is used , which without an answer proves nothing.
         name: The name of the reflector.
         follower: Writes to the store.
         cluster: Returns the identity of the cluster that the cache mirrors, or None if unknown.
@@ -43,20 +42,17 @@ class RemovedResourceCheck:
 
     def __init__(
         self,
-        source: ListerWatcher,
+        source: Source,
         name: str,
         follower: Follower,
         *,
         cluster: Callable[[], str | None],
         timeout: float,
     ) -> None:
-        capabilities = capabilities_of(source)
+        self._source = source
         self._name = name
         self._follower = follower
-        self._presence = capabilities.presence
-        # The one that looks says where: the identity of a shared cache may be that of its beginning.
-        self._probe = self._presence if isinstance(self._presence, ClusterProbe) else capabilities.cluster
-        self._is_builtin = _is_builtin(capabilities.resource)
+        self._is_builtin = _is_builtin(source.resource)
         self._cluster = cluster
         self._timeout = timeout
         self._since: float | None = None
@@ -98,16 +94,12 @@ class RemovedResourceCheck:
 
     async def _ask(self) -> bool:
         """Return True if this question proves the removal. Raises the errors of a request, which proves nothing."""
-        if self._presence is None:
-            return False
         asked_at, since, self._since = SYSTEM.loop(), self._since, None
-        if await answered(self._presence.presence(), self._timeout, "discovery") is not False:
+        if await answered(self._source.presence(), self._timeout, "discovery") is not False:
             return False
-        cluster = None
-        if self._probe is not None:
-            cluster = await answered(self._probe.cluster(), self._timeout, "cluster")
-            if self._cluster() not in (None, cluster):
-                return False
+        cluster = await answered(self._source.cluster(), self._timeout, "cluster")
+        if self._cluster() not in (None, cluster):
+            return False
         if since is None or cluster != self._lacking:
             since, self._lacking = SYSTEM.loop(), cluster
         self._since = since

@@ -12,9 +12,8 @@ from typing import NoReturn
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YIELD_SECONDS, Clock, YieldBudget
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import WatchError
-from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, source_of
 from kinformer.listwatch.head_limit import answered
 from kinformer.objects.accessors import Known, resource_version_of
 from kinformer.objects.object import KubeObject, UndecodableObject
@@ -71,8 +70,7 @@ class Follower:
         self.store = store
         self.streaming = streaming_store(store)
         self.clock = clock
-        self._source = source
-        self._pushing = capabilities_of(source).pushing
+        self._source = source_of(source)
         self._health = health
         self._options = options
         self._open: IdleTimeout | None = None
@@ -152,8 +150,7 @@ class Follower:
     async def follow(self, stream: Stream, timeout: IdleTimeout) -> None:
         """Write events until the stream ends. If cancelled, only whole slices have been written."""
         self._failed = None
-        if self._pushing is not None:
-            self._pushing.push(stream, self._taking(timeout))
+        self._source.push(stream, self._taking(timeout))
         batches, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
         async for events in stream:
             if self._failed is not None:  # a part of these events may already be in the store

@@ -1,12 +1,10 @@
-"""Sharding (experimental): replicas share the objects of a resource, and no key has two owners.
+"""Replicas of a program each follow a part of a resource, and no object is in two parts. Experimental.
 
-A *slot* is one of the 256 fixed parts of the resource. A *share* is the slots that one replica holds, and the objects
-in them. The *ledger* of a replica has the uid of every key of the resource, including keys outside its share.
+No other package imports this one. The filter is `kinformer.listwatch.part`, the lead of a part
+`kinformer.leaderelection`.
 
-No other package imports this one. The manager runs its controller as a `ManagedController`.
-
-May import: `controller`, `leaderelection`, `informer` and below.
-Reading order: sharded_controller, options, slots, membership, gate, ledger.
+May import: `leaderelection`, `listwatch` and below.
+Reading order: shard, candidacy.
 """
 
 from kinformer._lazy import attach_stub

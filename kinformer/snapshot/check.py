@@ -13,9 +13,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import APIError, ConfigError, ExpiredError, ResourceVersionTooLargeError
-from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent
+from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent, source_of
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT, answered
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
@@ -40,16 +39,13 @@ class SnapshotCheck:
     """Verifies a snapshot against one source.
 
     Args:
-        source: A source with `read_back`, and optionally `tip` (see `ServerProbe`).
+        source: A source with `read_back`, and optionally `tip`.
         name: The name for the log.
         timeout: Seconds for each response.
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float = HEAD_TIMEOUT) -> None:
-        resumable = capabilities_of(source).resumable
-        assert resumable is not None
-        self._source = resumable
-        self._lister_watcher = source
+        self._source = source_of(source)
         self._tip = ContinuityCheck(source, name=name, timeout=timeout)
         self._timeout = timeout
 
@@ -64,7 +60,7 @@ class SnapshotCheck:
         await self._where(snapshot)
         options = ListOptions(resource_version=snapshot.resource_version, allow_watch_bookmarks=True)
         async with AsyncExitStack() as stack:
-            opening = stack.enter_async_context(self._lister_watcher.watch(options))
+            opening = stack.enter_async_context(self._source.watch(options))
             try:
                 stream = await answered(opening, self._timeout, "watch")
                 missing, newest = await self._read_back(snapshot)
@@ -94,7 +90,7 @@ class SnapshotCheck:
         """Read objects back. Returns the uids of deleted objects, by key, and the newest version in the responses."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(obj: KubeObject) -> ReadBack:
+        async def one(obj: KubeObject) -> ReadBack | None:
             async with limit:
                 found = self._source.read_back(obj.namespace, obj.name)
                 return await self._tip.head_limit.answered(found, "read back", first=self._timeout)
@@ -107,7 +103,10 @@ class SnapshotCheck:
         missing: dict[str, str] = {}
         newest = snapshot.resource_version
         for key, (obj, task) in questions.items():
-            current, version = task.result()
+            answer = task.result()
+            if answer is None:
+                raise SnapshotRefusedError("unanswered", f"{self._source.name} has no `read_back`")
+            current, version = answer
             if current is None or _changed(obj, current, snapshot.resource_version):
                 missing[key] = obj.uid
             if _newer(version, newest):

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ConfigError
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, source_of
 
 __all__ = ["contents_of"]
 
@@ -24,12 +23,12 @@ def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable
         ConfigError: A source has no `contents`, or changes of the transform cannot be detected.
     """
     source = next(iter(sources.values()))
-    resumable = capabilities_of(source).resumable
-    if resumable is None:
+    own = source_of(source).contents
+    if own is None:
         raise ConfigError(
             f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which a snapshot requires"
         )
-    contents = dict(resumable.contents)
+    contents = dict(own)
     if len(sources) > 1:
         contents.pop("namespace", None)
         contents["namespaces"] = ",".join(sorted(str(scope) for scope in sources))

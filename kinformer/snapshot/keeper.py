@@ -16,8 +16,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import Indexer
-from kinformer.capabilities import SnapshotSource, capabilities_of
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, Source, source_of
 from kinformer.listwatch.compact import CompactingListerWatcher
 from kinformer.objects.object import KubeObject
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
@@ -222,13 +221,12 @@ def _shrinks(
     """Return functions that convert objects of a file to the form of the sources, if that differs."""
     shrinks: dict[Scope, Shrink] = {}
     for scope, source in stacked.items():
-        snapshots = capabilities_of(sources[scope]).snapshots
         if isinstance(source, CompactingListerWatcher):
             shrinks[scope] = source.convert_objects
-        elif snapshots is not None and not transformed:  # a transform creates its own objects
-            shrinks[scope] = partial(_kept, snapshots)
+        elif not transformed:  # a transform creates its own objects
+            shrinks[scope] = partial(_kept, source_of(sources[scope]))
     return shrinks
 
 
-async def _kept(source: SnapshotSource, objects: list[KubeObject]) -> list[KubeObject]:
+async def _kept(source: Source, objects: list[KubeObject]) -> list[KubeObject]:
     return [source.keep(obj) for obj in objects]

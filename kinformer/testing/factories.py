@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover
+from kinformer.connection.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinformer.serving.status import REASONS, StatusError, failure
-from kinformer.serving.status import expired as _expired
+from kinformer.apiserver.status import REASONS, StatusError, failure
+from kinformer.apiserver.status import expired as _expired
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.kinds.resources import selected_name
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kinformer.serving.storage import Storage, Stored
+from kinformer.apiserver.storage import Storage, Stored
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import encode_object
 from kinformer.testing.store.ownership import FieldManager, track_update

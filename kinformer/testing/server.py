@@ -17,9 +17,12 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
+from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.reads import check_timeout
+from kinformer.apiserver.status import StatusError, failure, internal
+from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.status import StatusError, failure, internal
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
@@ -29,12 +32,9 @@ from kinformer.testing.http.auth import AccessControl, User, check_host
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.certificates import Authority, identity_of
 from kinformer.testing.http.documents import Documents
-from kinformer.testing.http.durations import check_timeout
 from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
-from kinformer.testing.http.negotiation import is_pretty
-from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
-from kinformer.testing.http.sockets import HTTPServer, NoResponse, abort_all, listen, stop_accepting
+from kinformer.testing.http.struck_response import ConnectionCut, NoResponse, StruckResponse
 from kinformer.testing.state import State
 
 if TYPE_CHECKING:
@@ -42,9 +42,19 @@ if TYPE_CHECKING:
 
 __all__ = ["APIServer", "LoggedRequest"]
 
+_LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
 logger = get_logger("kinformer.testing.server")
 
 GRACE = 1.0  # seconds that a graceful stop waits for requests
+# Idle connections stay open, so that a client's pool never races with a server closing them, above all in virtual
+# time.
+_KEEPALIVE = 3600.0  # seconds
+# Nearly all descriptors of such a process may be connections: a watch has one of its own, and may read as slowly as it
+# likes. A body that no handler reads, of up to 3 MiB, is counted like the next head.
+_MOST = 100_000
+_SHARE = 0.95
+_AT_ONCE = 100  # a step of the event loop for each connection costs a third more
+_HEAD_BYTES = 4 * 1024 * 1024
 _NOT_KNOWN = User("", ())  # before authentication
 Object = dict[str, Any]
 
@@ -125,8 +135,7 @@ class APIServer(State):
         self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
         self._gate = asyncio.Event()
         self._gate.set()
-        self._http: HTTPServer | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: HTTPListener | None = None
         self._handling: set[asyncio.Task[Any]] = set()
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -159,42 +168,27 @@ class APIServer(State):
             self._authority = None
 
     async def _listen(self) -> None:
-        self._http = HTTPServer(self._handle)
-        # In two steps, so that `_stop` finds the sockets after a cancellation between them.
+        http = web.Server(self._handle, handler_cancellation=True, **server_options(keepalive=_KEEPALIVE))
+        connections = Connections(most=_MOST, share=_SHARE, spare=0, head_bytes=_HEAD_BYTES, unread=None)
         context = None if self._authority is None else self._authority.server_context()
-        self._listener = await listen(self._http, self._host, self._port, context)
-        try:
-            await self._listener.start_serving()
-        except BaseException:
-            await self._stop()
-            raise
-        self._port = self._listener.sockets[0].getsockname()[1]
+        self._listener = HTTPListener(http, connections, tls=context, at_once=_AT_ONCE)
+        await self._listener.listen(self._host, self._port)
+        self._port = self._listener.port or 0
 
     async def _stop(self) -> None:
         listener, self._listener = self._listener, None
-        http, self._http = self._http, None
-        if http is not None:
-            http.stopping = True
+        if listener is None:
+            return
         try:
-            if listener is not None:
-                await stop_accepting(listener)
+            await listener.stop()
         finally:
             # Parts that end without waiting are ended even if this is cancelled.
-            if listener is not None:
-                listener.close()
             for task in list(self._handling):
                 task.cancel()
-            if http is not None:
-                abort_all(http)
-        if http is not None:
-            try:
-                await http.shutdown(0.1)
-            finally:
-                abort_all(http)
+            listener.connections.abort()
+        await listener.close(0.1)
         if self._handling:
             await asyncio.wait(set(self._handling))
-        if listener is not None:
-            await listener.wait_closed()
 
     @property
     def url(self) -> str:
@@ -310,7 +304,7 @@ class APIServer(State):
     async def _drain(self) -> None:
         """Accept no new connections, end the watches, and let other requests finish."""
         if self._listener is not None:
-            await stop_accepting(self._listener)
+            await self._listener.stop()
         self._storage.end_watches()
         others = self._handling - {asyncio.current_task()}
         if others:
@@ -323,10 +317,8 @@ class APIServer(State):
         self._lifecycle.refresh()
         for listener in self._ledger.on_rewind:
             listener()
-        for connection in self._http.connections if self._http is not None else ():
-            transport = connection.transport
-            if transport is not None and transport is not request.transport:
-                transport.abort()
+        if self._listener is not None:
+            self._listener.connections.abort(besides=request.transport)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -355,12 +347,13 @@ class APIServer(State):
                 self.requests.append(LoggedRequest(request.method, request.path, params, user.name, status))
                 self._metrics.count(info, params, request.content_type, status)
 
-        response = ResponseWriter(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
+        response = StruckResponse(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
         try:
             try:
                 if self._hosts is not None:
                     check_host(request, self._hosts)
-                check_timeout(info, params)
+                if info.verb not in ("watch", "proxy") and info.subresource not in _LONG_RUNNING:
+                    check_timeout(params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
                 call = Call(request, params, info, response, user)
                 await self._strike_before_response(call)
@@ -368,7 +361,7 @@ class APIServer(State):
                 with self._metrics.in_progress(info):
                     await self._serve(call)
             except StatusError as error:
-                await response.send_error(error, yaml="yaml" in request.headers.get("Accept", ""))
+                await response.send_error(error)
             except (ConnectionCut, ConnectionError):
                 raise
             except Exception:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.apiserver.status import StatusError, bad_request
+from kinformer.apiserver.storage import Storage
 from kinformer.objects.requests.encoding import encode
-from kinformer.serving.status import StatusError, bad_request
-from kinformer.serving.storage import Storage
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.lifecycle import Lifecycle
 from kinformer.testing.api.write import Writer

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
-from kinformer.client.client import Client
-from kinformer.client.retries import RETRIES, Exchange
+from kinformer.connection.connection import Connection
+from kinformer.connection.retries import RETRIES, Exchange
 from kinformer.exceptions import APIError, ConnectError
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT, LONG_HEAD_TIMEOUT
@@ -31,7 +31,7 @@ _PAGE_TIMEOUT = 30.0
 
 
 def list_pages(
-    client: Client,
+    client: Connection,
     resource: str | GroupVersionResource,
     *,
     namespace: str | None,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer.client.client import Client
+from kinformer.connection.connection import Connection
 from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.verbs.targets import about
@@ -20,7 +20,7 @@ _PODS = GroupVersionResource("", "v1", "pods")
 
 
 def log_batches(
-    client: Client, key: str, *, container: str | None, previous: bool, follow: bool, tail: int | None
+    client: Connection, key: str, *, container: str | None, previous: bool, follow: bool, tail: int | None
 ) -> AsyncGenerator[list[str], None]:
     """Return the lines of a log, in lists of those that arrived together. See `Client.logs`.
 
@@ -44,7 +44,7 @@ def log_batches(
     return _read(client, _PODS.path(namespace, name, "log"), params, f"logs of {key}")
 
 
-async def _read(client: Client, path: str, params: dict[str, str], what: str) -> AsyncGenerator[list[str], None]:
+async def _read(client: Connection, path: str, params: dict[str, str], what: str) -> AsyncGenerator[list[str], None]:
     lines, budget = _Lines(), YieldBudget()
     async with AsyncExitStack() as stack:
         try:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kinformer.client.client import Client
+from kinformer.connection.connection import Connection
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
 from kinformer.listwatch.presence import explained
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import Model
+from kinformer.objects.typed import Model, read_like
 from kinformer.verbs.bodies import Document
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
@@ -33,7 +33,7 @@ Answer = KubeObject | Mapping[str, object]
 
 
 async def get(
-    client: Client, resource: str | GroupVersionResource, key: str, *, model: type | None, subresource: str | None
+    client: Connection, resource: str | GroupVersionResource, key: str, *, model: type | None, subresource: str | None
 ) -> KubeObject:
     """Return an object from the server. See `Client.get`."""
     reads_as = None if model is None else Model(model, str(resource))
@@ -44,7 +44,7 @@ async def get(
     return found if reads_as is None else reads_as.read(found)
 
 
-async def create(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
+async def create(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Create an object. See `Client.create`."""
     document = await Document.of(obj, "create")
     target = await target_of(client, "create", document, subresource=subresource)
@@ -54,10 +54,10 @@ async def create(client: Client, obj: object, *, subresource: str | None, dry_ru
         _check_name(document, target)
         path = target.path(subresource)
     answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
-    return _object_in(answer, target)
+    return read_like(obj, _object_in(answer, target))
 
 
-async def replace(client: Client, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
+async def replace(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Replace an object. See `Client.replace`."""
     document = await Document.of(obj, "replace")
     target = await target_of(client, "replace", document, subresource=subresource)
@@ -68,11 +68,12 @@ async def replace(client: Client, obj: object, *, subresource: str | None, dry_r
             "apply"
         )
     params = _params(dry_run=dry_run)
-    return _object_in(await _request(client, target, "PUT", subresource, body=document.raw, params=params), target)
+    answer = await _request(client, target, "PUT", subresource, body=document.raw, params=params)
+    return read_like(obj, _object_in(answer, target))
 
 
 async def apply(
-    client: Client, obj: object, *, field_manager: str, force: bool, subresource: str | None, dry_run: bool
+    client: Connection, obj: object, *, field_manager: str, force: bool, subresource: str | None, dry_run: bool
 ) -> KubeObject:
     """Apply an object on the server. See `Client.apply`."""
     if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
@@ -87,11 +88,11 @@ async def apply(
         )
     params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
     answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
-    return _object_in(answer, target)
+    return read_like(obj, _object_in(answer, target))
 
 
 async def patch(
-    client: Client,
+    client: Connection,
     resource: str | GroupVersionResource,
     key: str,
     patch: Mapping[str, object] | Sequence[Mapping[str, object]],
@@ -119,7 +120,7 @@ async def patch(
 
 
 async def delete(
-    client: Client,
+    client: Connection,
     resource: str | GroupVersionResource,
     key: str,
     *,
@@ -171,7 +172,7 @@ def _check_name(document: Document, target: Target) -> None:
 
 
 async def _request(
-    client: Client,
+    client: Connection,
     target: Target,
     method: str,
     subresource: str | None,
@@ -184,7 +185,7 @@ async def _request(
 
 
 async def _send(
-    client: Client,
+    client: Connection,
     target: Target,
     method: str,
     path: str,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from kinformer.client.client import Client
-from kinformer.client.discovery import is_namespaced, recent_discovery, recent_version
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import is_namespaced, recent_discovery, recent_version
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
+from kinformer.kinds.builtin import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.objects.accessors import flag_at, string_at, tables_at
 from kinformer.objects.meta import (
     GroupVersionResource,
-    builtin_kind,
-    builtin_resource,
-    is_namespaced_kind,
     split_meta_namespace_key,
     version_path,
 )
@@ -50,7 +48,7 @@ class Target:
         return self.resource.path(self.namespace, self.name, subresource)
 
 
-async def target_of_key(client: Client, verb: str, resource: str | GroupVersionResource, key: str) -> Target:
+async def target_of_key(client: Connection, verb: str, resource: str | GroupVersionResource, key: str) -> Target:
     """Return the object of a resource with a key.
 
     Raises:
@@ -75,7 +73,7 @@ async def target_of_key(client: Client, verb: str, resource: str | GroupVersionR
     return Target(verb, gvr, namespace, name)
 
 
-async def target_of(client: Client, verb: str, obj: Document, *, subresource: str | None) -> Target:
+async def target_of(client: Connection, verb: str, obj: Document, *, subresource: str | None) -> Target:
     """Return the resource, namespace and name of an object that is to be sent.
 
     Raises:
@@ -96,20 +94,20 @@ def about(error: NotFoundError, what: str) -> NotFoundError:
     return NotFoundError(error.status, error.reason, f"{what}: {error.message}", error.retry_after, error.details)
 
 
-async def check_scope(client: Client, verb: str, resource: GroupVersionResource, namespace: str | None) -> None:
+async def check_scope(client: Connection, verb: str, resource: GroupVersionResource, namespace: str | None) -> None:
     """Raise ConfigError if a namespace is given for a resource without namespaces."""
     if namespace and await scope_of(client, resource) is False:
         raise ConfigError(f"{verb} {resource}: namespace={namespace!r} is given, but {resource} is cluster-scoped")
 
 
-async def scope_of(client: Client, resource: GroupVersionResource) -> bool | None:
+async def scope_of(client: Connection, resource: GroupVersionResource) -> bool | None:
     """Return True if a resource is namespaced, or None if this is unknown."""
     kind = builtin_kind(resource)
     return is_namespaced_kind(kind) if kind else await is_namespaced(client, resource)
 
 
 async def _resource_of(
-    client: Client, verb: str, obj: Document, subresource: str | None
+    client: Connection, verb: str, obj: Document, subresource: str | None
 ) -> tuple[GroupVersionResource, bool]:
     for field, value in (("apiVersion", obj.api_version), ("kind", obj.kind)):
         if not value:
@@ -127,7 +125,7 @@ async def _resource_of(
 
 
 async def _discovered(
-    client: Client, verb: str, obj: Document, sample: GroupVersionResource
+    client: Connection, verb: str, obj: Document, sample: GroupVersionResource
 ) -> tuple[GroupVersionResource, bool]:
     """Look for a kind among the resources of its group version, which `sample` is a member of."""
     for fresh in (False, True):  # a kind that is missing may have been defined since
@@ -144,7 +142,7 @@ async def _discovered(
     raise ConfigError(f"{verb} {obj}: the server has no kind {obj.kind!r} in apiVersion {obj.api_version!r}{hint}")
 
 
-async def _nearest(client: Client, obj: Document) -> str:
+async def _nearest(client: Connection, obj: Document) -> str:
     """Return the apiVersion and kind that were probably meant, or ""."""
     try:
         found = await recent_discovery(client)

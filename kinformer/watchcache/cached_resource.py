@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.pages import WAIT
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.storage import EventView, Limits, Storage, Stored
+from kinformer.apiserver.watcher import Watcher
 from kinformer.client.client import Client
-from kinformer.client.discovery import served_kind
+from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options
-from kinformer.serving.pages import WAIT
-from kinformer.serving.storage import EventView, Limits, Storage, Stored
-from kinformer.serving.watcher import Watcher
 from kinformer.watchcache.feed import Feed
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
+from kinformer.apiserver.storage import Limits, Snapshot, Storage, Stored
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
-from kinformer.serving.storage import Limits, Snapshot, Storage, Stored
 from kinformer.watchcache.rebuild import Old, Rebuild
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
+from kinformer.apiserver.storage import Snapshot, Stored, StoredChange
 from kinformer.objects.object import KubeObject
-from kinformer.serving.storage import Snapshot, Stored, StoredChange
 
 __all__ = ["Old", "Rebuild"]
 

@@ -1,28 +1,29 @@
-"""The requests that a watch cache can answer: their forms, parameters and selectors."""
+"""The requests that a watch cache can answer: their parameters and selectors."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from kinformer.objects.json_path import path_value
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.selecting.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
+from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.selection import parse_fields
+from kinformer.apiserver.status import StatusError, bad_request
+from kinformer.apiserver.storage import Stored
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
-from kinformer.serving.filters import Filter
-from kinformer.serving.options import Options
-from kinformer.serving.selection import parse_fields
-from kinformer.serving.status import StatusError, bad_request
-from kinformer.serving.storage import Stored
+from kinformer.objects.paths.json_path import path_value
 from kinformer.watchcache.feed import Held
 
-__all__ = ["PARAMETERS", "answers", "asks_for_metadata", "select"]
+__all__ = ["PARAMETERS", "answers", "select"]
 
-_JSON = ("application/json", "application/*", "*/*")
 PARAMETERS = {
     "allowWatchBookmarks",
     "continue",
     "fieldSelector",
+    "includeObject",
     "labelSelector",
     "limit",
+    "pretty",
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
@@ -69,25 +70,3 @@ def answers(resource: GroupVersionResource, field_selector: str) -> bool:
 def select(resource: GroupVersionResource, namespace: str, options: Options) -> Filter:
     """Return the filter of a request. Raises a 400 `StatusError` for an invalid selector."""
     return Filter(_Fields(resource), namespace, options)
-
-
-def asks_for_metadata(accept: str, *, single: bool) -> bool | None:
-    """Return True if metadata is accepted, False for whole objects, and None for what a cache of JSON does not have.
-
-    Other encodings are preferred, not required: client-go asks for metadata as protobuf, or else as JSON. A JSON clause
-    of another form than the preferred one does not count, since only the server has the preferred one.
-    """
-    wanted = "PartialObjectMetadata" if single else "PartialObjectMetadataList"
-    preferred: str | None = None
-    for clause in accept.split(",") if accept else ("*/*",):
-        media, *parameters = [part.strip() for part in clause.split(";")]
-        given = {name: value for name, _, value in (part.partition("=") for part in parameters)}
-        kind = given.get("as", "")
-        if kind not in ("", wanted) or (kind and given.get("v", "v1") != "v1") or preferred not in (None, kind):
-            return None
-        if media in _JSON:
-            return bool(kind)
-        if not media.startswith(("application/vnd.kubernetes.protobuf", "application/cbor")):
-            return None
-        preferred = kind
-    return None

@@ -1,20 +1,21 @@
-"""The forms in which a watch cache hands out objects: as JSON, as the JSON of their metadata, or as they are."""
+"""The forms in which a watch cache hands out objects: as JSON, or as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import msgspec
 
+from kinformer.apiserver.status import Document, StatusError
+from kinformer.apiserver.storage import Stored, StoredChange
+from kinformer.kinds.columns import KindTable
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import INITIAL_EVENTS_END
 from kinformer.objects.object import KubeObject
-from kinformer.serving.status import Document, StatusError, dumps
-from kinformer.serving.storage import Stored, StoredChange
+from kinformer.objects.paths.printing import go_json
 from kinformer.watchcache.feed import Held
 
-__all__ = ["JSONView", "ObjectView", "held"]
+__all__ = ["JSONCodec", "ObjectView", "held"]
 
 
 class _Metadata(msgspec.Struct):
@@ -36,30 +37,31 @@ def _moved(stored: Stored, revision: int) -> Stored:
     """Return the same content with another resourceVersion."""
     document = _members_of.decode(held(stored).raw)
     document["metadata"]["resourceVersion"] = str(revision)
-    return Held.of(KubeObject.from_json(_encode(document)), revision)
+    return Held.of(KubeObject.from_json(go_json(document)), revision)
 
 
-class JSONView:
-    """Objects of one kind as JSON.
+class JSONCodec:
+    """Objects of one kind as JSON (see `kinformer.apiserver.views.Codec`).
 
     Args:
         api_version, kind: The type of the objects.
-        partial: True for PartialObjectMetadata.
-        typed: True if items of lists have no kind and apiVersion, as those of built-in resources.
+        builtin: True for a built-in kind.
+        table: The columns of the kind, or None if they are not known.
     """
 
-    def __init__(self, api_version: str, kind: str, *, partial: bool = False, typed: bool = False) -> None:
-        self.form = "partial" if partial else ""
-        self.key = self.form
-        head = b'{"kind":%s,"apiVersion":%s,' % (dumps(kind), dumps(api_version))
-        self._head = head if typed and not partial else b""
-        self._api_version = "meta.k8s.io/v1" if partial else api_version
-        self._kind = "PartialObjectMetadata" if partial else kind
+    key = ""
+
+    def __init__(self, api_version: str, kind: str, *, builtin: bool, table: KindTable | None) -> None:
+        self.kind, self.list_kind = kind, f"{kind}List"
+        self.api_version, self.builtin = api_version, builtin
+        self.has_table = table is not None
+        self._table = table
+        self._head = b'{"kind":%s,"apiVersion":%s,' % (go_json(kind), go_json(api_version))
 
     def item(self, stored: Stored) -> bytes:
         """Return an object as a list item."""
         data = self.whole(stored)
-        if not self._head:
+        if not self.builtin:
             return data
         if data.startswith(self._head):  # as an API server writes it, and as items of its lists are completed
             return b"{" + data[len(self._head) :]
@@ -67,46 +69,30 @@ class JSONView:
         return _encode({name: value for name, value in members.items() if name not in ("kind", "apiVersion")})
 
     def whole(self, stored: Stored) -> bytes:
-        """Return an object with its type."""
+        """Return an object with its type, on one line: it may come from an indented list."""
         raw = held(stored).raw
-        if not self.form:
-            return raw
-        metadata = bytes(_metadata_of.decode(raw).metadata)
-        return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}' % metadata
+        return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw
 
-    def frame(self, metadata: Mapping[str, object]) -> tuple[bytes, bytes]:
-        """Return the parts of a list before and after its items."""
-        parts = (dumps(f"{self._kind}List"), dumps(self._api_version), dumps(metadata))
-        return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
+    def metadata(self, stored: Stored) -> bytes:
+        """Return the metadata of an object."""
+        return bytes(_metadata_of.decode(self.whole(stored)).metadata)
 
-    def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
-        """Encode a watch line."""
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.whole(stored))
-
-    def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
-        """Return a watch line, encoded once for all watchers with an equal view."""
-        key = (self.key, kind)
-        line = cast("bytes | None", change.lines.get(key))
-        if line is None:
-            line = change.lines[key] = self.event(kind, stored)
-        return line
+    def document(self, stored: Stored) -> Document:
+        """Return an object decoded."""
+        return _members_of.decode(held(stored).raw)
 
     def moved(self, stored: Stored, revision: int) -> Stored:
         """Return the same content with another resourceVersion."""
         return _moved(stored, revision)
 
-    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        """Encode a BOOKMARK line: an empty object with only a resourceVersion."""
-        document = {
-            "kind": self._kind,
-            "apiVersion": self._api_version,
-            "metadata": _bookmark_metadata(revision, initial_end),
-        }
-        return b'{"type":"BOOKMARK","object":%s}\n' % dumps(document)
+    def zero(self) -> Document:
+        """Return no fields, which a reader of a bookmark never needs."""
+        return {}
 
-    def error(self, error: StatusError) -> bytes:
-        """Encode an ERROR line."""
-        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
+    def table(self) -> KindTable:
+        """Return the columns of the kind."""
+        assert self._table is not None, "has_table is True"
+        return self._table
 
 
 class ObjectView:
@@ -133,16 +119,11 @@ class ObjectView:
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> WatchEvent | StatusError:
         """Return a BOOKMARK."""
-        metadata = _bookmark_metadata(revision, initial_end)
+        metadata: Document = {"resourceVersion": str(revision)}
+        if initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         return WatchEvent("BOOKMARK", {"kind": self._kind, "apiVersion": self._api_version, "metadata": metadata})
 
     def error(self, error: StatusError) -> WatchEvent | StatusError:
         """Return the error."""
         return error
-
-
-def _bookmark_metadata(revision: int, initial_end: bool) -> Document:
-    metadata: Document = {"resourceVersion": str(revision)}
-    if initial_end:
-        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-    return metadata

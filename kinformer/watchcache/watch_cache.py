@@ -5,17 +5,20 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
+from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.storage import Limits, Storage
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.list_watcher import ListerWatcher
-from kinformer.serving.storage import Limits, Storage
 from kinformer.watchcache.cached_resource import CachedResource
 from kinformer.watchcache.source import CacheSource
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from kinformer.watchcache.asgi import Scope, Send
 
 __all__ = ["WatchCache"]
 
@@ -75,28 +78,38 @@ class WatchCache:
     async def respond(self, request: web.Request, *, namespace: str = "", name: str = "") -> web.StreamResponse | None:
         """Answer a request for this resource, or return None if only the server can.
 
-        Errors are responses with the server's Status. None is returned for Tables, protobuf, CBOR, selectors
-        of unknown fields, other namespaces, unknown parameters, requests for the newest state if the cache is not
-        proved to be current within 0.1 s, and all requests if the server's versions are not numbers. Clients that
-        prefer protobuf, and accept the same form as JSON, get JSON.
+        Errors are responses with the server's Status. None is returned for Tables of custom resources, YAML, protobuf,
+        CBOR, selectors of unknown fields, other namespaces, unknown parameters, requests for the newest state if the
+        cache is not proved to be current within 0.1 s, and all requests if the server's versions are not numbers.
+        Clients that prefer protobuf, and accept the same form as JSON, get JSON.
 
         Args:
             request: The request. Only its method, headers and query are read.
             namespace: The namespace in its path, or "" for all.
             name: The name in its path, or "" for a list or watch.
         """
-        from kinformer.watchcache.http import respond  # the only module here that needs aiohttp's server
+        # the only modules here that need aiohttp's server
+        from kinformer.apiserver.response import ResponseWriter
+        from kinformer.watchcache.backend import respond_from
 
-        return await respond(self._cached, request, namespace, name)
+        response = ResponseWriter(request, pretty=is_pretty(request.headers, request.query))
+        return response.stream if await respond_from(self._cached, response, namespace, name) else None
 
-    async def respond_until_now(self, request: web.Request, *, namespace: str = "") -> web.StreamResponse | None:
-        """Answer a watch with the changes until now, and a bookmark at the version that they lead to.
+    async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:
+        """Answer a request for this resource over ASGI, as `respond` does, or return False if only the server can.
 
-        :meta private:
+        The caller ends an open watch by cancelling this, when the client disconnects or the application stops.
+        `kinformer.contrib.fastapi.cache_response` does so.
+
+        Args:
+            scope: The request. Only its method, headers and query are read.
+            send: Sends the messages of the response.
+            namespace: The namespace in its path, or "" for all.
+            name: The name in its path, or "" for a list or watch.
         """
-        from kinformer.watchcache.http import respond
+        from kinformer.watchcache.asgi import respond_asgi
 
-        return await respond(self._cached, request, namespace, "", until_now=True)
+        return await respond_asgi(self._cached, scope, send, namespace, name)
 
     def source(self, *, label_selector: str = "", field_selector: str = "", namespace: str = "") -> ListerWatcher:
         """Return a source for informers in this process, which get the same objects, not copies.

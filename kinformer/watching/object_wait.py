@@ -10,8 +10,8 @@ from typing import Any
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import within
-from kinformer.client.client import Client
-from kinformer.client.discovery import is_namespaced
+from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
@@ -32,7 +32,7 @@ _ENOUGH = 2  # a first refusal may come from a token being renewed, a role not y
 
 
 async def wait_for_object(
-    client: Client,
+    client: Connection,
     resource: str | GroupVersionResource,
     key: str,
     condition: ObjectCondition,

@@ -14,7 +14,6 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import (
     ConfigError,
     ExpiredError,
@@ -22,7 +21,7 @@ from kinformer.exceptions import (
     ResourceVersionTooLargeError,
     StoppedError,
 )
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, source_of
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject
@@ -113,7 +112,7 @@ class WatchStream:
             raise ConfigError(f"poll={options.poll!r}: a stream keeps no objects that a list could be compared with")
         if not isinstance(queue_size, int) or queue_size < 1:
             raise ConfigError(f"queue_size={queue_size!r}: pass a number of at least 1")
-        source = capabilities_of(list_watch)
+        source = source_of(list_watch)
         self.name = name or source.name
         self._since = _checked(resource_version)
         self._source = list_watch if source.decodes else DecodingListerWatcher(list_watch)

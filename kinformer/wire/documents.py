@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
+from kinformer.objects.paths.json_path import PathValues, parse_path, text_of
+from kinformer.objects.paths.projection import PathTree
+from kinformer.objects.paths.syntax import Segments
 from kinformer.objects.types import JSON
 
 _Field: TypeAlias = tuple[Any, ...]  # name, key, type, and optionally a default

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from kinformer.exceptions import MALFORMED
-from kinformer.objects.json_path import ALWAYS_KEPT, PathTree, Projection, parse_path, struct_of, tree_of
 from kinformer.objects.meta import OwnerReference
 from kinformer.objects.object import KubeObject
 from kinformer.objects.packed import packed, with_json
+from kinformer.objects.paths.json_path import parse_path
+from kinformer.objects.paths.projection import ALWAYS_KEPT, PathTree, Projection, struct_of, tree_of
 
 __all__ = ["FieldLayout"]
 

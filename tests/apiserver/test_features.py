@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from kinformer.apiserver import views
 from kinformer.testing import APIServer, Features
-from kinformer.testing.store import forms
 from tests.support.apiserver_http import ask, send, watch
 from tests.support.kube import config_map
 
@@ -421,15 +421,15 @@ async def test_a_graceful_restart_ends_watches_cleanly_and_an_abrupt_one_does_no
 
 async def test_an_event_is_encoded_once_however_many_watch(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[str] = []
-    real = forms.View.event
+    real = views.View.event
 
-    def counted(view: forms.View, kind: str, stored: Any, *, first: bool = False) -> bytes:
+    def counted(view: views.View, kind: str, stored: Any, *, first: bool = False) -> bytes:
         encoded.append(stored.name)
         return real(view, kind, stored, first=first)
 
     version = server.resource_version
     streams = [await watch(server.url, f"{MAPS}?watch=1&resourceVersion={version}") for _ in range(10)]
-    monkeypatch.setattr(forms.View, "event", counted)  # the bytes do not tell how often they were made
+    monkeypatch.setattr(views.View, "event", counted)  # the bytes do not tell how often they were made
     for name in ("a", "b", "c"):
         server.create(config_map(name))
     lines = [[await stream.line() for _ in range(3)] for stream in streams]

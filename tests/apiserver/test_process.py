@@ -1,22 +1,16 @@
-"""The embedded server from the shell, filled by the thousand, and under kubectl.
-
-Internals: the functions of `python -m kinformer.testing`, since a process takes a second.
-"""
+"""The embedded server, filled by the thousand, and under kubectl."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shutil
-import signal
-import sys
 from pathlib import Path
 
 import pytest
 
 from kinformer.testing import APIServer
-from kinformer.testing.__main__ import churn, main
-from tests.support.apiserver_http import ask, watch
+from tests.support.apiserver_http import ask
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 
@@ -49,59 +43,6 @@ async def test_a_watch_from_before_the_generated_objects_is_too_old(server: APIS
     list(server.generate("v1/configmaps", 10))
     reply = await ask(server.url, "GET", f"/api/v1/configmaps?watch=1&resourceVersion={before}")
     assert reply.lines[0]["object"]["code"] == 410
-
-
-@pytest.mark.virtual_time
-async def test_churn_changes_objects_at_the_rate_that_was_asked_for() -> None:
-    async with APIServer() as server:
-        list(server.generate("v1/configmaps", 50))
-        path = f"/api/v1/configmaps?watch=1&resourceVersion={server.resource_version}&timeoutSeconds=10"
-        stream = await watch(server.url, path)
-        task = asyncio.create_task(churn(server, "v1/configmaps", 20))
-        events = (await stream.rest()).lines
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await stream.close()
-    assert {event["type"] for event in events} == {"MODIFIED"}
-    assert 190 <= len(events) <= 201
-
-
-@pytest.mark.process
-async def test_the_command_prints_its_url_serves_and_ends_cleanly_at_ctrl_c() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "kinformer.testing", "--port", "0"),
-        *("--objects", "pods=100", "--objects", "configmaps=10", "--churn", "50"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    url = (await process.stdout.readline()).decode().strip()
-    listed = (await ask(url, "GET", "/api/v1/pods")).json
-    assert len(listed["items"]) == 100
-    stream = await watch(url, f"/api/v1/pods?watch=1&resourceVersion={listed['metadata']['resourceVersion']}")
-    assert (await stream.event())[0] == "MODIFIED"
-    process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(process.wait(), 10) == 0
-    errors = (await process.stderr.read()).decode()
-    await stream.close()
-    assert "pods: 100 in" in errors
-    assert "Traceback" not in errors
-    assert "Warning" not in errors
-
-
-async def test_the_command_says_in_one_line_what_it_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--objects", "cows=1"])
-    assert "invalid 'cows=1': expected pods=N or configmaps=N" in capsys.readouterr().err
-    async with APIServer() as server:
-        port = server.url.rpartition(":")[2]
-        assert await asyncio.to_thread(main, ["--port", port]) == 1
-    error = capsys.readouterr().err
-    assert "address already in use" in error
-    assert len(error.splitlines()) == 1
 
 
 @pytest.mark.process

@@ -159,7 +159,7 @@ async def test_what_a_restart_made_the_server_forget_stays_forgotten(
     server: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The real one is 102,400 events, which take many seconds.
-    monkeypatch.setattr("kinformer.serving.storage.HISTORY_MAXIMUM", 10)
+    monkeypatch.setattr("kinformer.apiserver.storage.HISTORY_MAXIMUM", 10)
     versions = [version(server.create(config_map(f"before-{number}"))) for number in range(8)]
     await server.restart()
     for number in range(4):

@@ -626,7 +626,6 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
         "optional": "an option that the program gave",
         "shutdown_timeout": "an option that the program gave",
         "snapshot_file": "an option that the program gave",
-        "history": "for event streams of web services",
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
     }

@@ -1,4 +1,7 @@
-"""The cache as a mapping."""
+"""The cache as a mapping.
+
+Internals: the informer with a model, which otherwise a factory makes, over a source of the test.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import msgspec
 import pytest
 
 from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer.informer import with_model
+from kinformer.informer.typed import ModelInformer
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
@@ -73,7 +76,7 @@ async def test_the_objects_of_a_typed_informer_have_their_model() -> None:
     source = MemorySource()
     source.set("a", data={"x": "1"})
     async with SharedInformer(source) as informer:
-        typed = with_model(informer, ConfigMap)
+        typed = ModelInformer(informer, ConfigMap)
         await informer.wait_synced(10)
         assert typed.by_key["default/a"].model.data == {"x": "1"}
         assert [obj.model.data["x"] for obj in typed.by_key.values()] == ["1"]

@@ -1,6 +1,6 @@
 """The dashboard's server: its answers, its guards, its secrets, and its end.
 
-Internals: the history and the rows, since no page shows how they are cut and shared.
+Internals: the rows, since no page shows how they are shared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from fastapi import FastAPI
 
 from kinformer import Backoff, ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard import cluster_app, hide
-from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.view.rows import Rows, column_names, row_of
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.objects.packed import with_json
@@ -365,33 +364,6 @@ async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_b
         assert json.loads(answer.text)["spec"] == nested(350, "a")
 
 
-async def test_a_history_names_the_first_thousand_places_of_a_change_and_the_number_of_the_others() -> None:
-    source = MemorySource()
-    source.set("large", data={f"key-{number:04}": "old" for number in range(3_500)})
-    async with SharedInformer(source) as informer:
-        history = History({"maps": informer})
-        await informer.wait_synced(10)
-        source.set("large", data={f"key-{number:04}": "new" for number in range(3_500)})
-        await until(lambda: history.of("maps", "default/large"))
-        [change] = history.of("maps", "default/large")
-        *named, last = change["differences"]
-        paths = [one["path"] for one in named]
-        assert paths == [f"data.key-{number:04}" for number in range(1_000)]
-        assert last == {"path": "<2,500 more>", "old": None, "new": None}
-
-
-async def test_a_history_names_what_is_nested_too_deeply_to_be_compared() -> None:
-    source = MemorySource()
-    source.set("deep", data=nested(600, "a"))
-    async with SharedInformer(source) as informer:
-        history = History({"maps": informer})
-        await informer.wait_synced(10)
-        source.set("deep", data=nested(600, "b"))
-        await until(lambda: history.of("maps", "default/deep"))
-        [change] = history.of("maps", "default/deep")
-        assert change["differences"] == [{"path": "<unreadable>", "old": None, "new": None}]
-
-
 def test_a_row_of_what_is_nested_too_deeply_has_its_name() -> None:
     obj = KubeObject.from_dict({"kind": "Widget", "metadata": {"name": "deep"}})
     levels = 1_000_000  # more than a stack holds, for Python 3.14 and later
@@ -571,50 +543,6 @@ async def test_it_can_be_mounted_in_an_application_of_ones_own(server: APIServer
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------
-
-
-async def test_a_history_forgets_the_oldest_where_it_would_hold_too_much_of_old_states() -> None:
-    source = MemorySource()
-    for number in range(40):
-        source.set(f"map-{number}", data={"fill": "x" * 2**20})
-    async with SharedInformer(source) as informer:
-        history = History({"maps": informer})
-        await informer.wait_synced(10)
-        for number in range(40):
-            source.set(f"map-{number}")
-        await until(lambda: history.of("maps", "default/map-39"))
-        assert [len(history.of("maps", f"default/map-{number}")) for number in (0, 7, 12, 39)] == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ({"a": 1}, {"a": 1}, []),
-        ({"a": 1}, {"a": 2}, [("a", "1", "2")]),
-        ({"a": {"b": 1}}, {"a": {}}, [("a.b", "1", None)]),
-        ({}, {"a": None}, [("a", None, "null")]),
-        ({"a": [1, 2]}, {"a": [1]}, [("a", "[1, 2]", "[1]")]),
-        ({"a": [{"name": "x", "v": 1}]}, {"a": [{"name": "y"}, {"name": "x", "v": 2}]}, [
-            ("a[x].v", "1", "2"), ("a[y]", None, '{"name": "y"}'),
-        ]),
-        ({"a": [{"name": "x"}, {"name": "x"}]}, {"a": []}, [("a", '[{"name": "x"}, {"name": "x"}]', "[]")]),
-        ({"metadata": {"resourceVersion": "1"}}, {"metadata": {"resourceVersion": "2"}}, []),
-        ({"l": {"app.kubernetes.io/name": "a"}}, {"l": {"app.kubernetes.io/name": "b"}}, [
-            ("l[app.kubernetes.io/name]", '"a"', '"b"'),
-        ]),
-        ({"a": 1}, {"a": True}, [("a", "1", "true")]),
-        ({"a": "x"}, {"a": {"b": 1}}, [("a", '"x"', '{"b": 1}')]),
-    ],
-)  # fmt: skip
-def test_differences_name_the_deepest_place(old: Any, new: Any, expected: list[Any]) -> None:
-    assert list(differences(old, new)) == [Difference(*one) for one in expected]
-
-
-def test_a_long_value_is_cut() -> None:
-    (one,) = differences({"a": "x" * 5000}, {"a": ""})
-    assert one.old is not None
-    assert len(one.old) < 2100
-    assert "5,002 characters" in one.old
 
 
 async def test_a_row_is_made_once_a_version_and_forgotten_with_its_object() -> None:

@@ -207,7 +207,7 @@ async def test_pods_are_squares_on_their_nodes(server: APIServer, opened: Open) 
     await shows(page, squares, lambda found: len(found) == 3)
     await page.fill("#text", "cart")
     await shows(page, squares, lambda found: sum("dim" in one for one in found) == 2)
-    down = {"conditions": [{"type": "Ready", "status": "False"}]}
+    down = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     server.update({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}, "status": down})
     await shows(page, "document.querySelector('.node.ill .status')?.textContent === 'NotReady'")
 

@@ -41,7 +41,7 @@ pod = partial(kube.pod, node="node-a")
 
 
 def node(name: str, ready: str = "True") -> dict[str, Any]:
-    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    status = {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 
@@ -77,7 +77,7 @@ async def test_a_running_pod_is_green_only_if_it_is_ready(server: APIServer, ope
     assert colours["early"] == ["READY busy", "STATUS busy"]
     assert colours["late"] == ["READY bad", "STATUS bad"]
     title = "[...document.querySelectorAll('#body .row')].find(r => r.title === 'default/late').cells[2].title"
-    assert await page.evaluate(title) == "0 of 1 containers are ready"
+    assert await page.evaluate(title) == "container main is not ready"
     await page.keyboard.press("n")
     squares = await shows(page, SQUARES, lambda found: len(found) == 6)
     assert squares == {
@@ -103,8 +103,8 @@ async def test_a_pod_that_stays_unready_becomes_red_by_time_alone(server: APISer
 
 
 async def test_a_workload_is_red_if_no_pod_is_ready(server: APIServer, opened: Open) -> None:
-    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(GRACE + 60)}]
-    server.create(workload("Deployment", "none", 3, conditions=since))
+    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(3600)}]
+    server.create(workload("Deployment", "none", 3, observedGeneration=1, conditions=since))
     server.create(workload("Deployment", "all", 3, readyReplicas=3, updatedReplicas=3))
     server.create(workload("Deployment", "some", 3, readyReplicas=1))
     server.create(workload("Deployment", "zero", 0))
@@ -192,7 +192,7 @@ async def test_a_container_that_runs_and_is_not_ready_is_not_green(server: APISe
     page = await opened(pods=5)
     await page.click("#body .row[title='default/late']")
     await shows(page, BODY, lambda text: "Running, not ready" in text)
-    assert "reason0 of 1 containers are ready" in await page.evaluate(BODY)
+    assert "reasoncontainer main is not ready" in await page.evaluate(BODY)
 
 
 async def test_only_the_entry_of_the_informers_has_a_dot(opened: Open) -> None:

@@ -189,6 +189,7 @@ async def test_a_thousand_changes_are_few_events(server: APIServer) -> None:
         assert tables <= 2 + (time.monotonic() - began) / 0.2
 
 
+@pytest.mark.slow
 async def test_a_table_that_changes_in_nothing_sends_only_reports(server: APIServer) -> None:
     server.create(pod("web"))
     async with dashboard(server) as url, reading(url, view="table", resource="v1/pods") as stream:
@@ -198,6 +199,7 @@ async def test_a_table_that_changes_in_nothing_sends_only_reports(server: APISer
         assert {(await stream.next()).type for _ in range(2)} == {"HEALTH"}
 
 
+@pytest.mark.slow
 async def test_a_stream_has_marks_that_change_with_the_open_object_and_its_relations(server: APIServer) -> None:
     server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
     async with dashboard(server) as url, reading(url, open="v1/nodes node-a") as stream:

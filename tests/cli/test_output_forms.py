@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kinformer.testing import APIServer
-from tests.conformance.kubectl import find_kubectl
 from tests.support.cli import CommandLine, Ended
 from tests.support.kube import pod
 
@@ -55,25 +50,6 @@ TEMPLATES = {
 async def test_a_template_is_rendered_as_kubectl_documents_it(kinformer: CommandLine, template: str) -> None:
     ended = await kinformer("watch", "pods", "--once", "-o", f"jsonpath={template}")
     assert ended == Ended(0, TEMPLATES[template], "")
-
-
-@pytest.mark.process
-async def test_kubectl_renders_the_same(server: APIServer, kinformer: CommandLine, tmp_path: Path) -> None:
-    binary = find_kubectl()
-    if binary is None:
-        pytest.skip("there is no kubectl")
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    environment["KUBECONFIG"] = str(server.kubeconfig(tmp_path / "kubeconfig"))
-    forms = [
-        *(f"jsonpath={template}" for template in TEMPLATES),
-        "custom-columns=N:.metadata.name,I:..containers[*].image,X:.x",
-    ]
-    for form in forms:
-        running = await asyncio.create_subprocess_exec(
-            *(binary, "get", "pods", "-o", form), stdout=subprocess.PIPE, env=environment
-        )
-        out, _ = await asyncio.wait_for(running.communicate(), 30)
-        assert (await kinformer("watch", "pods", "--once", "-o", form)).out == out.decode(), form
 
 
 async def test_a_single_named_object_is_the_document_itself(kinformer: CommandLine) -> None:

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEvent, SharedInformerFactory
-from kinformer.cli.commands.serving.living import live, populate
 from kinformer.cli.commands.serving.population import Population
-from kinformer.cli.living_cluster import DEPLOYMENTS
+from kinformer.cli.living.cluster import DEPLOYMENTS, LivingCluster
 from kinformer.client import discover
 from kinformer.conditions import is_deployment_rolled_out, matches
 from kinformer.contrib.changes.differences import object_differences
@@ -417,8 +416,9 @@ async def test_a_file_of_roles_without_a_binding_or_that_does_not_exist_is_refus
 @pytest.mark.virtual_time
 async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too() -> None:
     async with APIServer() as server, server.client() as client:
-        assert populate(server) == "7 deployments with services in 4 namespaces, on 3 nodes"
-        living = asyncio.create_task(live(server, random.Random(1)))
+        cluster = LivingCluster(server, random.Random(1))
+        assert cluster.populate() == "7 deployments with services in 4 namespaces, on 5 nodes"
+        living = asyncio.create_task(cluster.run())
         for namespace, name in DEPLOYMENTS:
             await client.wait_for("apps/v1/deployments", f"{namespace}/{name}", matches("status.readyReplicas"), 60)
         body = {"metadata": {"name": "mine"}, "spec": server.list("apps/v1/deployments", "shop")[0]["spec"]}
@@ -438,9 +438,28 @@ async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too(
         await asyncio.wait([living])
 
 
-async def test_a_living_cluster_has_no_generated_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--objects", "pods=1")
-    assert (ended.status, "--living cannot be combined with --objects" in ended.err) == (2, True)
-    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--duration", "1")
+async def test_a_living_cluster_may_have_generated_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--port", "0", "--living", "--objects", "pods=20", "--churn", "20", "--duration", "1")
+    ended = await CommandLine(capsys)("serve", *arguments)
     assert (ended.status, ended.err) == (0, "")
     assert "Living: 7 deployments with services in 4 namespaces" in ended.out
+    assert "20 pods on 3 nodes" in ended.out
+
+
+@pytest.mark.slow
+@pytest.mark.virtual_time
+async def test_controllers_replace_the_generated_pods_that_a_churn_deletes() -> None:
+    async with APIServer() as server, server.client() as client:
+        resources = await discover(client)
+        population = Population(server, random.Random(1), has_controllers=True)
+        [line async for line in population.add({resources.find("pods"): 60})]
+        names = {pod["metadata"]["name"] for pod in server.list("v1/pods")}
+        async with server.run_controllers():
+            churn = asyncio.create_task(population.churn(50))
+            await asyncio.sleep(20)
+            churn.cancel()
+            await asyncio.wait([churn])
+            await asyncio.sleep(5)
+        after = {pod["metadata"]["name"] for pod in server.list("v1/pods")}
+        assert len(after) == 60
+        assert len(names - after) > 20

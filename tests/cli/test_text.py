@@ -16,14 +16,14 @@ import yaml
 
 from kinformer import InformerEvent, KubeObject
 from kinformer.cli.commands.event_lines import JsonLines, TableLines, TemplateLines
-from kinformer.cli.output.amounts import age, human_duration
-from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
 from kinformer.cli.output.documents import Document, from_template, to_yaml, write_yaml
 from kinformer.cli.output.tables import Columns, Table, clean, status_style
+from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.output.text import escaped
-from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
+from kinformer.kinds import state_of
+from kinformer.objects.units import age, human_duration
 from tests.support import kube
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
@@ -64,8 +64,8 @@ def test_a_duration_reads_as_kubectl_writes_it(seconds: float, text: str) -> Non
 
 def test_an_age_is_counted_from_a_timestamp_or_its_text() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    assert age(now - timedelta(seconds=30), now) == "30s"
-    assert age("2026-01-01T23:00:00Z", now) == "60m"
+    assert age(now - timedelta(seconds=30), now=now) == "30s"
+    assert age("2026-01-01T23:00:00Z", now=now) == "60m"
 
 
 @pytest.mark.parametrize("since", [None, "", "yesterday"])
@@ -113,13 +113,13 @@ def container(ready: bool = False, restarts: int = 0, **state: Any) -> dict[str,
     ],
 )
 def test_a_pods_status_is_the_first_thing_to_know_of_it(status: dict[str, Any], text: str) -> None:
-    assert pod_status(pod(**status)) == text
+    assert state_of(pod(**status)) == text
 
 
 def test_a_pod_that_is_being_deleted_is_terminating() -> None:
     going = pod(phase="Running")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert pod_status(going) == "Terminating"
+    assert cells("", "Pod", going)["STATUS"] == "Terminating"
 
 
 def test_a_sidecar_that_has_started_holds_no_pod_in_its_init_phase() -> None:
@@ -129,16 +129,16 @@ def test_a_sidecar_that_has_started_holds_no_pod_in_its_init_phase() -> None:
         containerStatuses=[container(True, running={})],
     )
     waiting["spec"]["initContainers"] = [{"name": "main", "restartPolicy": "Always"}]
-    assert pod_status(waiting) == "Running"
+    assert state_of(waiting) == "Running"
 
 
 def test_ready_counts_containers_and_restarts_say_when_the_last_was() -> None:
     ended = (datetime.now(UTC) - timedelta(minutes=5, seconds=2)).isoformat()
     status = {**container(True, restarts=2, running={}), "lastState": {"terminated": {"finishedAt": ended}}}
-    assert pod_ready(pod(containerStatuses=[status])) == "1/1"
-    assert pod_ready(pod()) == "0/1"
-    assert pod_restarts(pod(containerStatuses=[status])).startswith("2 (5m2s")
-    assert pod_restarts(pod()) == "0"
+    assert cells("", "Pod", pod(containerStatuses=[status]))["READY"] == "1/1"
+    assert cells("", "Pod", pod())["READY"] == "0/1"
+    assert cells("", "Pod", pod(containerStatuses=[status]))["RESTARTS"].startswith("2 (5m2s")
+    assert cells("", "Pod", pod())["RESTARTS"] == "0"
 
 
 SIDECAR = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}], "containers": [{"name": "main"}]}
@@ -197,17 +197,19 @@ def test_a_pods_words_are_those_of_kubectl_get(
     spec: dict[str, Any], status: dict[str, Any], words: tuple[str, str, str]
 ) -> None:
     shown = {"metadata": {"name": "a"}, "spec": spec, "status": status}
-    assert (pod_ready(shown), pod_status(shown), pod_restarts(shown)) == words
+    row = cells("", "Pod", shown)
+    assert (row["READY"], row["STATUS"], row["RESTARTS"]) == words
 
 
 def test_a_pod_that_is_through_stays_so_while_it_is_deleted() -> None:
     going = pod(phase="Succeeded", containerStatuses=[container(terminated={"exitCode": 0, "reason": "Completed"})])
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert pod_status(going) == "Completed"
+    assert cells("", "Pod", going)["STATUS"] == "Completed"
 
 
 def cells(group: str, kind: str, document: dict[str, Any]) -> dict[str, str]:
-    return {name: cell(document) for name, cell in columns_of(group, kind)}
+    columns = columns_of(group, kind)
+    return dict(zip(columns.names, columns.cells(document), strict=True))
 
 
 def test_a_deployment_says_how_many_of_its_pods_are_ready() -> None:

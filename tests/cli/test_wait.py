@@ -61,6 +61,10 @@ async def test_a_condition_that_comes_is_said_in_kubectls_words(server: APIServe
         r"jsonpath={.metadata.labels.app\.kubernetes\.io/name}=web",
         "jsonpath={.spec.containers[*].name}=main",
         "jsonpath={.spec.containers[0].name}=main",
+        'jsonpath={.status.conditions[?(@.type=="Ready")].status}=True',
+        'jsonpath=.status.conditions[?(@.type=="Ready")].status=True',
+        'jsonpath={.status.conditions[?(@.type!="Initialized")].status}=True',
+        "jsonpath={.spec.containers[-1:].name}=main",
         "create",
     ],
 )
@@ -154,7 +158,10 @@ async def test_a_restart_of_the_server_does_not_end_it(server: APIServer, kinfor
         ("Ready", 'unrecognized condition: "Ready"; expected create, delete, condition=NAME'),
         ("condition=", 'unrecognized condition: "condition="'),
         ("jsonpath={.status.phase}=", "jsonpath wait has to have a value after equal sign"),
-        ('jsonpath={.status.conditions[?(@.type=="Ready")].status}=True', "has a bracket at position 18"),
+        (
+            'jsonpath={.status.conditions[?(@.type=="Ready"].status}=True',
+            "has '].status' at position 36",
+        ),
     ],
 )
 async def test_a_condition_that_is_none_is_a_wrong_command_line(

@@ -207,6 +207,7 @@ async def test_a_reader_that_has_gone_ends_a_watch_quietly(server: APIServer) ->
     assert (running.returncode, err) == (141, b"")
 
 
+@pytest.mark.slow
 async def test_a_resource_that_cannot_be_watched_is_listed_regularly(capsys: pytest.CaptureFixture[str]) -> None:
     async with HttpServer(metrics := MetricsServer()) as server:
         kinformer = CommandLine(capsys, server.url)

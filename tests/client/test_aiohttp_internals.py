@@ -20,8 +20,8 @@ from aiohttp import web
 
 from kinformer import Client
 from kinformer._runtime.fence import Fence
-from kinformer.client import aiohttp_internals
-from kinformer.client.aiohttp_internals import (
+from kinformer.connection import aiohttp_internals
+from kinformer.connection.aiohttp_internals import (
     ERRORS,
     FENCING,
     READING,

@@ -130,6 +130,7 @@ async def test_its_hook_renews_the_token_and_holds_up_no_loop(library: Any) -> N
     assert bool(threads) == is_blocking
 
 
+@pytest.mark.slow
 async def test_a_hook_that_fails_is_no_end_of_an_informer(library: Any, server: APIServer) -> None:
     is_broken = False
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer import Client
-from kinformer.client.aiohttp_internals import low_watermark
-from kinformer.client.body import Body, Pace
+from kinformer.connection.aiohttp_internals import low_watermark
+from kinformer.connection.body import Body, Pace
 from kinformer.exceptions import ConnectError
 
 QUICKLY, SLOWLY = 0.0001, 0.01

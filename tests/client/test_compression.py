@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from kinformer import Client, ConfigError, ListWatch, SharedInformerFactory
-from kinformer.client.config import Compression, accepted_encoding, from_url, load_in_cluster
-from kinformer.client.kubeconfig import load_kubeconfig
+from kinformer.connection.config import Compression, accepted_encoding, from_url, load_in_cluster
+from kinformer.connection.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.list_watcher import ListOptions, ListPage
 from tests.support import kube

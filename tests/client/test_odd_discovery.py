@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kinformer import Client, ListWatch
 from kinformer.client import APIResource, discover
-from kinformer.client.discovery import is_namespaced, served_kind
+from kinformer.connection.discovery import is_namespaced, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.listwatch.presence import presence
 from kinformer.objects import GroupVersionResource

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer import APIError, Client, ConfigError
-from kinformer.client.showable import HIDDEN, showable_output, showable_url
+from kinformer.connection.showable import HIDDEN, showable_output, showable_url
 from kinformer.exceptions import DecodeError
 from tests.client.test_client import kubeconfig, plugin
 from tests.support.http_server import HttpServer

@@ -11,7 +11,7 @@ import gc
 import pytest
 
 from kinformer._runtime.fence import Fence
-from kinformer.client.single_flight import SingleFlight
+from kinformer.connection.single_flight import SingleFlight
 from kinformer.leaderelection import check_fences
 
 

@@ -1,6 +1,6 @@
-"""Records what a real kube-apiserver knows of its built-in kinds, for the embedded server: `builtins.json`.
+"""Records what a real kube-apiserver knows of its built-in kinds: `builtins.json`, and `columns.json` of their tables.
 
-    python tests/conformance/record_builtins.py         # writes kinformer/testing/kinds/builtins.json
+    python tests/conformance/record_builtins.py         # writes them to kinformer/testing/kinds and kinformer/kinds
 
 From the server itself come discovery (resources, verbs, subresources), the columns of tables, and from its OpenAPI
 documents the fields of all types with their merge keys and enumerations. What those do not tell (the order of fields,
@@ -28,6 +28,7 @@ from tests.conformance.build_assets import HERE, assets_folder
 
 TARGET = HERE.parents[1] / "kinformer" / "testing" / "kinds" / "builtins.json"
 DESCRIPTIONS = TARGET.with_name("object_meta.json")
+COLUMNS = HERE.parents[1] / "kinformer" / "kinds" / "columns.json"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # Where the package of a definition is, by the prefix of the definition's name.
 MODULES = {
@@ -293,9 +294,13 @@ async def main() -> int:
     texts = {name: field["description"] for name, field in sorted(fields.items())}
     DESCRIPTIONS.write_text(json.dumps(texts, indent=1) + "\n", encoding="utf-8")
     compact = {"ensure_ascii": False, "separators": (",", ":")}
+    columns = {f"{one['group']}/{one['kind']}": one.pop("columns") for one in whole["resources"] if "columns" in one}
+    shown = [f"{json.dumps(name)}:{json.dumps(one, **compact)}" for name, one in columns.items()]  # type: ignore[arg-type]
+    texts_line = json.dumps(whole["texts"], **compact)  # type: ignore[arg-type]
+    COLUMNS.write_text(f'{{"texts":{texts_line},\n"columns":{{\n' + ",\n".join(shown) + "}}\n", encoding="utf-8")
     lines = ['{"resources":[']
     lines.append(",\n".join(json.dumps(one, **compact) for one in whole["resources"]))  # type: ignore[arg-type]
-    lines.append('],\n"texts":' + json.dumps(whole["texts"], **compact) + ',\n"types":{')  # type: ignore[arg-type]
+    lines.append('],\n"types":{')
     types = sorted(whole["types"].items())
     lines.append(",\n".join(f"{json.dumps(name)}:{json.dumps(one, **compact)}" for name, one in types))  # type: ignore[arg-type]
     TARGET.write_text("\n".join([*lines, "}}"]) + "\n", encoding="utf-8")

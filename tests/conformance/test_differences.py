@@ -1,4 +1,4 @@
-"""Known differences are documented, and no transcript is left without its test."""
+"""Known differences are documented, and no transcript or recording is left without its test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 from tests.conformance.differences import KNOWN
+from tests.conformance.recorded_differences import known_differences
+from tests.conformance.recordings import FOLDER, read
 
 HERE = Path(__file__).parent
 
@@ -33,3 +35,11 @@ def test_every_transcript_has_its_test() -> None:
         if not any(file.stem == name or file.stem.startswith(f"{name}_") for name in functions):
             left.append(f"{file.parent.name}/{file.name}")
     assert left == []
+
+
+def test_every_recording_has_its_test_and_every_known_difference_its_case() -> None:
+    tests = "".join(file.read_text(encoding="utf-8") for file in HERE.glob("*.py"))
+    assert [file.stem for file in FOLDER.glob("*.jsonl") if f'"{file.stem}"' not in tests] == []
+    listed = [(by, known.recording, case) for known in known_differences() for by in known.by for case in known.cases]
+    assert len(listed) == len(set(listed))
+    assert [case for _, recording, case in listed if case not in read(recording)] == []

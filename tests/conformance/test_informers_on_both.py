@@ -46,6 +46,7 @@ async def test_a_cache_and_what_handlers_heard_equal_the_server(
             assert late.known == mirrors[resource].known
 
 
+@pytest.mark.slow
 async def test_a_cut_network_is_made_up_for(own_server: ClusterServer, open_api: OpenApi) -> None:
     api = await open_api(own_server)
     history = History(api, CONFIGMAPS)

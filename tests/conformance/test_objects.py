@@ -179,6 +179,16 @@ async def test_a_delete_may_have_preconditions(site: Site) -> None:
     await site.delete(f"{site.configmaps}/a", {**options, "preconditions": {"uid": uid}})
 
 
+async def test_a_put_of_a_lease_that_is_gone_creates_it_unless_the_put_has_a_uid(site: Site) -> None:
+    leases = site.of("coordination.k8s.io/v1", "leases")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+    made = (await site.post(leases, {**lease, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}})).json
+    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    await site.delete(f"{leases}/a")
+    for metadata in ({"uid": uid, "resourceVersion": version}, {"uid": uid}, {"resourceVersion": version}):
+        await site.put(f"{leases}/a", {**made, "metadata": {"name": "a", **metadata}})
+
+
 async def test_a_delete_may_say_what_becomes_of_dependents(site: Site) -> None:
     for name, policy in (("a", "Foreground"), ("b", "Orphan"), ("c", "Background"), ("d", "Sometimes")):
         await site.post(site.configmaps, configmap(name))

@@ -17,7 +17,7 @@ from tests.conformance.test_custom import definition
 from tests.conformance.test_lists import METADATA
 from tests.conformance.test_objects import configmap
 from tests.conformance.test_watches import INITIAL
-from tests.support.apiserver_http import watch
+from tests.support.apiserver_http import Exchange, watch
 from tests.support.metrics_sink import MemoryMetrics
 from tests.watchcache.proxy.conftest import proxying
 
@@ -52,7 +52,14 @@ class Proxied:
 
 
 class ProxiedSite(Site):
-    """A site at a proxy, which has what the test has made: a read at version 0 may be older."""
+    """A site that reads at a proxy, and writes at the server behind it.
+
+    The proxy has what the test has made: a read at version 0 may be older.
+    """
+
+    def __init__(self, server: ClusterServer, namespace: str) -> None:
+        super().__init__(server, namespace)
+        self.own = Site(cast("Proxied", server).behind, namespace)
 
     async def make(self, path: str, body: Any) -> dict[str, Any]:
         made = await super().make(path, body)
@@ -62,19 +69,24 @@ class ProxiedSite(Site):
         assert reply.status == 200, reply.body
         return made
 
+    async def _open(self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None) -> Exchange:
+        if method == "GET":
+            return await super()._open(method, path, body, headers, token)
+        return await self.own._open(method, path, body, headers, self.own.server.token())
+
 
 @pytest_asyncio.fixture
 async def server(server: ClusterServer) -> AsyncIterator[ClusterServer]:
     async with (
         server.client() as client,
-        proxying(client, *CACHED, allow_writes=True, keep_managed_fields=True) as proxy,
+        proxying(client, *CACHED, keep_managed_fields=True) as proxy,
     ):
         yield cast("ClusterServer", Proxied(server, proxy.url))
 
 
 @pytest_asyncio.fixture
-async def site(server: ClusterServer) -> Site:
-    return ProxiedSite(server, await new_namespace(server))
+async def site(server: ClusterServer) -> ProxiedSite:
+    return ProxiedSite(server, await new_namespace(cast("Proxied", server).behind))
 
 
 async def test_a_streamed_list_of_nothing_is_a_bookmark(site: Site) -> None:
@@ -84,10 +96,9 @@ async def test_a_streamed_list_of_nothing_is_a_bookmark(site: Site) -> None:
     await stream.close()
 
 
-async def test_objects_have_a_type_where_those_of_the_server_have_one(site: Site) -> None:
+async def test_objects_have_a_type_where_those_of_the_server_have_one(site: ProxiedSite) -> None:
     """Items of built-in lists have none. Those of custom resources and of metadata have one, and so have events."""
-    own = Site(cast("Proxied", site.server).behind, site.namespace)
-    group, metrics = f"{uuid.uuid4().hex[:8]}.example.com", MemoryMetrics()
+    own, group, metrics = site.own, f"{uuid.uuid4().hex[:8]}.example.com", MemoryMetrics()
     await own.server.install_crds(definition(group))
     widget = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}}
     objects = {own.configmaps: configmap("a"), own.of(f"{group}/v1", "widgets"): widget}

@@ -311,3 +311,37 @@ async def test_json_has_what_differs_and_no_absent_values(server: APIServer, cha
 def test_a_log_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="limit"):
         Changes({}, limit=0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"a": 1}, {"a": 2}, [(".a", 1, 2)]),
+        ({"a": {"b": 1}}, {"a": {}}, [(".a.b", 1, ABSENT)]),
+        ({}, {"a": {"b": 0}}, [(".a", ABSENT, {"b": 0})]),
+        ({"a": [1, 2]}, {"a": [1]}, [(".a", [1, 2], [1])]),
+        (
+            {"a": [{"name": "x", "v": 1}]},
+            {"a": [{"name": "y"}, {"name": "x", "v": 2}]},
+            [(".a[x].v", 1, 2), (".a[y]", ABSENT, {"name": "y"})],
+        ),
+        ({"a": [{"name": "x"}, {"name": "x"}]}, {"a": []}, [(".a", [{"name": "x"}, {"name": "x"}], [])]),
+        ({"a.b/c": 1}, {"a.b/c": 2}, [("[a.b/c]", 1, 2)]),
+        ({"a": 1}, {"a": True}, [(".a", 1, True)]),
+        ({"a": "x"}, {"a": {"b": 1}}, [(".a", "x", {"b": 1})]),
+    ],
+)
+async def test_differences_name_the_deepest_place(
+    old: Object, new: Object, expected: list[tuple[str, object, object]]
+) -> None:
+    source = MemorySource()
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced(10)
+        async with Changes({"v1/configmaps": informer}) as changes:
+            source.set("a", data={"of": old})
+            source.set("a", data={"of": new})
+            await until(lambda: changes.last == 2)
+            [found] = changes.list(after=1)
+    assert {(one.path, str(one.old), str(one.new)) for one in found.differences} == {
+        (f"data.of{path}", str(was), str(now)) for path, was, now in expected
+    }

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kinformer import Client, KubeObject, SharedInformerFactory
 from kinformer.contrib.problems import RULES, Problem, Problems, Rule
+from kinformer.kinds import severity_of
 from kinformer.testing import APIServer
 from tests.contrib.problem_scenes import DEFINITION, LATER, SCENES, Object, event, make, node, pod, resource, waiting
 from tests.support.odd_json import JSON, or_odd
@@ -78,6 +79,18 @@ async def test_a_rule_is_quiet(
         server.create(obj)
     async with looking(client) as problems:
         assert problems.lister.list() == []
+
+
+@pytest.mark.parametrize("objects", [make for _, _, make in FIRES + QUIET], ids=[name for _, name, _ in FIRES + QUIET])
+async def test_a_row_is_red_exactly_when_there_is_a_problem(
+    server: APIServer, client: Client, objects: Callable[[], list[Object]]
+) -> None:
+    made = [server.create(obj) for obj in objects()]
+    async with looking(client) as problems:
+        found = problems.lister.list()
+    red = [obj for obj in made if severity_of(obj, now=LATER, since=LATER).level == "bad"]
+    explained = {rule for rule in ("failed-job", "volume-pending") if rule in {one.rule for one in found}}
+    assert bool(red) == bool(found) or explained, (red, found)  # other objects may explain these two
 
 
 def _key(obj: Object) -> str:

@@ -153,6 +153,7 @@ async def test_a_problem_is_shown_when_its_grace_time_ends(server: APIServer, cl
         assert (await asyncio.wait_for(anext(changes), 10)).type == "DELETED"
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 async def test_a_start_shorter_than_the_grace_time_is_never_shown(
     server: APIServer, client: Client, clock: Clock

@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx
 
-from kinformer import Request, SharedInformer, blocking
+from kinformer import Client, Request, SharedInformer, SharedInformerFactory, blocking
 from kinformer.contrib.backends import Backend, Backends
 from kinformer.testing import APIServer
 from tests.docs.scenes import endpoint, slice_of_web
+from tests.support.kube import pod
 from tests.support.waiting import until
 from tests.support.web_server import reading, serving
 
@@ -54,6 +55,27 @@ async def check_web_service(app: Any) -> None:
                 assert "selector" in answer.json()["detail"], (path, bad, answer.text)
         async with reading(url + "/pods/events", selector="app=web") as reader:
             assert {(await reader.next()).data["metadata"]["name"] for _ in range(2)} == {"web-1", "web-2"}
+
+
+async def check_cache_for_other_users(app: Any, server: APIServer) -> None:
+    """The service of docs/proxy.md answers reads of a team's pods to those of the team, and an informer follows it."""
+    server.create(pod("of-a", namespace="team-a"))
+    server.create(pod("of-b", namespace="team-b"))
+    async with (
+        serving(app) as url,
+        Client.from_url(url, token="token-of-ann") as client,
+        SharedInformerFactory(client, namespace="team-a") as factory,
+    ):
+        pods = factory.for_resource("v1/pods")
+        await pods.wait_synced(timeout=10)
+        assert list(pods.by_key) == ["team-a/of-a"]
+        server.create(pod("more-of-a", namespace="team-a"))
+        await until(lambda: "team-a/more-of-a" in pods.by_key)
+        assert (await client.get("v1/pods", "team-a/of-a")).name == "of-a"
+        for path in ("/api/v1/namespaces/team-b/pods", "/api/v1/namespaces/team-b/pods/of-b?watch=1"):
+            async with httpx.AsyncClient(base_url=url) as service:
+                assert (await service.get(path, headers={"Authorization": "Bearer token-of-ann"})).status_code == 403
+                assert (await service.get(path)).status_code in (401, 403)
 
 
 async def check_balancing(

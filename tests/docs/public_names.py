@@ -30,6 +30,7 @@ DOORS = (
     "kinformer.processor",
     "kinformer.objects",
     "kinformer.conditions",
+    "kinformer.kinds",
     "kinformer.exceptions",
     "kinformer.watching",
     "kinformer.derived",
@@ -104,6 +105,8 @@ def _line(door: str, name: str) -> str:
     found = getattr(import_module(door), name)
     if door == "kinformer" or not inspect.isclass(found):
         return f"{door}.{name}"  # the members of a name of the root are with its package
+    if found.__name__ != name:
+        return f"{door}.{name}: as {found.__name__}"
     return f"{door}.{name}: {' '.join(sorted(members_of(found)))}".rstrip(": ")
 
 

@@ -154,7 +154,7 @@ def test_every_command_of_ours_in_a_sentence_is_one() -> None:
         ("pip install 'kinformer[cli,fastapi]'", False),
         ("pip install 'kinformer[cli,flask]'", True),
         (".venv/bin/python -m pip install -e . --group tests", True),
-        ("KUBECONFIG=a python -m kinformer.testing --port 8001", False),
+        ("KUBECONFIG=a python -m kinformer.cli serve --port 8001", False),
         ("python -m kinformer.tests", True),
         ("python examples/no_such_file.py", True),
         ("pytest tests/no_such_folder", True),

@@ -73,14 +73,18 @@ def test_the_public_names_of_a_package_are_those_of_its_stub(door: str) -> None:
             assert found is getattr(import_module(module), name)
             assert getattr(found, "__module__", module) in (module, "typing"), f"{name} is defined in another module"
             # `check_fences` belongs to those who use it: its module has no public name of its own.
-            assert door == "kinformer" or module.startswith(door) or name == "check_fences"
+            # `kinformer.conditions` is the door of what kinds wait for, `kinformer.client` that of the connection too.
+            elsewhere = name == "check_fences" or module.startswith(("kinformer.kinds.cond", "kinformer.connection."))
+            assert door == "kinformer" or module.startswith(door) or elsewhere
 
 
 def test_each_public_name_is_imported_from_one_package_and_perhaps_from_the_root() -> None:
     owners: dict[int, list[str]] = defaultdict(list)
     for door in DOORS[1:]:
         for name in public_names.names_of(door):
-            owners[id(getattr(import_module(door), name))].append(f"{door}.{name}")
+            found = getattr(import_module(door), name)
+            if getattr(found, "__name__", name) == name:  # not an alias
+                owners[id(found)].append(f"{door}.{name}")
     assert [places for places in owners.values() if len(places) > 1] == []
     alone = [name for name in kinformer.__all__ if id(getattr(kinformer, name)) not in owners]
     assert alone == ["Backoff"]  # its package, which has no other public name, is private
@@ -147,7 +151,7 @@ def test_the_command_line_and_contrib_use_public_names_alone() -> None:
             package, _, inner = module.partition(".")
             if package != "kinformer" or inner.partition(".")[0] in ("cli", "contrib"):
                 continue
-            if name not in public.get(module, ()):
+            if name not in public.get(module, ()) and inner.partition(".")[0] not in ("objects", "kinds"):
                 private.append(f"{path.relative_to(ROOT)}: {module}.{name}")
     assert not private
 

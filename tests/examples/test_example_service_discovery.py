@@ -1,4 +1,4 @@
-"""The router in examples/service_discovery: pods that are ready, by label, probed."""
+"""The router in examples/service_discovery: pods that are ready, by label, and have answered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ModelServer:
 
     Attributes:
         asked: How many completions it was asked for.
-        status: Of the answer to a probe.
+        status: Of the answer to the question for its models.
     """
 
     def __init__(self, name: str, url: str) -> None:
@@ -137,7 +137,7 @@ async def test_no_dead_backend_is_left_after_a_gap(server: APIServer, router: ht
         await until(lambda: asked(router), 20, holds=lambda found: found == {"b", "c"})
 
 
-async def test_a_pod_whose_probe_fails_is_asked_nothing_until_it_answers(
+async def test_a_pod_that_does_not_say_its_models_is_asked_nothing_until_it_does(
     server: APIServer, router: httpx.AsyncClient
 ) -> None:
     async with model_servers("a", "b") as (a, b):

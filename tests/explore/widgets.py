@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextvars import Context, copy_context
 from typing import Any
 
 from kinformer import Client, Controller, KubeObject, LeaderElector, Manager, Request, SharedInformer
 from kinformer.controller import Applier, Finalizer, write_status
 from kinformer.exceptions import LeadershipLostError
-from kinformer.sharding import ShardedController
+from kinformer.leaderelection import check_fences
+from kinformer.sharding import Shard
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 from tests.explore.operators.external import Cloud
@@ -114,25 +116,30 @@ async def leader_elector(world: World) -> None:
 
 
 async def sharded_controller(world: World) -> None:
-    running: list[ShardedController] = []  # of all processes, also of those that were killed: their right goes on
+    held: list[tuple[Shard, Context]] = []  # of all processes, also of those that were killed: their right goes on
 
     async def main(client: Client) -> None:
-        async def reconcile(request: Request) -> None:
-            await operator.reconcile(request)
-
-        sharded = ShardedController(reconcile, client, WIDGETS, namespace="default")
-        running.append(sharded)
-        operator = Widgets(client, sharded.informer, sharded.owns(MAPS, "Widget"), None)
-        async with Manager(client) as manager:
-            manager.add(sharded)
+        async with Shard.claim(client, name="widgets", count=2) as shard, Manager(client) as manager:
+            held.append((shard, copy_context()))
+            widgets = manager.factory.for_resource(WIDGETS, shard=shard)
+            maps = manager.factory.for_resource(MAPS, shard=shard.of_owners())
+            operator = Widgets(client, widgets, maps, None)
+            manager.add(Controller(operator.reconcile).for_(widgets).owns(maps, "Widget"))
             await manager.run()
 
-    def no_slot_has_two_owners(state: ClusterState) -> None:
-        slots = Counter(slot for one in running for slot in one.membership.slots)  # by the clock
-        assert not slots or max(slots.values()) == 1, slots.most_common(3)
+    def is_valid(context: Context) -> bool:
+        try:
+            context.run(check_fences)
+        except LeadershipLostError:
+            return False
+        return True
 
-    world.run(main, replicas=2)
-    world.always(no_slot_has_two_owners)
+    def no_shard_has_two_owners(state: ClusterState) -> None:
+        owners = Counter(shard for shard, context in held if is_valid(context))  # by the clock
+        assert not owners or max(owners.values()) == 1, owners
+
+    world.run(main, replicas=3, may_raise=LeadershipLostError)
+    world.always(no_shard_has_two_owners)
     declare(world)
 
 

@@ -118,7 +118,7 @@ async def test_pages_without_an_end_are_noticed_by_their_tokens(tokens: str) -> 
 
 
 async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinformer.client.responses._MOST", MEGABYTE)  # a gigabyte is too much for a test
+    monkeypatch.setattr("kinformer.connection.responses._MOST", MEGABYTE)  # a gigabyte is too much for a test
     body = bomb(b'{"x":"', b"x", 100)
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -162,7 +162,7 @@ async def test_an_answer_without_an_end_is_read_up_to_the_limit_of_its_kind(
     request_: str,
     limit: int,
 ) -> None:
-    monkeypatch.setattr("kinformer.client.responses._MOST", 5 * ONE)  # a gigabyte is too much for a test
+    monkeypatch.setattr("kinformer.connection.responses._MOST", 5 * ONE)  # a gigabyte is too much for a test
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -106,6 +106,7 @@ async def test_the_informers_of_many_namespaces_share_a_proof(server: APIServer,
         assert len([path for path in questions if path.endswith("widgets.example.com")]) <= seconds / 10
 
 
+@pytest.mark.slow
 async def test_processes_that_share_a_cache_keep_it(server: APIServer, client: Client, path: Path) -> None:
     told = [Mirror(), Mirror()]
     async with (

@@ -40,6 +40,7 @@ async def test_other_names_are_taken(client: Client, name: str) -> None:
     assert ListWatch(client, MAPS, namespace=name).namespace == name
 
 
+@pytest.mark.slow
 async def test_a_namespace_that_does_not_exist_is_named_once(
     server: APIServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,6 +64,7 @@ async def follow(namespaces: list[Any]) -> None:
         assert set(maps.by_key) == {"good/a"}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(namespaces=st.lists(NAMESPACE, max_size=3))
 def test_any_namespace_leaves_the_others(namespaces: list[Any]) -> None:

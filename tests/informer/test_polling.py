@@ -286,6 +286,7 @@ async def test_it_is_live_until_the_last_list_is_a_minute_late() -> None:
         assert pods.health().staleness < 2
 
 
+@pytest.mark.slow
 async def test_a_list_whose_body_does_not_end_makes_it_stale() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         pieces: list[bytes | float] = [b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[']

@@ -124,6 +124,7 @@ async def test_refusals_after_other_failures_count_from_the_first_of_them() -> N
         assert 115 <= took < 190
 
 
+@pytest.mark.slow
 async def test_fail_fast_chooses_the_second_refusal_or_none() -> None:
     async with SharedInformer(source_of(FORBIDDEN)) as informer:
         took, raised = await seconds_of(informer.wait_synced(60, fail_fast=True))

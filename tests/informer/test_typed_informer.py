@@ -1,4 +1,7 @@
-"""Typed informers: objects with a model of each kind, changes to a model, and objects that fit none."""
+"""Typed informers: objects with a model of each kind, changes to a model, and objects that fit none.
+
+Internals: the informer with a model, which otherwise a factory makes, over a source of the test.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from kubernetes_asyncio.client import V1ConfigMap, V1Pod
 
 from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import DecodeError
-from kinformer.informer import with_model
+from kinformer.informer.typed import ModelInformer
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.log_records import Said, said
@@ -65,7 +68,7 @@ KINDS = [StructMap, DataMap, DictMap, PydanticMap, PydanticData, V1ConfigMap]
 async def test_handlers_streams_filters_indexes_and_listers_have_the_model(kind: type[Any]) -> None:
     source = MemorySource()
     source.set("a", data={"v": "1"})
-    informer = with_model(SharedInformer(source), kind)
+    informer = ModelInformer(SharedInformer(source), kind)
     informer.add_indexers({"v": lambda obj: [data_of(obj.model)["v"]], "path": "data.v"})
     seen: list[tuple[str, ...]] = []
 
@@ -124,7 +127,7 @@ async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handle
 
     source = MemorySource()
     source.set("a", data={"v": "1"})
-    informer = with_model(SharedInformer(source), Counted)
+    informer = ModelInformer(SharedInformer(source), Counted)
     twice: list[bool] = []
     informer.add_event_handler(on_add=lambda obj: twice.append(obj.model is obj.model), name="reads")
     informer.add_event_handler(on_add=lambda obj: obj.name, name="reads no model")
@@ -146,7 +149,7 @@ async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handle
 async def test_what_one_handler_does_to_a_model_nobody_else_sees(kind: type[Any]) -> None:
     source = MemorySource()
     source.set("a", data={"v": "1"})
-    informer = with_model(SharedInformer(source), kind)
+    informer = ModelInformer(SharedInformer(source), kind)
     seen: list[dict[str, str]] = []
 
     def spoil(obj: Any) -> None:
@@ -179,7 +182,7 @@ async def test_what_one_handler_does_to_a_model_nobody_else_sees(kind: type[Any]
 async def test_a_resync_is_one_object_with_one_model() -> None:
     source = MemorySource()
     source.set("a")
-    informer = with_model(SharedInformer(source), StructMap)
+    informer = ModelInformer(SharedInformer(source), StructMap)
     same: list[bool] = []
     informer.add_event_handler(on_update=lambda old, new: same.append(old is new), resync_period=0.02)
     async with informer:
@@ -193,7 +196,7 @@ async def test_an_object_that_does_not_fit_is_an_error_of_the_handler_that_reads
     source = MemorySource()
     source.set("good", data={"v": "1"})
     source.set("bad", data={"v": "many"})
-    informer = with_model(SharedInformer(source), Numbers)
+    informer = ModelInformer(SharedInformer(source), Numbers)
     seen: list[str] = []
     read: list[int] = []
 
@@ -204,7 +207,9 @@ async def test_an_object_that_does_not_fit_is_an_error_of_the_handler_that_reads
     class Lenient(msgspec.Struct):
         data: dict[str, Any]
 
-    with_model(informer, Lenient).add_event_handler(on_add=lambda obj: seen.append(obj.model.data["v"]), name="lenient")
+    ModelInformer(informer, Lenient).add_event_handler(
+        on_add=lambda obj: seen.append(obj.model.data["v"]), name="lenient"
+    )
     informer.add_event_handler(on_add=on_add, name="strict")
     with caplog.at_level(logging.ERROR, "kinformer"):
         async with informer:
@@ -344,7 +349,7 @@ async def test_what_is_no_model_is_refused_before_anything_starts(client: Client
 async def test_an_object_with_its_model_can_be_copied_and_pickled_and_is_still_the_object() -> None:
     source = MemorySource()
     entry = source.set("a", data={"v": "1"})
-    async with with_model(SharedInformer(source), StructMap) as informer:
+    async with ModelInformer(SharedInformer(source), StructMap) as informer:
         await informer.wait_synced(10)
         obj = informer.by_key["default/a"]
     assert obj == entry
@@ -359,7 +364,7 @@ async def test_an_object_with_its_model_can_be_copied_and_pickled_and_is_still_t
 async def test_a_typed_informer_and_its_objects_leave_nothing_behind() -> None:
     source = MemorySource()
     source.set("a")
-    informer = with_model(SharedInformer(source), DataMap)
+    informer = ModelInformer(SharedInformer(source), DataMap)
     async with informer:
         await informer.wait_synced(10)
         found = informer.lister.get("a", namespace="default")

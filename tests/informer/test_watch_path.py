@@ -20,7 +20,7 @@ from tests.support.interpreter import FREE_THREADED
 PACKAGE = Path(inspect.getfile(kinformer)).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 MOST = 11
-OF_THE_SERVER = ("testing", "serving")  # the embedded server runs in the same process
+OF_THE_SERVER = ("testing", "apiserver")  # the embedded server runs in the same process
 WITHOUT_GIL = {"cache/exclusion.py"} if FREE_THREADED else set()  # the lock that the page names below its table
 
 

@@ -123,7 +123,7 @@ async def test_when_the_server_is_killed_nobody_leads_and_when_it_is_back_somebo
 
 
 async def run_server(port: int) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "kinformer.testing", "--port", str(port)]
+    command = [sys.executable, "-m", "kinformer.cli", "serve", "--port", str(port)]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, env=os.environ, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )

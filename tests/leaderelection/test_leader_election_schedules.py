@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -150,13 +151,13 @@ def calm_down(server: LeaseServer, candidates: list[Candidate]) -> None:
 
 def play(number: int, seed: int, faults: list[Fault], *, same_name: bool = False) -> Intervals:
     """One schedule: the intervals in which somebody led."""
-    random = Random(seed)
+    lot = Random(seed)
     simulation = Simulation()
     server = LeaseServer(simulation)
     candidates = []
     for index in range(number):
-        process = simulation.process(f"c{index}", rate=random.uniform(0.98, 1.02), wall=random.uniform(-1e6, 1e6))
-        client = NetworkClient(process, server, random, lost=0.02, unanswered=0.02, failing=0.02, slow=0.02)
+        process = simulation.process(f"c{index}", rate=lot.uniform(0.98, 1.02), wall=lot.uniform(-1e6, 1e6))
+        client = NetworkClient(process, server, lot, lost=0.02, unanswered=0.02, failing=0.02, slow=0.02)
         identity = "the same" if same_name else process.name
         elector = LeaderElector(client, namespace="ns", name="lock", identity=identity, clock=process.clock)
         candidates.append(Candidate(process, client, elector))
@@ -214,3 +215,33 @@ def test_candidates_of_one_name_do_not_both_lead() -> None:
         play(3, seed, faults, same_name=True)
 
     check()
+
+
+def time_without_a_leader(seed: int) -> float:
+    """Return the seconds between the last renewal of a leader that is killed and the first act of the next one."""
+    lot, before = Random(seed), random.getstate()
+    random.seed(seed)  # what is drawn by lot in the package itself
+    simulation = Simulation()
+    server = LeaseServer(simulation)
+    candidates = []
+    for name in ("a", "b"):
+        process = simulation.process(name)
+        client = NetworkClient(process, server, lot)
+        elector = LeaderElector(client, namespace="ns", name="lock", identity=name, clock=process.clock)
+        candidates.append(Candidate(process, client, elector))
+        process.start(candidates[-1].campaign())
+    try:
+        simulation.run(20 + lot.uniform(0, 5))
+        first, second = sorted(candidates, key=lambda candidate: not candidate.elector.is_leader)
+        first.process.kill()
+        simulation.run(60)
+        return second.acts[0] - max(at for at, caller, _ in server.writes if caller == first.process.name)
+    finally:
+        simulation.close()
+        random.setstate(before)
+
+
+# 19, 124: the second candidate asked for the Lease before it expired, and was answered after.
+@pytest.mark.parametrize("seed", [*range(5), 19, 124])
+def test_a_killed_leader_is_replaced_within_a_lease_and_the_pause_of_a_candidate(seed: int) -> None:
+    assert time_without_a_leader(seed) <= 15 + 2.4 + 0.3

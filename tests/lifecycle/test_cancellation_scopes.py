@@ -32,7 +32,7 @@ from kinformer import (
 )
 from kinformer.contrib.fastapi import sse_response
 from kinformer.controller import EventRecorder
-from kinformer.sharding import ShardedController
+from kinformer.sharding import Shard
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
@@ -144,11 +144,13 @@ async def use_manager(client: Client, chance: Chance) -> None:
         await manager.run()
 
 
-async def use_sharded_controller(client: Client, chance: Chance) -> None:
-    async def reconcile(request: Request) -> None:
+async def use_shard(client: Client, chance: Chance) -> None:
+    async with (
+        Shard.claim(client, name="team", count=2, namespace="default", retry_period=0.01) as shard,
+        SharedInformerFactory(client) as factory,
+    ):
+        factory.for_resource("v1/configmaps", shard=shard)
         await slow_end(chance)
-
-    await ShardedController(reconcile, client, "v1/configmaps", group="team", namespace="default").run()
 
 
 async def use_event_recorder(client: Client, chance: Chance) -> None:
@@ -197,7 +199,7 @@ USES: list[Use] = [
     use_informer,
     use_manager,
     use_reflector,
-    use_sharded_controller,
+    use_shard,
 ]
 
 

@@ -70,6 +70,7 @@ async def test_a_process_that_was_stopped_is_not_live_until_it_has_heard_of_the_
             assert {name for name, look in looks.items() if not look()} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("options", [{}, {"idle_timeout": 5}, {"watch_timeout": 20}], ids=str)
 async def test_a_quiet_resource_is_live_all_the_time(client: Client, options: dict[str, Any]) -> None:

@@ -129,6 +129,7 @@ async def test_a_filter_leaves_the_loop_its_turns_between_two_changes() -> None:
         assert heard == [f"c{number:02}" for number in range(MANY)]
 
 
+@pytest.mark.slow
 async def test_a_filter_leaves_the_loop_its_turns_in_a_relist_and_in_a_resync() -> None:
     turns, source = Turns(), filled()
     async with following(source, resync_period=600) as informer:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from kinformer import Client, KubeObject, ListOptions, ListWatch, WatchEvent
 from kinformer.exceptions import DecodeError, KinformerError, WatchError
+from kinformer.kinds.builtin import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.objects import GroupVersionResource
-from kinformer.objects.meta import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.testing.kinds.builtins import recorded
 from tests.support.http_server import HttpServer, json_answer, line
 from tests.support.kube import config_map, widget

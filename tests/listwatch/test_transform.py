@@ -9,15 +9,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kinformer import KubeObject
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, source_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
 from tests.support.log_records import Said, message_of, said
 
@@ -268,12 +266,12 @@ async def test_what_the_inner_source_can_do_beside_list_and_watch_is_asked_of_it
     inner = Source()
     source = TransformingListerWatcher(inner, strip)
     assert isinstance(source, ListerWatcher)
-    found = capabilities_of(source)
-    assert found == replace(capabilities_of(inner), path_reading=source)
-    assert found.tip is not None
-    assert await found.tip.tip() == ServerTip("9")
-    assert found.presence is not None
-    assert found.cluster is found.resumable is found.snapshots is None
+    assert source_of(source) is source
+    assert source.name == "Source"
+    assert await source.tip() == ServerTip("9")
+    assert await source.cluster() is None
+    assert source.contents is source.client is source.stats is None
+    assert source.decodes is source.selects_all is source.sends_bookmarks is False
 
 
 async def test_a_list_that_is_not_read_to_its_end_can_be_closed() -> None:

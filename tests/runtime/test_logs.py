@@ -110,6 +110,7 @@ def said_in_docs() -> Said:
     return {(name, reason.strip("`")): set(levels.split(", ")) for name, reason, levels in rows}
 
 
+@pytest.mark.slow
 def test_the_documentation_has_every_record_with_its_levels_and_no_other() -> None:
     code, docs = said_in_code(), said_in_docs()
     assert set(code) == set(docs)
@@ -124,8 +125,6 @@ def test_no_module_has_a_logger_of_another_kind() -> None:
         "kinformer/_runtime/logs.py",
         "kinformer/cli/output/logs.py",
         "kinformer/cli/completion.py",
-        "kinformer/contrib/backends/pool.py",
-        "kinformer/contrib/backends/probing.py",
         "kinformer/contrib/event_log.py",
         "kinformer/contrib/prometheus.py",
     }  # those of the command line set levels; contrib uses public names alone

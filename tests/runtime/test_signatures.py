@@ -1,4 +1,7 @@
-"""A callback is checked when it is passed: one rule, wherever a callback is taken."""
+"""A callback is checked when it is passed: one rule, wherever a callback is taken.
+
+Internals: the informer with a model, which otherwise a factory makes, over a source of the test.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,7 @@ from kinformer import (
     watch,
 )
 from kinformer.controller import Predicate, generation_changed
-from kinformer.informer import with_model
-from kinformer.sharding import ShardedController
+from kinformer.informer.typed import ModelInformer
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
 
@@ -153,7 +155,7 @@ def test_the_methods_of_a_handler_object_are_checked_too() -> None:
     class Wrong:
         def on_update(self, obj: object) -> None: ...
 
-    for informer in (SharedInformer(MemorySource()), with_model(SharedInformer(MemorySource()), dict)):
+    for informer in (SharedInformer(MemorySource()), ModelInformer(SharedInformer(MemorySource()), dict)):
         with pytest.raises(
             TypeError, match=r"on_update=.*Wrong\.on_update is called with \(old, new\), but takes \(obj\)"
         ):
@@ -202,7 +204,6 @@ PLACES: dict[str, tuple[Any, Callable[[Client, Any], object]]] = {
     "tweak of a ListWatch": (no_arguments, lambda client, f: ListWatch(client, "v1/pods", tweak_list_options=f)),
     "asynchronous filter": (COROUTINE, lambda client, f: SharedInformer(MemorySource()).events(filter=f)),
     "reconcile": (no_arguments, lambda client, f: Controller(f)),
-    "reconcile of a shard": (no_arguments, lambda client, f: ShardedController(f, client, "v1/configmaps")),
     "predicate": (
         two_arguments,
         lambda client, f: Controller(COROUTINE).for_(SharedInformer(MemorySource()), predicate=f),

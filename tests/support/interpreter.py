@@ -1,4 +1,4 @@
-"""What tests must know of the Python that runs them."""
+"""The Python that runs the tests, as far as they depend on it."""
 
 from __future__ import annotations
 

@@ -27,11 +27,10 @@ class LeaseServer:
         self.writes: list[tuple[float, str, Object]] = []  # time, caller, Lease
         self.down_until = 0.0
 
-    def answer(self, caller: str, method: str, path: str, body: Any, params: Mapping[str, str]) -> Any:
+    def answer(self, caller: str, method: str, path: str, body: Any) -> Any:
         name = path.partition("/leases")[2].removeprefix("/")
         if method == "GET" and not name:
-            wanted = dict(pair.split("=") for pair in params["labelSelector"].split(","))
-            items = [lease for lease in self.leases.values() if wanted.items() <= _labels(lease).items()]
+            items = list(self.leases.values())
             return {"kind": "LeaseList", "metadata": {"resourceVersion": str(self.version)}, "items": items}
         if method == "POST":
             name = body["metadata"]["name"]
@@ -43,13 +42,8 @@ class LeaseServer:
             return NotFoundError(404, "NotFound", f"{name} not found")
         if method == "GET":
             return KubeObject.from_dict(lease)
-        given = body["metadata"] if method == "PUT" else body["preconditions"]
-        if given["resourceVersion"] != lease["metadata"]["resourceVersion"]:
+        if body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
             return ConflictError(409, "Conflict", f"{name} has been modified")
-        if method == "DELETE":
-            self.version += 1
-            del self.leases[name]
-            return {"kind": "Status", "status": "Success"}
         return self.write(caller, name, body)
 
     def write(self, caller: str, name: str, body: Object) -> KubeObject:
@@ -59,10 +53,6 @@ class LeaseServer:
         self.leases[name] = {**body, "metadata": metadata}
         self.writes.append((self.simulation.now, caller, self.leases[name]))
         return KubeObject.from_dict(self.leases[name])
-
-
-def _labels(lease: Object) -> dict[str, str]:
-    return lease["metadata"].get("labels") or {}
 
 
 class NetworkClient:
@@ -114,7 +104,7 @@ class NetworkClient:
             before = fails and random.random() < 0.5
             result = ServerError(500, "InternalError", "etcd") if fails else None
             if not before:
-                answer = self._server.answer(self._process.name, method, path, body, params or {})
+                answer = self._server.answer(self._process.name, method, path, body)
                 result = result or answer
             if random.random() >= self.unanswered:
                 simulation.later(delay(), lambda: self._returns(future, result))

@@ -1,10 +1,11 @@
-"""Replicas of a sharded controller as real processes, and what must be true of all that they said.
+"""Replicas that hold shards as real processes, and what must be true of all that they said.
 
-    python -m tests.support.replicas URL-OR-KUBECONFIG IDENTITY
+    python -m tests.support.replicas URL-OR-KUBECONFIG IDENTITY COUNT
 
-runs one, which says on stdout what it does. It shares the config maps with the label app=sharded. A line is
-`act RUN KEY TIME` (on CLOCK_BOOTTIME) for each thing that a reconcile did while its slot was ours, `done KEY VERSION`
-for a reconcile that ended, and `share OBJECTS DROPPED BALANCED` now and then. SIGTERM leaves in order.
+runs one. It claims one of COUNT shards of the config maps with the label app=sharded, and says on stdout what it does.
+A line is `act RUN UID TIME` (on CLOCK_BOOTTIME) for each thing that a reconcile did while the shard was its own,
+`done KEY VERSION` for a reconcile that ended, `share INDEX OBJECTS` now and then, and `lost` after a lost shard, upon
+which it claims one again. SIGTERM leaves in order.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
-from kinformer import Client, Request
+from kinformer import Client, Controller, Request, SharedInformer, SharedInformerFactory
+from kinformer.exceptions import LeadershipLostError
 from kinformer.leaderelection import check_fences
-from kinformer.sharding import ShardedController
+from kinformer.sharding import Shard
 from tests.support.kube import config_map
 from tests.support.line_process import LineProcess, boot_time, say
 from tests.support.waiting import until
@@ -37,13 +39,15 @@ def sharded_config_map(number: int, value: str = "1") -> dict[str, Any]:
 class Replica(LineProcess):
     """A process of this module."""
 
+    shards = 0  # how many shards it believes that there are
+
     @property
-    def share(self) -> tuple[int, int, bool]:
-        """How many objects it holds, how many came that were not its own, and True if all is balanced."""
+    def share(self) -> tuple[int, int] | None:
+        """The index of its shard and the number of objects in its cache, or None if it has no shard."""
         for line in reversed(self.lines):
-            if line[0] == "share":
-                return int(line[1]), int(line[2]), line[3] == "yes"
-        return 0, 0, False
+            if line[0] in ("share", "lost", "left"):
+                return (int(line[1]), int(line[2])) if line[0] == "share" else None
+        return None
 
 
 @dataclass
@@ -57,45 +61,53 @@ class Replicas:
     server: str
     all: list[Replica] = field(default_factory=list)
 
-    async def start(self, name: str) -> Replica:
-        command = (sys.executable, "-m", "tests.support.replicas", self.server, name)
-        self.all.append(await Replica.start(name, *command))
-        return self.all[-1]
+    async def start(self, name: str, count: int) -> Replica:
+        command = (sys.executable, "-m", "tests.support.replicas", self.server, name, str(count))
+        replica = await Replica.start(name, *command)
+        replica.shards = count
+        self.all.append(replica)
+        return replica
 
-    async def until_shared(self, objects: int) -> list[int]:
-        """Wait until those that live are balanced and hold all objects, each one once; return how many each has."""
+    @property
+    def shares(self) -> dict[str, tuple[int, int, int]]:
+        """Return count, index and objects of those that live and have a shard, by name."""
+        return {r.name: (r.shards, *r.share) for r in self.all if r.lives and r.share is not None}
 
-        def shared() -> bool:
-            shares = [replica.share for replica in self.all if replica.lives]
-            return all(balanced for _, _, balanced in shares) and sum(held for held, _, _ in shares) == objects
+    async def until_shared(self, count: int) -> None:
+        """Wait until each shard of this count has a holder, and all objects are in their caches."""
 
-        await until(shared, 40, what=f"{objects} objects are shared out: {[(r.name, r.share) for r in self.all]}")
-        return [replica.share[0] for replica in self.all if replica.lives]
+        def is_shared() -> bool:
+            shares = list(self.shares.values())
+            parts = sorted((of, index) for of, index, _ in shares)
+            every_part = parts == [(count, index) for index in range(count)]
+            return every_part and sum(objects for *_, objects in shares) == OBJECTS
+
+        await until(is_shared, 40, what=lambda: f"all shards of {count} are held: {self.shares}")
 
     async def until_done(self, versions: dict[str, str]) -> None:
         """Wait until each key has been reconciled at this version, or a later one."""
 
-        def done() -> bool:
+        def is_done() -> bool:
             seen: dict[str, int] = defaultdict(int)
             for replica in self.all:
                 for line in replica.lines:
-                    if line[0] == "done" and line[2] != "gone":
+                    if line[0] == "done":
                         seen[line[1]] = max(seen[line[1]], int(line[2]))
             return all(seen[key] >= int(version) for key, version in versions.items())
 
-        await until(done, 40, what="every key is reconciled at its last version")
+        await until(is_done, 40, what="every key is reconciled at its last version")
 
     def check_one_owner(self) -> int:
-        """Check that no two runs of one key overlap; return how many runs there were."""
+        """Check that no two runs for one uid overlap; return how many runs there were."""
         runs: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
         for replica in self.all:
             for line in replica.lines:
                 if line[0] == "act":
                     runs[line[2]][replica.name, line[1]].append(float(line[3]))
-        for key, of_key in runs.items():
-            spans = sorted((min(acts), max(acts), run) for run, acts in of_key.items())
-            for (_, end, one), (start, _, other) in pairwise(spans):
-                assert end < start, f"{key}: run {other} began {end - start:.3f} s before the last act of {one}"
+        for uid, of_uid in runs.items():
+            spans = sorted((min(acts), max(acts), run) for run, acts in of_uid.items())
+            for (_, end, before), (start, _, after) in pairwise(spans):
+                assert end < start, f"{uid}: run {after} began {end - start:.3f} s before the last act of {before}"
         return sum(map(len, runs.values()))
 
     async def end(self) -> None:
@@ -108,49 +120,61 @@ class Cluster(Protocol):
 
     async def change(self, number: int, value: str) -> None: ...
     async def make_again(self, number: int) -> None:
-        """Delete it and create it under its name; its uid is another, which may be another replica's."""
+        """Delete it and create it under its name; its uid is another, which may be in another shard."""
 
     async def versions(self) -> dict[str, str]:
         """Key -> resourceVersion."""
         ...
 
 
-async def come_and_go(replicas: Replicas, cluster: Cluster) -> None:
-    """Replicas join, pause, crash, leave and go on, while objects change: no key ever has two owners."""
-    for name in ("one", "two", "three", "four"):
-        await replicas.start(name)
-    shares = await replicas.until_shared(OBJECTS)
-    assert min(shares) > 0, shares
-    one, two, three, four = replicas.all
+@contextlib.asynccontextmanager
+async def churning(cluster: Cluster) -> Any:
+    """Change objects all the time, and leave each of them there in the end."""
 
     async def churn() -> None:
-        number = 0
-        while True:
-            number += 1
-            await (
-                cluster.change(number % OBJECTS, str(number)) if number % 5 else cluster.make_again(number % OBJECTS)
-            )
+        for number in itertools.count(1):
+            index = number % OBJECTS
+            await (cluster.change(index, str(number)) if number % 5 else cluster.make_again(index))
             await asyncio.sleep(0.02)
 
-    churning = asyncio.create_task(churn())
+    task = asyncio.create_task(churn())
     try:
-        one.stop()
-        await until(lambda: all(r.share[2] for r in replicas.all if r.lives), 40, what="they know that one is away")
-        two.process.kill()
-        three.process.terminate()
-        await three.process.wait()
-        await two.process.wait()
-        await until(lambda: four.share[0] >= OBJECTS - 1, 40, what="the last one has everything")
-        one.go_on()
-        five = await replicas.start("five")
-        await until(lambda: five.share[0] > 0 and one.share[0] > 0, 40, what="five and one take their shares")
+        yield
     finally:
-        churning.cancel()
-        await asyncio.wait({churning})
-    assert churning.cancelled(), churning.exception()
+        task.cancel()
+        await asyncio.wait({task})
+    assert task.cancelled(), task.exception()
     for number in range(OBJECTS):  # one may be away, deleted and not made again
         await cluster.change(number, "last")
-    await replicas.until_shared(OBJECTS)
+
+
+async def come_and_go(replicas: Replicas, cluster: Cluster) -> None:
+    """Replicas of three shards pause, crash, leave and come back, then two shards take their place."""
+    for name in ("one", "two", "three"):
+        await replicas.start(name, 3)
+    await replicas.until_shared(3)
+    one, two, three = replicas.all
+    async with churning(cluster):
+        await replicas.start("a spare", 3)
+        await asyncio.sleep(0.5)
+        one.stop()
+        await until(lambda: len(replicas.shares) == 3, 40, what="the spare takes the shard of the stopped one")
+        two.process.kill()
+        three.process.terminate()
+        await two.process.wait()
+        await three.process.wait()
+        one.go_on()
+        await until(lambda: one.count("lost") == 1, 40, what="the stopped one has noticed")
+        await replicas.start("four", 3)
+        await until(lambda: len(replicas.shares) == 3, 40, what="all three shards are held again")
+        before = [replica for replica in replicas.all if replica.lives]
+        for name in ("five", "six"):
+            await replicas.start(name, 2)
+        await asyncio.sleep(1)
+        assert {count for count, *_ in replicas.shares.values()} == {3}
+        for replica in before:
+            replica.process.terminate()
+    await replicas.until_shared(2)
     await replicas.until_done(await cluster.versions())
     assert replicas.check_one_owner() > OBJECTS
 
@@ -158,49 +182,58 @@ async def come_and_go(replicas: Replicas, cluster: Cluster) -> None:
 # --- in the process ---------------------------------------------------------------------------------------------------
 
 
-class Sharing:
-    def __init__(self, client: Client, identity: str) -> None:
-        self.runs = itertools.count()
-        self.controller = ShardedController(
-            self.reconcile,
-            client,
-            "v1/configmaps",
-            namespace="default",
-            label_selector="app=sharded",
-            identity=identity,
-            workers=20,
-            shutdown_timeout=0.5,
-            **LEASE,
-        )
+class Work:
+    """What a replica does for its shard."""
+
+    def __init__(self, runs: itertools.count[int], maps: SharedInformer) -> None:
+        self.runs = runs
+        self.maps = maps
 
     async def reconcile(self, request: Request) -> None:
-        run, obj = next(self.runs), self.controller.informer.lister.get(request.name, namespace=request.namespace)
+        obj = self.maps.lister.get(request.name, namespace=request.namespace)
+        if obj is None:
+            return
+        run = next(self.runs)
         for _ in range(4):
             now = boot_time()  # before the question: who is stopped in between has not acted
             check_fences()
-            say("act", run, request.key, now)
+            say("act", run, obj.uid, now)
             await asyncio.sleep(0.02)
-        say("done", request.key, obj.resource_version if obj is not None else "gone")
+        say("done", request.key, obj.resource_version)
 
-    async def tell(self) -> None:
+    async def tell(self, shard: Shard) -> None:
         while True:
-            informer, health = self.controller.informer, self.controller.health()
-            balanced = health.balanced and informer.has_synced
-            say("share", len(informer.lister), self.controller.dropped, "yes" if balanced else "no")
+            say("share", shard.index, len(self.maps.lister))
             await asyncio.sleep(0.05)
 
 
-async def main(server: str, identity: str) -> None:
+async def hold(client: Client, identity: str, count: int, runs: itertools.count[int]) -> None:
+    async with (
+        Shard.claim(client, name="replicas", count=count, identity=identity, namespace="default", **LEASE) as shard,
+        SharedInformerFactory(client, namespace="default") as factory,
+    ):
+        maps = factory.for_resource("v1/configmaps", label_selector="app=sharded", shard=shard)
+        work = Work(runs, maps)
+        telling = asyncio.create_task(work.tell(shard))
+        try:
+            await Controller(work.reconcile, workers=20, shutdown_timeout=0.5).for_(maps).run()
+        finally:
+            telling.cancel()
+
+
+async def main(server: str, identity: str, count: str) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    runs = itertools.count()
     async with Client.from_url(server) if "://" in server else Client.from_kubeconfig(server) as client:
-        sharing = Sharing(client, identity)
-        telling = asyncio.create_task(sharing.tell())
         try:
-            await sharing.controller.run()
+            while True:
+                try:
+                    await hold(client, identity, int(count), runs)
+                except LeadershipLostError:
+                    say("lost")
         finally:
-            telling.cancel()
             say("left")
 
 

@@ -9,12 +9,16 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from kinformer import Client, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
 from kinformer.watchcache import WatchCache
 
-_PATH = re.compile(r"/api/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>pods|configmaps)(?:/(?P<name>[^/]+))?")
+_PATH = re.compile(
+    r"/api/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>pods|configmaps)(?(namespace)(?:/(?P<name>[^/]+))?)"
+)
+_OWN = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # what a client adds by itself
 _HOP = ("Transfer-Encoding", "Connection", "Content-Length", "Keep-Alive")
 
 
@@ -66,7 +70,11 @@ class Front:
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items() if name not in ("Host", *_HOP)}
         async with self._session.request(
-            request.method, self._server.url + request.raw_path, headers=headers, data=await request.read()
+            request.method,
+            URL(self._server.url + request.raw_path, encoded=True),
+            headers=headers,
+            data=await request.read() or None,
+            skip_auto_headers=_OWN,
         ) as theirs:
             kept = {name: value for name, value in theirs.headers.items() if name not in _HOP}
             response = web.StreamResponse(status=theirs.status, headers=kept)
@@ -78,10 +86,12 @@ class Front:
 
 
 @asynccontextmanager
-async def front_of(server: APIServer, client: Client, **limits: Any) -> AsyncIterator[Front]:
+async def front_of(
+    server: APIServer, client: Client, *, watch_list: bool | None = None, **limits: Any
+) -> AsyncIterator[Front]:
     """Serve watch caches of a server."""
     async with AsyncExitStack() as stack:
-        factory = await stack.enter_async_context(SharedInformerFactory(client))
+        factory = await stack.enter_async_context(SharedInformerFactory(client, watch_list=watch_list))
         caches: dict[str, WatchCache] = {}
         informers = []
         for plural in ("pods", "configmaps"):
@@ -92,13 +102,19 @@ async def front_of(server: APIServer, client: Client, **limits: Any) -> AsyncIte
         session = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         front = Front(server, informers, caches, session)
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", front.handle)
+        app.on_response_prepare.append(_add_fields)
+        app.router.add_route("*", r"/{path:[\s\S]*}", front.handle)
         runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         front.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield front
+
+
+async def _add_fields(_: web.Request, response: web.StreamResponse) -> None:
+    """Add the header field that `Proxy` adds."""
+    response.headers.setdefault("Cache-Control", "no-cache, private")
 
 
 @asynccontextmanager

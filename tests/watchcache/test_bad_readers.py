@@ -13,7 +13,7 @@ import pytest
 
 from kinformer import Client
 from kinformer.testing import APIServer
-from tests.support.apiserver_http import ask, watch
+from tests.support.apiserver_http import watch
 from tests.support.kube import config_map, pod
 from tests.support.waiting import until
 from tests.watchcache.front import Front, front_of
@@ -30,44 +30,6 @@ async def front(server: APIServer, client: Client) -> AsyncIterator[Front]:
 
 def watchers(front: Front, plural: str) -> int:
     return len(front.caches[plural].storage.collection("objects").watchers)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "limit=x",
-        "limit=-5",
-        "limit=99999999999999999999",
-        "limit=5&continue=%%%",
-        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJ4In0",
-        "resourceVersion=-1",
-        "resourceVersion=99999999999999999999999",
-        "resourceVersionMatch=Exact",
-        "resourceVersion=1&resourceVersionMatch=Sometimes",
-        "labelSelector=a+in",
-        "labelSelector=%00",
-        "fieldSelector=spec.nodeName",
-        "fieldSelector=metadata.name%3D%5C",
-        "timeoutSeconds=soon&watch=1",
-        "watch=1&sendInitialEvents=true",
-        "watch=1&continue=x",
-    ],
-)
-async def test_a_bad_query_is_answered_as_by_the_server(server: APIServer, front: Front, query: str) -> None:
-    expected = await ask(server.url, "GET", f"{PODS}?{query}")
-    answer = await ask(front.url, "GET", f"{PODS}?{query}")
-    assert (answer.status, answer.json) == (expected.status, expected.json)
-
-
-async def test_a_token_of_another_namespace_goes_on_after_its_name(server: APIServer, front: Front) -> None:
-    for name in "abc":
-        server.create(pod(name))
-        server.create(config_map(name))
-    token = (await ask(server.url, "GET", f"{MAPS}?limit=1")).json["metadata"]["continue"]
-    await front.caught_up()
-    expected = await ask(server.url, "GET", f"{PODS}?limit=1&continue={token}")
-    answer = await ask(front.url, "GET", f"{PODS}?limit=1&continue={token}")
-    assert (answer.status, len(answer.json.get("items", ()))) == (expected.status, len(expected.json.get("items", ())))
 
 
 async def test_a_watch_whose_client_has_vanished_is_closed(server: APIServer, front: Front) -> None:

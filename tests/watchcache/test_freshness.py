@@ -159,6 +159,7 @@ async def test_a_streamed_list_that_cannot_be_proved_ends_without_its_bookmark(
         assert await response.read() == b""
 
 
+@pytest.mark.slow
 async def test_a_proof_from_before_the_server_went_back_is_not_held_against_it(
     session: aiohttp.ClientSession,
 ) -> None:

@@ -76,20 +76,12 @@ async def test_metadata_that_is_preferred_as_protobuf_is_answered_as_json(front:
 @pytest.mark.parametrize(
     "accept",
     [
-        "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     ],
 )
 async def test_a_form_that_is_preferred_as_protobuf_is_not_replaced_by_another(front: Front, accept: str) -> None:
     assert (await ask(front.url, "GET", f"{PODS}?resourceVersion=0", headers={"Accept": accept})).status == 406
-
-
-@pytest.mark.parametrize("query", ["watch=1", "watch=true&resourceVersion=0", "fieldSelector=spec.nodeName", "limit=x"])
-async def test_a_name_is_read_whatever_else_the_query_asks(server: APIServer, front: Front, query: str) -> None:
-    expected = await ask(server.url, "GET", f"{PODS}/web?{query}")
-    answer = await ask(front.url, "GET", f"{PODS}/web?{query}")
-    assert (answer.status, answer.json["kind"]) == (expected.status, expected.json["kind"]) == (200, "Pod")
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -22,9 +22,9 @@ with atheris.instrument_imports(include=["kinformer"]):
     import msgspec
 
     from kinformer import LabelSelector
-    from kinformer.client.kubeconfig import load_kubeconfig
+    from kinformer.connection.kubeconfig import load_kubeconfig
     from kinformer.exceptions import ConfigError, DecodeError, KinformerError, SelectorError
-    from kinformer.objects.json_path import parse_path
+    from kinformer.objects.paths.json_path import parse_path
     from kinformer.snapshot.format import OBJECTS, BlockReader, ObjectReader, Seal, SnapshotHeader, SnapshotRefusedError
     from kinformer.wire.decoder import EntryDecoder
     from kinformer.wire.lines import LineFramer

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import KubeObject, SharedInformer
-from kinformer.objects.json_path import Projection
 from kinformer.objects.object import view
 from kinformer.objects.packed import PackedObject
+from kinformer.objects.paths.projection import Projection
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.held import held_bytes
 from tests.support.memory_source import MemorySource

@@ -29,10 +29,11 @@ from kinformer import (
     LabelSelector,
     SelectorError,
 )
-from kinformer.client.kubeconfig import load_kubeconfig
-from kinformer.client.responses import decode_answer, failure
+from kinformer.connection.kubeconfig import load_kubeconfig
+from kinformer.connection.responses import decode_answer, failure
 from kinformer.exceptions import APIError, DecodeError, WatchError
-from kinformer.objects.json_path import Projection, parse_path
+from kinformer.objects.paths.json_path import parse_path
+from kinformer.objects.paths.projection import Projection
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.json_scan import identity_of, members
 from kinformer.wire.lines import LineFramer

@@ -13,8 +13,8 @@ from kinformer.cli.output import documents
 from kinformer.cli.output.differences import difference_lines
 from kinformer.cli.output.documents import in_one_line, object_name, yaml_of
 from kinformer.cli.output.tables import Table
+from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.output.text import clean, escaped
-from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
 from kinformer.contrib.changes.differences import ABSENT, object_differences
 from kinformer.exceptions import DecodeError

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinformer import KubeObject
-from kinformer.cli.output.columns import Column, Order, custom_columns
-from kinformer.cli.paths.template import JSONTemplate
+from kinformer.cli.output.columns import ColumnSet, Order, custom_columns
+from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.usage import UsageError
 from kinformer.contrib.changes.differences import NOISE
 from kinformer.objects import showable
@@ -72,7 +71,7 @@ class Manner:
             raise UsageError(f"invalid -o jsonpath: {error}") from None
 
     @property
-    def columns(self) -> Sequence[Column] | None:
+    def columns(self) -> ColumnSet | None:
         """The columns of `-o custom-columns`."""
         if self.form != "custom-columns":
             return None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kinformer import APIError, Client, GroupVersionResource
-from kinformer.cli.output.columns import Column, columns_of_definition, is_built_in
+from kinformer.cli.output.columns import ColumnSet, columns_of_definition
 from kinformer.client import APIResource
+from kinformer.kinds.builtin import is_custom
 
 __all__ = ["printer_columns"]
 
 _DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
-async def printer_columns(client: Client, resource: APIResource, *, wide: bool = False) -> Sequence[Column] | None:
+async def printer_columns(client: Client, resource: APIResource, *, wide: bool = False) -> ColumnSet | None:
     """Return the columns of a custom resource from its definition, or None for a kind with built-in columns.
 
     It also returns None if the definition has none or cannot be read, which requires a separate right.
@@ -24,7 +25,7 @@ async def printer_columns(client: Client, resource: APIResource, *, wide: bool =
         resource: The resource.
         wide: Add the columns with a lower priority, as `-o wide` does.
     """
-    if "." not in resource.group or is_built_in(resource.group, resource.kind):
+    if not is_custom(resource.group):
         return None
     try:
         definition: Any = await client.request("GET", _DEFINITIONS.path(name=f"{resource.name}.{resource.group}"))

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from kinformer import Client, KinformerError, NotFoundError, NotSyncedError, SharedInformerFactory
 from kinformer.cli.commands.outages import by_reason
-from kinformer.cli.output.amounts import age
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.screen import Loading
@@ -18,7 +17,8 @@ from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
 from kinformer.client import APIResource, Discovery, discover
 from kinformer.contrib.problems import Problem, Problems, by_severity
-from kinformer.contrib.problems.look import is_custom
+from kinformer.kinds.builtin import is_custom
+from kinformer.objects.units import age
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 

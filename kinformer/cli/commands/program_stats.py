@@ -13,13 +13,14 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from kinformer import Client, KinformerError
-from kinformer.cli.output.amounts import human_duration, size
+from kinformer.cli.output.amounts import size
 from kinformer.cli.output.errors import FAILED, complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_frame import flowing
 from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
+from kinformer.objects.units import human_duration
 
 __all__ = ["is_program", "program_stats"]
 

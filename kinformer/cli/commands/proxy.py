@@ -1,11 +1,10 @@
-"""`kinformer proxy`: the Kubernetes API for unchanged clients, with some resources from one cache."""
+"""`kinformer proxy`: the Kubernetes API for this user's programs, with some resources from one cache."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from kinformer import SharedInformer
 from kinformer.cli.output.amounts import count
@@ -15,34 +14,24 @@ from kinformer.manager import Manager
 from kinformer.metrics import Metrics
 from kinformer.watchcache import Proxy
 
-__all__ = ["Manner", "proxy"]
+__all__ = ["proxy"]
 
 _LOOK = 0.25  # seconds between two updates of the progress line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """The options of the command. See `kinformer.watchcache.Proxy`.
-
-    Attributes:
-        health: The address of `/livez`, `/readyz`, `/statusz` and `/metrics`, or None.
-    """
-
-    listen: str | None
-    socket: str | None
-    namespace: str | None
-    allow_writes: bool
-    managed_fields: bool
-    allowed_hosts: Sequence[str]
-    tls_cert: str | None
-    tls_key: str | None
-    client_ca: str | None
-    authenticate: bool
-    health: str | None
-
-
-async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, duration: float | None) -> int:
-    """Serve until cancelled.
+async def proxy(
+    target: Server,
+    resources: Sequence[str],
+    *,
+    listen: str | None,
+    socket: str | None,
+    health: str | None,
+    allowed_hosts: Sequence[str],
+    namespace: str | None,
+    managed_fields: bool,
+    duration: float | None,
+) -> int:
+    """Serve until cancelled. See `kinformer.watchcache.Proxy`.
 
     Prints the URL to stdout, then a line for each resource whose first list is complete. Requests are answered from
     the beginning.
@@ -50,18 +39,19 @@ async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, dur
     Args:
         target: The server.
         resources: The resources to answer from a cache, by names that kubectl accepts.
-        manner: The options.
+        listen, socket, allowed_hosts, namespace, managed_fields: Options of the proxy.
+        health: The address of `/livez`, `/readyz`, `/statusz` and `/metrics`, or None.
         duration: Seconds after which to end, or None to run forever.
 
     Raises:
         ConfigError: The server has no such resource, or an option is invalid.
         OSError: The address is in use, or the socket cannot be created.
     """
-    metrics = _metrics() if manner.health else None
+    metrics = _metrics() if health else None
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(target.client())
         manager = await stack.enter_async_context(
-            Manager(client, listen=manner.health, allowed_hosts=manner.allowed_hosts, metrics=metrics)
+            Manager(client, listen=health, allowed_hosts=allowed_hosts, metrics=metrics)
         )
         serving = False
         manager.add_check("proxy", lambda: None if serving else "not listening")
@@ -70,16 +60,11 @@ async def proxy(target: Server, resources: Sequence[str], manner: Manner, *, dur
                 client,
                 manager.factory,
                 resources,
-                listen=manner.listen,
-                socket=manner.socket,
-                namespace=manner.namespace,
-                allow_writes=manner.allow_writes,
-                keep_managed_fields=manner.managed_fields,
-                allowed_hosts=manner.allowed_hosts,
-                tls_cert=manner.tls_cert,
-                tls_key=manner.tls_key,
-                client_ca=manner.client_ca,
-                authenticate=manner.authenticate,
+                listen=listen,
+                socket=socket,
+                namespace=namespace,
+                keep_managed_fields=managed_fields,
+                allowed_hosts=allowed_hosts,
                 metrics=metrics,
             )
         )

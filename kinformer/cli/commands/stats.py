@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kinformer import KinformerError, SharedInformerFactory
 from kinformer.cli.commands.figures import Figures, Gauge
-from kinformer.cli.output.amounts import human_duration, rate, seconds, size
+from kinformer.cli.output.amounts import rate, seconds, size
 from kinformer.cli.output.errors import FAILED, complain, one_line
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_frame import flowing
@@ -24,6 +24,7 @@ from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
 from kinformer.cli.process import processor_seconds, resident_memory
 from kinformer.cli.target import Selection, Server
+from kinformer.objects.units import human_duration
 
 __all__ = ["stats"]
 

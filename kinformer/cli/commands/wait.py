@@ -16,6 +16,9 @@ from kinformer.cli.output.screen import Loading
 from kinformer.cli.target import Selection, Server, UsageError, check_name
 from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError
+from kinformer.kinds.conditions import equals
+from kinformer.objects.paths.json_path import parse_braced
+from kinformer.objects.units import duration_seconds
 
 __all__ = ["Awaited", "seconds_of", "wait"]
 
@@ -28,10 +31,7 @@ _POLL = 0.5  # seconds between two lists, until an object exists
 _AT_ONCE = 50  # watches
 _PAGE = 500
 _METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
-_PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
-_BRACED = re.compile(r"\{(?P<path>.*)\}(?:=(?P<value>.*))?", re.DOTALL)
+_EQUALS = re.compile(r"(?<![=!<>])=(?!=)")  # not a comparison within a filter
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 _FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
 
@@ -96,13 +96,10 @@ def seconds_of(text: str) -> float:
         UsageError: The value is neither.
     """
     try:
-        return float(text) if float(text) >= 0 else _WEEK
+        seconds = float(text) if text[-1:].isdigit() else duration_seconds(text)
     except ValueError:
-        if not _DURATION.fullmatch(text):
-            raise UsageError(f"invalid --timeout {text!r}: use a duration such as 30s, 1m30s or 2h") from None
-    if text.startswith("-"):
-        return _WEEK
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        raise UsageError(f"invalid --timeout {text!r}: use a duration such as 30s, 1m30s or 2h") from None
+    return seconds if seconds >= 0 else _WEEK
 
 
 async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited, *, timeout: float) -> int:
@@ -302,31 +299,24 @@ def _exists(obj: KubeObject | None) -> bool:
 
 
 def _json_path(text: str) -> Check:
-    """Return the condition that a path has a given value, or any value (kubectl, pkg/cmd/wait/json.go)."""
-    text = text.strip("'\"") if text.count("=") == 0 else text
-    braced = _BRACED.fullmatch(text.replace("'{", "{").replace("}'", "}"))
-    if braced is not None:
-        path, value = braced["path"], braced["value"]
-    else:
-        path, equals, value = text.partition("=")
-        value = value if equals else None
-    if value is not None:
-        value = value.strip("'\"").strip()
-        if not value:
-            raise UsageError(_NO_VALUE)
+    """Return the condition that a path has a given value, or any value, as `kubectl wait` reads it."""
+    path, *values = _EQUALS.split(text.strip("'\"") if "=" not in text else text, maxsplit=1)
+    path, value = path.strip("'\""), values[0].strip("'\"").strip() if values else None
+    if value == "":
+        raise UsageError(_NO_VALUE)
     try:
-        met = conditions.matches(path) if value is None else conditions.matches(path, value)
+        parsed = parse_braced(path)
     except ConfigError as error:
         raise UsageError(f"--for=jsonpath={text}: {error}") from error
 
     def check(obj: KubeObject | None) -> bool:
-        found = None if obj is None else obj.path(path)
-        if ("[*]" in path or ".*" in path) and isinstance(found, list):
-            if len(found) > 1:
-                raise ConfigError("given jsonpath expression matches more than one value")
-            found = found[0] if found else None
-        if value is not None and isinstance(found, dict | list):
+        found = [] if obj is None else parsed.find(obj)
+        if len(found) > 1:
+            raise ConfigError("given jsonpath expression matches more than one value")
+        if not found or value is None:
+            return bool(found)
+        if isinstance(found[0], dict | list):
             raise ConfigError("jsonpath leads to a nested object or list which is not supported")
-        return met(obj)
+        return equals(found[0], value)
 
     return check

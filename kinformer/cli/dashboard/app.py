@@ -18,7 +18,7 @@ from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, Sh
 from kinformer.cli.dashboard.board import EVENTS, Board, board_of, present_board
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of
-from kinformer.cli.dashboard.timeline import change_of, timeline_of
+from kinformer.cli.dashboard.timeline import change_of, changes_of, timeline_of
 from kinformer.cli.dashboard.view.order import Filter
 from kinformer.cli.dashboard.view.order import Query as TableQuery
 from kinformer.cli.dashboard.view.stream import View
@@ -164,7 +164,7 @@ async def relations(board: TheBoard, informer: Informer, resource: str, key: str
 
     An object that was deleted has relations as long as its changes are kept.
     """
-    obj = informer.indexer.get_by_key(key) or board.history.last(resource, key) or _found(informer, key)
+    obj = informer.indexer.get_by_key(key) or board.last_state(resource, key) or _found(informer, key)
     return await board.relations(resource, obj)
 
 
@@ -257,7 +257,7 @@ def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "jso
 @cluster_router.get("/changes", response_class=Response)
 def changes(board: TheBoard, resource: str, key: str) -> Response:
     """List the latest changes of one object, newest first, even if it has been deleted."""
-    return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
+    return Response(msgspec.json.encode(changes_of(board.changes, resource, key)), media_type="application/json")
 
 
 @cluster_router.get("/timeline")

@@ -13,7 +13,6 @@ import msgspec
 
 from kinformer import ConfigError, GroupVersionResource, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
-from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.logs import Logs
 from kinformer.cli.dashboard.problems import ProblemPage
 from kinformer.cli.dashboard.relations import EVENT_INDEX, indexers_of, relations_of
@@ -78,7 +77,6 @@ class Board:
         self.rows = AllRows(lambda: self.informers)
         self.orders = Orders()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
-        self.history = History(running)
         self.problems: ProblemPage | None = None
         self.changes = Changes({}, noise=True)  # ends with the informers
         for name, informer in running.items():
@@ -126,7 +124,6 @@ class Board:
                 informer = self.catalogue.inform(resource)
                 await informer.build_indexers(indexers_of(found))
                 self.informers = {**self.informers, found: informer}  # threads may be reading the old dict
-                self.history.listen(found, informer)
                 self.changes.follow(found, informer)
                 self.log.follow(found, informer)
                 self._looked_at[found] = asyncio.get_running_loop().time()
@@ -205,11 +202,16 @@ class Board:
                 item |= {"status": cells.get("STATUS", ""), "level": row.level, "reason": row.reason}
         return groups
 
+    def last_state(self, resource: str, key: str) -> KubeObject | None:
+        """Return the last state of an object, even if it has been deleted, or None if its changes are not kept."""
+        state = self.log.last_state(resource, key)
+        return state if isinstance(state, KubeObject) else None
+
     async def marks_of(self, resource: str, key: str) -> tuple[str, int]:
         """Return two marks, which change with an object, and with what is related to it or has occurred to it."""
         informer, row = self.informers.get(resource), self.row(resource, key)
         obj = informer.indexer.get_by_key(key) if informer is not None else None
-        obj = obj or self.history.last(resource, key)
+        obj = obj or self.last_state(resource, key)
         own = f"{row.version} {row.level}" if row is not None else ""
         if obj is None:
             return own, 0

@@ -15,12 +15,12 @@ from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.client import APIResource, discover
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.contrib.problems import Problems
-from kinformer.listening import Connections
+from kinformer.listening import Connections, Listener
 from kinformer.testing import APIServer
 
 __all__ = ["RESOURCES", "dashboard"]
@@ -43,7 +43,6 @@ RESOURCES = (
 # The resources of the demo cluster. Its Events are followed once a page requests the Events of an object.
 _IN_THE_DEMO = ("pods", "deployments.apps", "replicasets.apps", "jobs.batch", "nodes", "namespaces")
 
-_BACKLOG = 128  # connections that the kernel keeps until they are accepted
 _CONNECTIONS = 512  # a page has up to six
 _IDLE = 90  # seconds between two requests of a connection
 _GRACE = 2  # seconds for responses to finish when the server ends. Event streams end by themselves well before
@@ -78,13 +77,9 @@ async def dashboard(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await _demo(stack) if demo else target.client())
         wanted = await _wanted(client, resources or (_IN_THE_DEMO if demo else ()))
-        listener = stack.enter_context(_listen(host, port))
-        shown = f"[{host}]" if ":" in host else host
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
-            # Printed only now, because a reader may then send a signal, which uvicorn handles from here on.
-            print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
             async with SharedInformerFactory(client) as factory:
                 catalogue = Catalogue(client, factory, namespace)
                 for resource in wanted:
@@ -95,10 +90,10 @@ async def dashboard(
                     yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
-        server = _Server(_config(app))
+        server = _Server(app, host, port)
         timer = None if duration is None else asyncio.get_running_loop().call_later(duration, _stop, server)
         try:
-            await server.serve(sockets=[listener])
+            await server.serve()
         finally:
             if timer is not None:
                 timer.cancel()
@@ -106,35 +101,41 @@ async def dashboard(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which accepts connections one by one.
+    """uvicorn's server behind a listener with limits. It has none of its own for the time of a head."""
 
-    asyncio accepts as many as its backlog at once, and could run out of descriptors before a protocol closes one. The
-    kernel's queue, which has the same length, is made longer again.
-    """
+    def __init__(self, app: Guard, host: str, port: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                ws="none",
+                timeout_keep_alive=_IDLE,
+                timeout_graceful_shutdown=_GRACE,
+                lifespan="on",
+            )
+        )
+        self._host, self._port = host, port
+        self._listener = Listener(self._protocol, Connections(most=_CONNECTIONS, share=0.5))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(_BACKLOG)
+        """Start the application, listen, and print the URL. A reader may then send a signal, which is handled."""
+        await super().startup([])
+        try:
+            await self._listener.listen(self._host, self._port)
+        except OSError:
+            await self.lifespan.shutdown()
+            raise
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        print(f"http://{shown}:{self._listener.port}/  (Ctrl-C ends)", flush=True)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, and end the application."""
+        await self._listener.stop()
+        await super().shutdown(sockets)
 
-def _config(app: Guard) -> uvicorn.Config:
-    """Return uvicorn's configuration, with limits for connections. It has none of its own for the time of a head."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        ws="none",
-        backlog=1,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_GRACE,
-        lifespan="on",
-    )
-    config.load()
-    made_by = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
-    limited = Connections(most=_CONNECTIONS, share=0.5).guard(made_by)
-    config.http_protocol_class = cast("type[asyncio.Protocol]", limited)
-    return config
+    def _protocol(self) -> asyncio.Protocol:
+        create = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        return create(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 def _stop(server: uvicorn.Server) -> None:
@@ -144,7 +145,7 @@ def _stop(server: uvicorn.Server) -> None:
 async def _demo(stack: AsyncExitStack) -> Client:
     server = await stack.enter_async_context(APIServer())
     cluster = LivingCluster(server)
-    cluster.populate()
+    await cluster.start()
     living = asyncio.create_task(cluster.run(), name="kinformer dashboard: cluster")
 
     async def end() -> None:
@@ -166,16 +167,3 @@ async def _wanted(client: Client, names: Sequence[str]) -> list[APIResource]:
         except ConfigError:  # a server may lack a group. Only explicitly requested resources must exist
             continue
     return found
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)  # a page opened as soon as the URL is printed waits instead of being refused
-    except OSError as error:
-        listener.close()
-        raise OSError(error.errno, f"cannot listen on {host} port {port}: {error.strerror}") from None
-    return listener

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,8 +24,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-
-_ELSEWHERE = "403: requests from other origins are not allowed\n"
 
 
 class Guard:
@@ -69,25 +65,6 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         version = (1, 0) if scope["http_version"] == "1.0" else (1, 1)
-        if (refusal := self._names.refusal(scope["headers"], version=version)) is not None:
+        if (refusal := self._names.refusal(scope["headers"], version=version, own_pages=True)) is not None:
             return refusal
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != host.lower():
-            return 403, _ELSEWHERE
-        # Requests for images and scripts have no Origin. Following links is allowed, as their page cannot read the
-        # result.
-        elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
-        if elsewhere and headers.get("sec-fetch-dest") != "document":
-            return 403, _ELSEWHERE
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, "405: this server is read-only\n"
-        return None
-
-
-def _netloc(url: str) -> str:
-    try:
-        return urlsplit(url).netloc.lower()
-    except ValueError:  # unbalanced brackets
-        return ""
+        return None if scope["method"] in ("GET", "HEAD") else (405, "405: this server is read-only\n")

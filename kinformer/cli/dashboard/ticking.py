@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.cli.output.cells import value_at
 from kinformer.objects import PodState
+from kinformer.objects.accessors import moment_at, value_at
 
-__all__ = ["Ticking", "moment", "ticking_cell"]
+__all__ = ["Ticking", "ticking_cell"]
 
 Object = Mapping[str, Any]
 
@@ -24,37 +23,28 @@ def ticking_cell(group: str, kind: str, column: str, document: Object) -> Tickin
 
 
 def _restarts(pod: Object) -> Ticking | None:
-    found = PodState.of(pod)
-    last = moment(found.last_restart)
-    return (f"{found.restarts} (", last, " ago)") if found.restarts and last is not None else None
+    state = PodState.of(pod)
+    ended = state.last_restart
+    return (f"{state.restarts} (", ended.timestamp(), " ago)") if state.restarts and ended is not None else None
 
 
 def _since(*paths: str) -> Callable[[Object], Ticking | None]:
     def cell(document: Object) -> Ticking | None:
-        moments = (moment(value_at(document, path)) for path in paths)
-        first = next((one for one in moments if one is not None), None)
+        moments = (moment_at(document, *path.split(".")) for path in paths)
+        first = next((moment for moment in moments if moment is not None), None)
         return ("", first, "") if first is not None else None
 
     return cell
 
 
 def _running_job(job: Object) -> Ticking | None:
-    return None if value_at(job, "status.completionTime") else _since("status.startTime")(job)
+    return None if value_at(job, "status", "completionTime") else _since("status.startTime")(job)
 
 
-def moment(time: Any) -> float | None:
-    """Return a timestamp of the API as seconds since 1970, or None if it is not one."""
-    if isinstance(time, str):
-        try:
-            time = datetime.fromisoformat(time)
-        except ValueError:
-            return None
-    if not isinstance(time, datetime):
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
-
-
-_LAST_SEEN = _since("lastTimestamp", "deprecatedLastTimestamp", "eventTime", "metadata.creationTimestamp")
+_LAST_SEEN = _since(
+    *("series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp", "firstTimestamp"),
+    *("deprecatedFirstTimestamp", "eventTime", "metadata.creationTimestamp"),
+)
 _CELLS: Mapping[tuple[str, str, str], Callable[[Object], Ticking | None]] = {
     ("", "Pod", "RESTARTS"): _restarts,
     ("", "Event", "LAST SEEN"): _LAST_SEEN,

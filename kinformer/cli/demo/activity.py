@@ -6,10 +6,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from kinformer import KubeObject, SharedInformer
 from kinformer.cli.output.columns import columns_of
+from kinformer.kinds import state_of
 
 __all__ = ["Activity", "Happening"]
 
@@ -81,12 +81,10 @@ class Activity:
 
 def _state(obj: KubeObject) -> str:
     """Describe an object in a word or two: `Running`, `3/5 ready`."""
-    document: dict[str, Any] = obj.to_dict()
-    columns = dict(columns_of(obj.api_version.rpartition("/")[0], obj.kind))
     if obj.kind == "Deployment":
-        return f"{columns['READY'](document)} ready"
-    status = columns["STATUS"](document) if "STATUS" in columns else ""
-    return status.replace("ContainerCreating", "Creating")  # the long word could appear twice and fill a line
+        columns = columns_of("apps", "Deployment")
+        return f"{columns.cells(obj)[columns.names.index('READY')]} ready"
+    return state_of(obj).replace("ContainerCreating", "Creating")  # the long word could appear twice and fill a line
 
 
 def _change(old: str, new: str) -> str:

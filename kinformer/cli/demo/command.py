@@ -15,7 +15,7 @@ from rich.live import Live
 from kinformer import Backoff, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.demo.activity import Activity, Happening
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.output.errors import FAILED, INTERRUPTED, one_line
 from kinformer.cli.output.keys import on_interrupt, stop_on_key
 from kinformer.cli.output.logs import log_kept_back
@@ -29,6 +29,7 @@ _UNATTENDED = 20.0  # seconds that the demo lasts without a terminal
 _RESTART_AT = 10.0  # seconds, or two fifths of a shorter demo
 _DOWNTIME = 2.0  # seconds, or a tenth of a shorter demo
 _FRAME = 0.1  # seconds between two pictures
+_PAUSE = (0.2, 0.8)  # seconds between two changes of the cluster
 _AGREE = 5.0  # seconds for the caches to equal the server at the end
 # The default backoff would wait up to 1.6 s before the first retry, and the demo is short.
 _BACKOFF = Backoff(initial=0.25, maximum=1.0)
@@ -56,8 +57,8 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
         server.client() as client,
         SharedInformerFactory(client, backoff=_BACKOFF) as factory,
     ):
-        cluster = LivingCluster(server)
-        cluster.populate()
+        cluster = LivingCluster(server, pause=_PAUSE)
+        await cluster.start()
         show = _Demo(server, cluster, [factory.for_resource(resource) for resource in _RESOURCES], duration)
         with on_interrupt(show.interrupt):
             if plain:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kinformer import SharedInformer
 from kinformer.cli.demo.activity import Activity
-from kinformer.cli.living_cluster import NAMESPACES
+from kinformer.cli.living.cluster import NAMESPACES
 from kinformer.cli.output.tables import clean, status_style
 from kinformer.cli.output.text import middle
 

@@ -28,6 +28,7 @@ from kinformer.cli.rights import may
 from kinformer.cli.target import Selection
 from kinformer.client import APIResource, discover
 from kinformer.exceptions import BadRequestError, DecodeError, InvalidError
+from kinformer.objects.accessors import ends_initial_events
 
 __all__ = [
     "Place",
@@ -42,7 +43,6 @@ __all__ = [
 
 _SAMPLE = 500  # objects per page, as in an informer
 _BOOKMARK = 5.0  # seconds until an initial stream without objects ends, which takes a server a tenth of a second
-_INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # apimachinery, pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 _NOBODY = "kinformer-doctor-asks-for-no-object"
 _HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 _NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Namespace", namespaced=False)
@@ -279,7 +279,7 @@ async def _check_watch_list(report: Report, client: Client, place: Place) -> Non
             place.source(client, field_selector=fields).watch(options) as events,
         ):
             async for some in events:
-                if any(kind == "BOOKMARK" and obj.annotations.get(_INITIAL_EVENTS_END) == "true" for kind, obj in some):
+                if any(kind == "BOOKMARK" and ends_initial_events(obj) for kind, obj in some):
                     took = time.perf_counter() - began
                     message = f"supported, {seconds(took)}: the first list is a stream"
                     report.ok("watch list", message, supported=True, seconds=round(took, 4))
@@ -306,9 +306,7 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
         return
     supported = bool((response.get("metadata") or {}).get("shardInfo"))
     if supported:
-        report.ok("shards", "supported: a replica of a ShardedController gets only its share", supported=True)
+        report.ok("shards", "supported: an informer with shard= receives only its part", supported=True)
     else:
-        message = (
-            "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets all objects"
-        )
+        message = "not supported (ShardedListAndWatch, alpha in 1.36): an informer with shard= receives all objects"
         report.ok("shards", message, supported=False)

@@ -1,260 +1,162 @@
-"""The columns of each kind, between its name and its age.
+"""The columns between an object's name and its labels: those of its kind, of its definition, or custom ones.
 
-The columns are the same as in `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go). Cells are computed
-from the object, so that a watch can show each change without requesting a table from the server.
+They are those of `kubectl get`, computed from the object, so that a watch can show each change without requesting a
+table from the server. AGE follows the other columns that are always shown, and pods show their node.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kinformer import KubeObject
-from kinformer.cli.output import cells
-from kinformer.cli.output.cells import Cell, age_at, length_of, ratio, text_at, value_at
-from kinformer.cli.paths.json_path import JSONPath, split_outside_brackets
+from kinformer import ConfigError, KubeObject
 from kinformer.exceptions import DecodeError
+from kinformer.kinds import state_of
+from kinformer.kinds.columns import Column, KindTable, defined_table, kind_table
+from kinformer.kinds.rows.cells import NONE, age_of
+from kinformer.objects.accessors import string_at
+from kinformer.objects.paths.json_path import parse_braced
+from kinformer.objects.paths.printing import printed
+from kinformer.objects.units import age, quantity_value
 
-__all__ = ["NAMES", "Column", "Order", "columns_of", "columns_of_definition", "custom_columns", "is_built_in"]
+__all__ = ["ColumnSet", "Order", "columns_of", "columns_of_definition", "custom_columns"]
 
-NAMES = frozenset(
+Object = Mapping[str, Any]
+Cells = Callable[[Object], list[str]]
+
+_CUTTABLE = frozenset(
     (
-        *("NAME", "NAMESPACE", "NODE", "LABELS", "MESSAGE", "OBJECT", "CONTAINERS", "IMAGES", "SELECTOR", "HOSTS"),
-        *("VOLUME", "HOLDER", "PROVISIONER", "ROLE", "REFERENCE", "STORAGECLASS", "USERS", "GROUPS", "GROUP", "KIND"),
-        *("SERVICEACCOUNTS", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", "TYPES", "ADDRESS"),
+        *("NODE", "MESSAGE", "OBJECT", "CONTAINERS", "IMAGES", "SELECTOR", "HOSTS", "VOLUME", "HOLDER", "PROVISIONER"),
+        *("ROLE", "REFERENCE", "STORAGECLASS", "USERS", "GROUPS", "GROUP", "KIND", "SERVICEACCOUNTS", "OS-IMAGE"),
+        *("KERNEL-VERSION", "CONTAINER-RUNTIME", "ADDRESS", "TARGETS", "ENDPOINTS", "PORTS", "CLAIM", "CLASS"),
+        *("POD-SELECTOR", "NODE SELECTOR", "CONTROLLER", "PARAMETERS", "DRIVER", "ATTACHER"),
     )
 )
 """The columns with names and sentences, which a narrow screen may cut. Numbers and statuses are never cut."""
 
-Column = tuple[str, Cell]
+
+@dataclass(frozen=True, slots=True)
+class ColumnSet:
+    """Columns without NAMESPACE and NAME.
+
+    Attributes:
+        names: Their names.
+        cells: Returns the cells of an object.
+        cuttable: The names of those that a narrow screen may cut.
+    """
+
+    names: tuple[str, ...]
+    cells: Cells
+    cuttable: frozenset[str] = frozenset()
 
 
-def columns_of(group: str, kind: str, *, wide: bool = False) -> Sequence[Column]:
-    """Return the columns of a kind without NAMESPACE and NAME. AGE, if present, is last.
-
-    An unknown kind has a STATUS column with its `status.phase` or its `Ready` condition.
+def columns_of(group: str, kind: str, *, wide: bool = False) -> ColumnSet:
+    """Return the columns of a kind. An unknown one has STATUS, with its phase or its `Ready` condition, and AGE.
 
     Args:
         group, kind: The group and kind of the objects.
         wide: Add the columns of `-o wide`, after AGE.
     """
-    columns = _KINDS.get((group, kind), _OTHER)
-    return (*columns, *_WIDE.get((group, kind), ())) if wide else columns
+    table = kind_table(group, kind)
+    if table is None:
+        return ColumnSet(("STATUS", "AGE"), lambda obj: [state_of(obj) or "-", age_of(obj)])
+    return _chosen(table, _NARROW.get((group, kind), ()), _MORE.get((group, kind), ()), wide=wide)
 
 
-def is_built_in(group: str, kind: str) -> bool:
-    """Return True if this module defines the columns of a kind."""
-    return (group, kind) in _KINDS
-
-
-def columns_of_definition(definitions: Sequence[Mapping[str, Any]], *, wide: bool = False) -> Sequence[Column] | None:
+def columns_of_definition(definitions: Sequence[Mapping[str, Any]], *, wide: bool = False) -> ColumnSet | None:
     """Return the columns of a definition, or None if it has none.
-
-    A column with an invalid path is empty, as in kubectl.
 
     Args:
         definitions: The `additionalPrinterColumns` of a version.
         wide: Add columns with a priority above 0.
     """
-    shown = [one for one in definitions if wide or not one.get("priority")]
-    return [
-        (str(one.get("name", "")).upper(), cells.DefinedCell(str(one.get("jsonPath", "")), str(one.get("type", ""))))
-        for one in shown
-    ] or None
+    shown = [column for column in defined_table(definitions).columns[1:] if wide or not column.priority]
+    texts = frozenset(column.name.upper() for column in shown if column.type == "string")
+    names = tuple(column.name.upper() for column in shown)
+    return ColumnSet(names, lambda obj: [_shown(column.cell(obj)) for column in shown], texts) if definitions else None
 
 
-def custom_columns(text: str) -> Sequence[Column]:
+_NARROW: Mapping[tuple[str, str], Sequence[str]] = {("", "Pod"): ("Node",)}  # always shown, unlike in kubectl
+_MORE: Mapping[tuple[str, str], Sequence[tuple[str, Sequence[str]]]] = {  # kubectl shows the creation alone
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        ("GROUP", ("spec", "group")),
+        ("KIND", ("spec", "names", "kind")),
+    )
+}
+_AGES = ("Age", "Created At")
+
+
+def _chosen(
+    table: KindTable, narrow: Sequence[str], more: Sequence[tuple[str, Sequence[str]]], *, wide: bool
+) -> ColumnSet:
+    """Return the columns of a kind in our order: what is always shown, then AGE, then what is wide."""
+
+    def place(column: Column) -> int:
+        return 1 if column.name in _AGES else 0 if not column.priority or column.name in narrow else 2
+
+    kept = [(place(column), number, column) for number, column in enumerate(table.columns) if column.name != "Name"]
+    kept = sorted(entry for entry in kept if wide or entry[0] < 2)
+    names = [name for name, _ in more]
+    names += ["AGE" if column.name in _AGES else column.name.upper() for _, _, column in kept]
+    numbers = [(number, column.name == "Created At") for _, number, column in kept]
+
+    def cells(obj: Object) -> list[str]:
+        row = table.row(obj)
+        first = [string_at(obj, *path) for _, path in more]
+        return first + [age(row[number]) if is_date else _shown(row[number]) for number, is_date in numbers]
+
+    return ColumnSet(tuple(names), cells, _CUTTABLE.intersection(names))
+
+
+def _shown(value: Any) -> str:
+    """Return a cell of a table as kubectl prints it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return printed(int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value)
+
+
+# --- custom columns and orders ----------------------------------------------------------------------------------------
+
+
+def custom_columns(text: str) -> ColumnSet:
     """Parse the columns of `-o custom-columns`: `NAME:.metadata.name,IMAGES:.spec.containers[*].image`.
 
+    A cell has all values at the path, or `<none>` (kubectl, pkg/cmd/get/customcolumn.go).
+
     Raises:
-        ValueError: There is no column, or one has no name, no path or an invalid path.
+        ConfigError: There is no column, or one has no name, no path or an invalid path.
     """
-    columns: list[Column] = []
-    for part in split_outside_brackets(text):
+    names, paths = [], []
+    for part in _split_outside_brackets(text):
         name, colon, path = part.partition(":")
         if not (name and colon and path):
-            raise ValueError(f"{part!r} is not NAME:PATH, as in NODE:.spec.nodeName")
-        columns.append((name, cells.PathCell(path)))
-    return columns
+            raise ConfigError(f"{part!r} is not NAME:PATH, as in NODE:.spec.nodeName")
+        names.append(name)
+        paths.append(parse_braced(path))
+
+    def cells(obj: Object) -> list[str]:
+        found = (path.find(obj) for path in paths)
+        return [",".join(NONE if value is None else printed(value) for value in values) or NONE for values in found]
+
+    return ColumnSet(tuple(names), cells)
 
 
-_AGE: Column = ("AGE", age_at())
-_OTHER: tuple[Column, ...] = (("STATUS", cells.any_status), _AGE)
-_JUST_AGE: tuple[Column, ...] = (_AGE,)
-_EVENT: tuple[Column, ...] = (
-    ("LAST SEEN", cells.event_age),
-    ("TYPE", text_at("type", "")),
-    ("REASON", text_at("reason", "")),
-    ("OBJECT", cells.event_object),
-    ("MESSAGE", cells.event_message),
-)
-
-_KINDS: Mapping[tuple[str, str], tuple[Column, ...]] = {
-    ("", "Pod"): (
-        ("READY", cells.pod_ready),
-        ("STATUS", cells.pod_status),
-        ("RESTARTS", cells.pod_restarts),
-        ("NODE", text_at("spec.nodeName")),
-        _AGE,
-    ),
-    ("", "Node"): (
-        ("STATUS", cells.node_status),
-        ("ROLES", cells.node_roles),
-        ("VERSION", text_at("status.nodeInfo.kubeletVersion", "")),
-        _AGE,
-    ),
-    ("", "Namespace"): (("STATUS", cells.phase), _AGE),
-    ("", "Service"): (
-        ("TYPE", text_at("spec.type", "ClusterIP")),
-        ("CLUSTER-IP", text_at("spec.clusterIP")),
-        ("EXTERNAL-IP", cells.external_ip),
-        ("PORT(S)", cells.service_ports),
-        _AGE,
-    ),
-    ("", "ConfigMap"): (("DATA", length_of("data", "binaryData")), _AGE),
-    ("", "Secret"): (("TYPE", text_at("type", "Opaque")), ("DATA", length_of("data")), _AGE),
-    ("", "ServiceAccount"): _JUST_AGE,
-    ("", "PersistentVolumeClaim"): (
-        ("STATUS", cells.phase),
-        ("VOLUME", text_at("spec.volumeName", "")),
-        ("CAPACITY", text_at("status.capacity.storage", "")),
-        ("STORAGECLASS", text_at("spec.storageClassName", "")),
-        _AGE,
-    ),
-    ("", "PersistentVolume"): (
-        ("CAPACITY", text_at("spec.capacity.storage", "")),
-        ("RECLAIM POLICY", text_at("spec.persistentVolumeReclaimPolicy", "")),
-        ("STATUS", cells.phase),
-        ("STORAGECLASS", text_at("spec.storageClassName", "")),
-        _AGE,
-    ),
-    ("", "Event"): _EVENT,
-    ("events.k8s.io", "Event"): _EVENT,
-    ("apps", "Deployment"): (
-        ("READY", ratio("status.readyReplicas", "spec.replicas", missing=1)),
-        ("UP-TO-DATE", text_at("status.updatedReplicas", 0)),
-        ("AVAILABLE", text_at("status.availableReplicas", 0)),
-        _AGE,
-    ),
-    ("apps", "ReplicaSet"): (
-        ("DESIRED", text_at("spec.replicas", 1)),
-        ("CURRENT", text_at("status.replicas", 0)),
-        ("READY", text_at("status.readyReplicas", 0)),
-        _AGE,
-    ),
-    ("apps", "StatefulSet"): (("READY", ratio("status.readyReplicas", "spec.replicas", missing=1)), _AGE),
-    ("apps", "DaemonSet"): (
-        ("DESIRED", text_at("status.desiredNumberScheduled", 0)),
-        ("CURRENT", text_at("status.currentNumberScheduled", 0)),
-        ("READY", text_at("status.numberReady", 0)),
-        ("UP-TO-DATE", text_at("status.updatedNumberScheduled", 0)),
-        ("AVAILABLE", text_at("status.numberAvailable", 0)),
-        _AGE,
-    ),
-    ("batch", "Job"): (
-        ("STATUS", cells.job_status),
-        ("COMPLETIONS", ratio("status.succeeded", "spec.completions", missing=1)),
-        ("DURATION", cells.job_duration),
-        _AGE,
-    ),
-    ("batch", "CronJob"): (
-        ("SCHEDULE", text_at("spec.schedule", "")),
-        ("SUSPEND", text_at("spec.suspend", False)),
-        ("ACTIVE", length_of("status.active")),
-        ("LAST SCHEDULE", age_at("status.lastScheduleTime", "<none>")),
-        _AGE,
-    ),
-    ("networking.k8s.io", "Ingress"): (
-        ("CLASS", text_at("spec.ingressClassName")),
-        ("HOSTS", cells.ingress_hosts),
-        ("ADDRESS", cells.ingress_addresses),
-        _AGE,
-    ),
-    ("coordination.k8s.io", "Lease"): (("HOLDER", text_at("spec.holderIdentity", "")), _AGE),
-    ("storage.k8s.io", "StorageClass"): (("PROVISIONER", text_at("provisioner", "")), _AGE),
-    ("rbac.authorization.k8s.io", "Role"): _JUST_AGE,
-    ("rbac.authorization.k8s.io", "ClusterRole"): _JUST_AGE,
-    ("rbac.authorization.k8s.io", "RoleBinding"): (("ROLE", text_at("roleRef.name", "")), _AGE),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): (("ROLE", text_at("roleRef.name", "")), _AGE),
-    ("policy", "PodDisruptionBudget"): (
-        ("MIN AVAILABLE", text_at("spec.minAvailable", "N/A")),
-        ("MAX UNAVAILABLE", text_at("spec.maxUnavailable", "N/A")),
-        ("ALLOWED DISRUPTIONS", text_at("status.disruptionsAllowed", 0)),
-        _AGE,
-    ),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
-        ("GROUP", text_at("spec.group", "")),
-        ("KIND", text_at("spec.names.kind", "")),
-        _AGE,
-    ),
-    ("discovery.k8s.io", "EndpointSlice"): (
-        ("ADDRESSTYPE", text_at("addressType", "")),
-        ("ENDPOINTS", length_of("endpoints")),
-        _AGE,
-    ),
-    ("", "Endpoints"): (("SUBSETS", length_of("subsets")), _AGE),
-    ("autoscaling", "HorizontalPodAutoscaler"): (
-        (
-            "REFERENCE",
-            lambda obj: f"{value_at(obj, 'spec.scaleTargetRef.kind')}/{value_at(obj, 'spec.scaleTargetRef.name')}",
-        ),
-        ("MINPODS", text_at("spec.minReplicas", "<unset>")),
-        ("MAXPODS", text_at("spec.maxReplicas", "")),
-        ("REPLICAS", text_at("status.currentReplicas", 0)),
-        _AGE,
-    ),
-    ("networking.k8s.io", "NetworkPolicy"): (("TYPES", cells.joined("spec.policyTypes")), _AGE),
-}
-
-_CONTAINERS: tuple[Column, ...] = (("CONTAINERS", cells.container_names()), ("IMAGES", cells.container_images()))
-_SELECTOR: Column = ("SELECTOR", cells.selector_at())
-_SUBJECTS: tuple[Column, ...] = (
-    ("USERS", cells.subjects("User")),
-    ("GROUPS", cells.subjects("Group")),
-    ("SERVICEACCOUNTS", cells.subjects("ServiceAccount")),
-)
-_VOLUME_MODE: tuple[Column, ...] = (("VOLUMEMODE", text_at("spec.volumeMode", "<unset>")),)
-
-_WIDE: Mapping[tuple[str, str], tuple[Column, ...]] = {
-    ("", "Pod"): (
-        ("IP", text_at("status.podIP")),
-        ("NOMINATED NODE", text_at("status.nominatedNodeName")),
-        ("READINESS GATES", cells.pod_gates),
-    ),
-    ("", "Node"): (
-        ("INTERNAL-IP", cells.node_address("InternalIP")),
-        ("EXTERNAL-IP", cells.node_address("ExternalIP")),
-        ("OS-IMAGE", text_at("status.nodeInfo.osImage", "<unknown>")),
-        ("KERNEL-VERSION", text_at("status.nodeInfo.kernelVersion", "<unknown>")),
-        ("CONTAINER-RUNTIME", text_at("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
-    ),
-    ("", "Service"): (("SELECTOR", cells.labels_at("spec.selector")),),
-    ("", "PersistentVolumeClaim"): _VOLUME_MODE,
-    ("", "PersistentVolume"): _VOLUME_MODE,
-    ("apps", "Deployment"): (*_CONTAINERS, _SELECTOR),
-    ("apps", "ReplicaSet"): (*_CONTAINERS, _SELECTOR),
-    ("apps", "StatefulSet"): _CONTAINERS,
-    ("apps", "DaemonSet"): (*_CONTAINERS, _SELECTOR),
-    ("batch", "Job"): (*_CONTAINERS, _SELECTOR),
-    ("batch", "CronJob"): (
-        ("CONTAINERS", cells.container_names("spec.jobTemplate.spec.template")),
-        ("IMAGES", cells.container_images("spec.jobTemplate.spec.template")),
-        ("SELECTOR", cells.selector_at("spec.jobTemplate.spec.selector")),
-    ),
-    ("rbac.authorization.k8s.io", "RoleBinding"): _SUBJECTS,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _SUBJECTS,
-}
+def _split_outside_brackets(text: str) -> list[str]:
+    """Split at commas, but not at those of a union or a filter: `A:.a,B:.b['c','d']`."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
-# The factors of a quantity's suffixes (apimachinery, pkg/api/resource/quantity.go).
-_SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0} | {
-    suffix + binary: (1024.0 if binary else 1000.0) ** (power + 1)
-    for power, suffix in enumerate("kMGTPE")
-    for binary in ("", "i")
-}
-_SUFFIXES["Ki"] = 1024.0
-_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?)(n|u|m|k|[KMGTPE]i|[MGTPE])?")
 _NUMBERS = re.compile(r"(\d+)")
 
 Key = tuple[Any, ...]
@@ -269,7 +171,7 @@ class Order:
         path: A path as in kubectl: `.metadata.creationTimestamp`, `{.status.phase}`.
 
     Raises:
-        ValueError: The path is invalid.
+        ConfigError: The path is invalid.
 
     Attributes:
         path: The path.
@@ -279,7 +181,7 @@ class Order:
     def __init__(self, path: str) -> None:
         self.path = path
         self.matched = False
-        self._path = JSONPath(path)
+        self._path = parse_braced(path)
 
     def key(self, obj: KubeObject) -> Key:
         """Return the sort key of an object. Objects with equal values are ordered by namespace and name."""
@@ -302,8 +204,8 @@ def _key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
     if isinstance(value, int | float):
         return 1, float(value), ()
     shown = str(value)
-    if quantity := _QUANTITY.fullmatch(shown):
-        return 1, float(quantity[1]) * _SUFFIXES[quantity[2] or ""], ()
+    if (quantity := quantity_value(shown)) is not None:
+        return 1, float(quantity), ()
     # web-9 precedes web-10: runs of digits are compared as numbers, and the text between them as strings.
     parts = _NUMBERS.split(shown)
     return 2, 0.0, tuple(int(part) if number % 2 else part for number, part in enumerate(parts))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kinformer import KubeObject
+from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.output.text import clean, escaped, escaped_in_yaml, has_hidden
-from kinformer.cli.paths.template import JSONTemplate
 from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
 

@@ -12,13 +12,14 @@ from rich.style import Style
 from rich.text import Text
 
 from kinformer import KubeObject
-from kinformer.cli.output.cells import DefinedCell, labels_at
-from kinformer.cli.output.columns import NAMES, Column, columns_of
+from kinformer.cli.output.columns import ColumnSet, columns_of
 from kinformer.cli.output.documents import object_name
 from kinformer.cli.output.text import clean
 from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
+from kinformer.kinds.rows.cells import labels_of
 from kinformer.objects import showable
+from kinformer.objects.accessors import value_at
 
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
@@ -87,23 +88,18 @@ class Columns:
         with_type: bool = False,
         with_labels: bool = False,
         wide: bool = False,
-        own: Sequence[Column] | None = None,
-        custom: Sequence[Column] | None = None,
+        own: ColumnSet | None = None,
+        custom: ColumnSet | None = None,
     ) -> None:
         self.resource = resource
-        own = custom if custom is not None else own
-        columns = [*(columns_of(resource.group, resource.kind, wide=wide) if own is None else own)]
-        if with_labels:
-            columns.append(("LABELS", labels_at("metadata.labels")))
-        self.cuttable = frozenset(
-            name for name, cell in columns if isinstance(cell, DefinedCell) and cell.is_text
-        ) | NAMES.intersection(["NAME", "NAMESPACE", *(name for name, _ in columns)])
-        self._cells = [cell for _, cell in columns]
+        self._own = custom or own or columns_of(resource.group, resource.kind, wide=wide)
+        self._with_labels = with_labels
         self._with_namespace = with_namespace
         self._with_type = with_type
         self._with_name = custom is None
         first = [*(["NAMESPACE"] if with_namespace else []), "NAME"] if self._with_name else []
-        self.header = [*first, *(name for name, _ in columns)]
+        self.header = [*first, *self._own.names, *(["LABELS"] if with_labels else [])]
+        self.cuttable = self._own.cuttable.union(["NAMESPACE", "NAME", "LABELS"]).intersection(self.header)
 
     def row(self, obj: KubeObject) -> list[str]:
         """Return the cells of an object, or only its name if it is nested too deeply to be decoded."""
@@ -114,8 +110,9 @@ class Columns:
         try:
             document = showable(obj).to_dict()
         except DecodeError:
-            return [clean(cell) for cell in (*names, *("<unreadable>" for _ in self._cells))]
-        return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]
+            return [clean(cell) for cell in (*names, *("<unreadable>" for _ in self.header[len(names) :]))]
+        labels = [labels_of(value_at(document, "metadata", "labels"))] if self._with_labels else []
+        return [clean(cell) for cell in (*names, *self._own.cells(document), *labels)]
 
 
 class Table:

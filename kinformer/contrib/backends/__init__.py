@@ -7,13 +7,12 @@
         for backend in pool.snapshot():
             print(backend.key)  # "10.0.0.7:8080"
 
-Owns the snapshot and the probes. The endpoints come from a derived collection over EndpointSlices or Pods.
+Owns the snapshot. The endpoints come from a derived collection over EndpointSlices or Pods.
 
-Reading order: backend, endpoints, source, probing, reports, pool.
+Reading order: backend, endpoints, source, pool.
 """
 
 from kinformer.contrib.backends.backend import Backend
-from kinformer.contrib.backends.pool import Backends, Changes
-from kinformer.contrib.backends.reports import BackendsHealth, BackendsStatistics
+from kinformer.contrib.backends.pool import Backends, BackendsHealth
 
-__all__ = ["Backend", "Backends", "BackendsHealth", "BackendsStatistics", "Changes"]
+__all__ = ["Backend", "Backends", "BackendsHealth"]

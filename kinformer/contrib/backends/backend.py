@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["Backend", "Family", "Found", "identity_of", "is_same", "key_of", "merge"]
+__all__ = ["Backend", "Family", "Listing", "key_of", "merge"]
 
 Family = Literal["IPv4", "IPv6", "FQDN"]
 
@@ -23,14 +23,12 @@ class Backend:
         ready: True if Kubernetes sends new requests to it.
         serving: True if it answers, even while it is terminating.
         terminating: True if its pod is being deleted.
-        target: The key of its pod, `"default/web-1"`, or "" for an address that somebody entered by hand.
+        target: The key of its pod, `"default/web-1"`, or "" for an address that was entered by hand.
         uid: The uid of its pod, or "". Another pod with the same address is another backend.
         node: The name of its node, or "".
         zone: The zone of its node, or "".
         zones: The zones whose clients should prefer it (topology hints), or empty for no preference.
         app_protocol: The application protocol of the port, such as `"kubernetes.io/h2c"`, or "".
-        healthy: True if it passes its probe, False if it fails, None without a probe or before the first result.
-        probed: The last result of its probe, such as the models that it has, or None.
     """
 
     key: str
@@ -46,13 +44,11 @@ class Backend:
     zone: str = ""
     zones: tuple[str, ...] = ()
     app_protocol: str = ""
-    healthy: bool | None = None
-    probed: Any = field(default=None, compare=False)  # of the program's own, so it may not be comparable
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The backends of one EndpointSlice or pod.
+class Listing:
+    """The backends that one EndpointSlice or pod lists.
 
     Attributes:
         source: The key of the EndpointSlice or pod.
@@ -70,41 +66,33 @@ def key_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def identity_of(backend: Backend) -> tuple[str, str]:
-    """Return what two backends differ in if one pod has inherited the address of another."""
-    return backend.key, backend.uid
-
-
-def is_same(backends: Sequence[Backend], others: Sequence[Backend]) -> bool:
-    """Return True if a reader would see no difference. Results of probes are compared by identity."""
-    return backends == others and all(one.probed is other.probed for one, other in zip(backends, others, strict=True))
-
-
-def merge(found: Iterable[Found], *, one_family: bool) -> dict[str, Backend]:
+def merge(listings: Iterable[Listing], *, one_family: bool) -> dict[str, Backend]:
     """Return the backends of all EndpointSlices or pods, by key.
 
     While an endpoint moves from one slice to another, both may list it, and either may be out of date. The one that is
     not ready wins, so that no request goes to a pod that is known to have ended.
 
     Args:
-        found: The backends of each slice or pod, in any order.
+        listings: The backends of each slice or pod, in any order.
         one_family: Leave out the IPv6 addresses of pods that also have an IPv4 address.
     """
     merged: dict[str, Backend] = {}
     twice: dict[str, list[tuple[str, Backend]]] = {}
     sources: dict[str, str] = {}
-    for one in found:
-        for backend in one.backends:
+    for listing in listings:
+        for backend in listing.backends:
             other = merged.setdefault(backend.key, backend)
             if other is backend:
-                sources[backend.key] = one.source
+                sources[backend.key] = listing.source
             else:
-                twice.setdefault(backend.key, [(sources[backend.key], other)]).append((one.source, backend))
+                twice.setdefault(backend.key, [(sources[backend.key], other)]).append((listing.source, backend))
     for key, claims in twice.items():
         merged[key] = min(claims, key=_order)[1]
     if one_family and any(backend.family == "IPv6" for backend in merged.values()):
-        with_v4 = {one.uid for one in merged.values() if one.uid and one.family == "IPv4"}
-        return {key: one for key, one in merged.items() if one.family != "IPv6" or one.uid not in with_v4}
+        with_v4 = {backend.uid for backend in merged.values() if backend.uid and backend.family == "IPv4"}
+        return {
+            key: backend for key, backend in merged.items() if backend.family != "IPv6" or backend.uid not in with_v4
+        }
     return merged
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kinformer import KubeObject
-from kinformer.contrib.backends.backend import Backend, Family, Found, key_of
+from kinformer.contrib.backends.backend import Backend, Family, Listing, key_of
 
 __all__ = ["POD_FIELDS", "backends_of_pod", "backends_of_slice"]
 
@@ -115,22 +115,23 @@ class _Pod(msgspec.Struct):
 # --- EndpointSlices -------------------------------------------------------------------------------------------------
 
 
-def backends_of_slice(port: Port, family: Family | None) -> Callable[[KubeObject], Found | None]:
+def backends_of_slice(port: Port, family: Family | None) -> Callable[[KubeObject], Listing | None]:
     """Return the function that reads an EndpointSlice.
 
     `ready: null` is ready. Only the first address of an endpoint has a meaning. (kubernetes, staging/src/k8s.io/api/
     discovery/v1/types.go)
     """
 
-    def backends_of(obj: KubeObject) -> Found | None:
+    def backends_of(obj: KubeObject) -> Listing | None:
         content = obj.decode(_Slice)
         if not content.endpoints or family not in (None, content.address_type):
             return None
         number, protocol, problem = _port_of_slice(content.ports or (), port)
         if problem:
-            return Found(obj.key, problem=problem)
-        endpoints = [one for one in content.endpoints if one.addresses]
-        return Found(obj.key, tuple(_backend(obj, content.address_type, one, number, protocol) for one in endpoints))
+            return Listing(obj.key, problem=problem)
+        endpoints = [endpoint for endpoint in content.endpoints if endpoint.addresses]
+        backends = (_backend(obj, content.address_type, endpoint, number, protocol) for endpoint in endpoints)
+        return Listing(obj.key, tuple(backends))
 
     return backends_of
 
@@ -139,14 +140,14 @@ def _port_of_slice(ports: Sequence[_Port], port: Port) -> tuple[int, str, str]:
     """Return the number of the requested port, its application protocol, and the reason if there is none."""
     if isinstance(port, int):
         # A slice without ports, or with a port without a number, restricts nothing.
-        for one in ports:
-            if one.port in (port, None):
-                return port, one.app_protocol or "", ""
-        return (port, "", "") if not ports else (0, "", _no_port(port, [str(one.port) for one in ports]))
-    fitting = [one for one in ports if one.port is not None and (port is None or (one.name or "") == port)]
+        for listed in ports:
+            if listed.port in (port, None):
+                return port, listed.app_protocol or "", ""
+        return (port, "", "") if not ports else (0, "", _no_port(port, [str(listed.port) for listed in ports]))
+    fitting = [listed for listed in ports if listed.port is not None and port in (None, listed.name or "")]
     if len(fitting) == 1 and fitting[0].port is not None:
         return fitting[0].port, fitting[0].app_protocol or "", ""
-    return 0, "", _no_port(port, [one.name or str(one.port) for one in ports])
+    return 0, "", _no_port(port, [listed.name or str(listed.port) for listed in ports])
 
 
 def _backend(obj: KubeObject, family: Family, endpoint: _Endpoint, port: int, protocol: str) -> Backend:
@@ -175,23 +176,26 @@ def _backend(obj: KubeObject, family: Family, endpoint: _Endpoint, port: int, pr
 # --- Pods -----------------------------------------------------------------------------------------------------------
 
 
-def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject], Found | None]:
+def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject], Listing | None]:
     """Return the function that reads a Pod.
 
     The rules are those by which EndpointSlices are made: a pod that has ended has no backend, since another pod may
-    have its address by now. (kubernetes, staging/src/k8s.io/endpointslice/utils.go)
+    have its address by now. `ready` is `kinformer.conditions.is_pod_serving`, here on the fields that are read anyway:
+    a relist of thousands of pods is read at once.
     """
 
-    def backends_of(obj: KubeObject) -> Found | None:
+    def backends_of(obj: KubeObject) -> Listing | None:
         content = obj.decode(_Pod)  # once, because each read unpacks the object
         host = _address_of(content.status, family)
         if not host or content.status.phase in ("Succeeded", "Failed"):
             return None
         number, problem = _port_of_pod(content.spec, port)
         if problem:
-            return Found(obj.key, problem=problem)
+            return Listing(obj.key, problem=problem)
         terminating = content.metadata.deletion_timestamp is not None
-        serving = any(one.type == "Ready" and one.status == "True" for one in content.status.conditions or ())
+        serving = ("Ready", "True") in (
+            (condition.type, condition.status) for condition in content.status.conditions or ()
+        )
         backend = Backend(
             key=key_of(host, number),
             host=host,
@@ -205,14 +209,14 @@ def backends_of_pod(port: Port, family: Family | None) -> Callable[[KubeObject],
             node=content.spec.node_name or "",
             zone=obj.labels.get(_ZONE, ""),
         )
-        return Found(obj.key, (backend,))
+        return Listing(obj.key, (backend,))
 
     return backends_of
 
 
 def _address_of(status: _PodStatus, family: Family | None) -> str:
-    addresses = [status.pod_ip or "", *(one.ip for one in status.pod_ips or ())]
-    return next((one for one in addresses if one and family in (None, _family_of(one))), "")
+    addresses = [status.pod_ip or "", *(entry.ip for entry in status.pod_ips or ())]
+    return next((address for address in addresses if address and family in (None, _family_of(address))), "")
 
 
 def _family_of(address: str) -> Family:
@@ -223,12 +227,12 @@ def _port_of_pod(spec: _PodSpec, port: Port) -> tuple[int, str]:
     """Return the number of the requested port, and the reason if there is none."""
     if isinstance(port, int):
         return port, ""  # a container may listen on a port that it does not declare
-    sidecars = [one for one in spec.init_containers or () if one.restart_policy == "Always"]
-    ports = [one for container in (*(spec.containers or ()), *sidecars) for one in container.ports or ()]
-    fitting = [one for one in ports if port is None or one.name == port]
+    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
+    ports = [declared for container in (*(spec.containers or ()), *sidecars) for declared in container.ports or ()]
+    fitting = [declared for declared in ports if port in (None, declared.name)]
     if fitting and (port is not None or len(fitting) == 1):
         return fitting[0].container_port, ""
-    return 0, _no_port(port, [one.name or str(one.container_port) for one in ports])
+    return 0, _no_port(port, [declared.name or str(declared.container_port) for declared in ports])
 
 
 def _no_port(port: Port, ports: Sequence[str]) -> str:

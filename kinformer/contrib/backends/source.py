@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypedDict, get_args
 
 from kinformer import LabelSelector, SharedInformer, SharedInformerFactory
-from kinformer.contrib.backends.backend import Family, Found
+from kinformer.contrib.backends.backend import Family, Listing
 from kinformer.contrib.backends.endpoints import POD_FIELDS, backends_of_pod, backends_of_slice
 from kinformer.derived import DerivedCollection, mapped
 from kinformer.exceptions import ConfigError
@@ -58,7 +58,7 @@ class Source:
         return self.service or str(LabelSelector.parse(self.selector))
 
     @asynccontextmanager
-    async def following(self, name: str) -> AsyncIterator[DerivedCollection[Found]]:
+    async def following(self, name: str) -> AsyncIterator[DerivedCollection[Listing]]:
         """Follow the objects. Yields the backends of each, by its key."""
         informer = self._informer()
         read = backends_of_slice if self.service is not None else backends_of_pod

@@ -31,6 +31,7 @@ class Change:
         kind: The kind, such as `"Pod"`.
         namespace: The namespace, or "" for a cluster-scoped object.
         name: The name.
+        version: The resourceVersion of the state after it, or of the last state.
         summary: The change in one line, such as `"ready true to false"`.
         differences: The places that differ, without noise. Long values are cut, and become strings.
         noise: The places that are noise, if the log keeps these.
@@ -45,6 +46,7 @@ class Change:
     namespace: str
     name: str
     summary: str
+    version: str = ""
     differences: tuple[Difference, ...] = ()
     noise: tuple[Difference, ...] = ()
     by: str = ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +13,7 @@ from typing import Self
 import anyio.to_thread
 
 from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
+from kinformer.contrib._numbered_log import NumberedLog
 from kinformer.contrib.changes.author import author_of
 from kinformer.contrib.changes.change import Change, ChangeType, bounded, size_of
 from kinformer.contrib.changes.differences import Difference, object_differences
@@ -58,23 +57,17 @@ class Changes:
         if limit < 1:
             raise ValueError(f"Changes(limit={limit!r}): must be at least 1")
         self._source = informers
-        self._limit = limit
-        self._size_limit = size
+        self._log: NumberedLog[Change] = NumberedLog(limit, size, size_of)
         self._noise = noise
         self._shown: Callable[[KubeObject], KubeObject] = (lambda obj: obj) if show_secrets else showable
         self._clock = clock
-        self._number = 0
-        self._size = 0
-        self._since = datetime.fromtimestamp(clock(), UTC)
-        self._kept: deque[Change] = deque()
-        self._kept_noise: deque[Change] = deque()
+        self._began = datetime.fromtimestamp(clock(), UTC)
         self._followed: dict[str, tuple[Collection[KubeObject], HandlerRegistration]] = {}
-        self._news = asyncio.Event()
 
     # --- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self._since = datetime.fromtimestamp(self._clock(), UTC)
+        self._began = datetime.fromtimestamp(self._clock(), UTC)
         informers = self._source
         named = (
             informers.items() if isinstance(informers, Mapping) else [(one.name, one) for one in informers.informers]
@@ -126,8 +119,7 @@ class Changes:
         else:
             change = self._compared(resource, kind, old, new, when)
         if change is not None:
-            self._number += 1
-            self._append(replace(change, number=self._number))
+            self._log.append(replace(change, number=self._log.last + 1), minor=change.is_noise)
 
     def _compared(
         self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, when: datetime
@@ -153,36 +145,25 @@ class Changes:
             kind=new.kind,
             namespace=new.namespace,
             name=new.name,
+            version=new.resource_version,
             summary=summary,
             differences=bounded(telling),
             noise=bounded(noise) if self._noise else (),
             by="" if kind == "deleted" else author_of(old, new),
         )
 
-    def _append(self, change: Change) -> None:
-        (self._kept_noise if change.is_noise else self._kept).append(change)
-        self._size += size_of(change)
-        while len(self) > self._limit or (self._size > self._size_limit and len(self) > 1):
-            if self._kept_noise:
-                self._size -= size_of(self._kept_noise.popleft())
-            else:
-                forgotten = self._kept.popleft()
-                self._size -= size_of(forgotten)
-                self._since = forgotten.time
-        self._news.set()
-        self._news = asyncio.Event()
-
     # --- reading ----------------------------------------------------------------------------------
 
     @property
     def since(self) -> datetime:
         """The time after which no change is missing, except for noise."""
-        return self._since
+        forgotten = self._log.forgotten
+        return self._began if forgotten is None else forgotten.time
 
     @property
     def last(self) -> int:
         """The number of the last change, or 0 before the first."""
-        return self._number
+        return self._log.last
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -190,7 +171,7 @@ class Changes:
         return tuple(self._followed)
 
     def __len__(self) -> int:
-        return len(self._kept) + len(self._kept_noise)
+        return len(self._log)
 
     def list(
         self,
@@ -209,32 +190,24 @@ class Changes:
             resource, kind, namespace, name: Only those of such objects.
             noise: True to include changes of nothing but noise, if the log keeps them.
         """
-        found = [*self._kept.copy(), *(self._kept_noise.copy() if noise else ())]
         wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
         asked = {field: value for field, value in wanted.items() if value is not None}
-        matching = [
-            one
-            for one in found
-            if one.number > after and all(getattr(one, field) == value for field, value in asked.items())
+        return [
+            change
+            for change in self._log.entries(minor=noise)
+            if change.number > after and all(getattr(change, field) == value for field, value in asked.items())
         ]
-        return sorted(matching, key=lambda one: one.number) if noise else matching
 
     async def wait(self, number: int, timeout: float | None = None) -> bool:
         """Wait until there is a change after `number`. Returns False after `timeout` seconds."""
-        try:
-            async with asyncio.timeout(timeout):
-                while self._number <= number:
-                    await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await self._log.wait(number, timeout)
 
     async def stream(self, *, after: int | None = None, noise: bool = False) -> AsyncIterator[Change]:
         """Yield each change as it comes, from now on or after a number. A slow reader misses what is forgotten."""
-        number = self._number if after is None else after
+        number = self.last if after is None else after
         while True:
             await self.wait(number)
             found = self.list(after=number, noise=noise)
-            number = self._number
+            number = self.last
             for change in found:
                 yield change

@@ -9,9 +9,8 @@
         for problem in problems.lister.list():
             print(problem.severity, problem.owner, problem.message)
 
-The rules are a table in `rules`, with the functions that find them in the modules that are named for their objects.
-Reading order: problem, rules, then fields, pods, workloads, cluster, conditions, then look, board, findings, rows, then
-followed, collection.
+The rules for an object are those of `kinformer.kinds`. Reading order: problem, rules, then look, board, findings, rows,
+then followed, collection.
 """
 
 from kinformer.contrib.problems.collection import Problems

@@ -22,13 +22,13 @@ from kinformer import (
     union,
 )
 from kinformer.contrib.problems.board import INFORMER, MOMENTS, Board
-from kinformer.contrib.problems.fields import one_line
 from kinformer.contrib.problems.findings import Examiner
 from kinformer.contrib.problems.followed import EVENTS, Followed
 from kinformer.contrib.problems.look import Kinds, evidence_of, member_of
 from kinformer.contrib.problems.problem import Problem
 from kinformer.contrib.problems.rows import owner_key, rows_of
 from kinformer.derived import UnionCollection
+from kinformer.kinds.health.diagnosis import one_line
 
 __all__ = ["Problems"]
 

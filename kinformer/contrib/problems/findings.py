@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from kinformer import Collection, KubeObject, SharedInformer
+from kinformer.conditions import is_job_complete
 from kinformer.contrib.problems.board import API_VERSION, INFORMER, MOMENTS, Board
-from kinformer.contrib.problems.cluster import is_claimed, is_node_down
-from kinformer.contrib.problems.fields import one_line, status_written, text
-from kinformer.contrib.problems.look import (
-    Evidence,
-    Kinds,
-    is_custom,
-    member_of,
-    newest,
-    storage_class_waits,
-    top_owner,
-)
-from kinformer.contrib.problems.pods import is_healthy
-from kinformer.contrib.problems.problem import Finding, Found, Owner
-from kinformer.contrib.problems.rules import ANY, CUSTOM, RULES, Rule
+from kinformer.contrib.problems.look import Evidence, Kinds, member_of, newest, top_owner
+from kinformer.contrib.problems.problem import Finding, Owner
+from kinformer.contrib.problems.rules import INFORMER_RULE, Rule
 from kinformer.derived import Fetch
-from kinformer.objects import condition_of, controller_of
+from kinformer.kinds.health.cluster import is_node_down
+from kinformer.kinds.health.diagnosis import one_line
+from kinformer.kinds.health.rules import Ailment, ailment_of
+from kinformer.objects import controller_of
+from kinformer.objects.accessors import string_at
 
 __all__ = ["Examiner"]
 
@@ -72,28 +65,26 @@ class Examiner:
 
     def examine(self, obj: KubeObject, fetch: Fetch) -> Iterable[tuple[str, Finding]]:
         """Return the finding about an object, or nothing."""
-        if obj.api_version == API_VERSION and obj.kind != INFORMER:
-            return ()
-        applied = self._first(obj, fetch)
-        if applied is None:
+        ailment = self._ailment(obj)
+        if ailment is None or not self._counts(ailment, obj, fetch):
             self._forget(obj)
             return ()
-        rule, found = applied
+        rule, diagnosis = ailment
         resource = self._resource(obj)
         if not resource:  # its informer has let it go in the meantime
             return ()
-        since = found.since if found.since is not None else status_written(obj)
+        since = ailment.began(obj)
         if since is None:
             since = self._first_seen(obj, resource, rule)
-        warning = self._newest_warning(obj, fetch) if found.events else None
-        grace = self._grace if self._grace is not None else rule.grace if found.grace is None else found.grace
+        warning = self._newest_warning(obj, fetch) if diagnosis.events else None
+        grace = ailment.grace if self._grace is None else self._grace
         if self._clock() < since + grace:
             self._note(obj, resource, rule, since)
             fetch(self._moments, key=self._board.call_at(obj.uid, since + grace))
             return ()
         self._board.forget(obj.uid)
         owner, name = self._owner(obj, rule, fetch)
-        message = found.message
+        message = diagnosis.message
         if warning is not None and warning.message not in message:
             message = f"{message} ({warning.reason}: {warning.message})" if message else warning.message
         finding = Finding(
@@ -102,9 +93,9 @@ class Examiner:
             resource=resource,
             key="" if obj.api_version == API_VERSION else obj.key,
             is_own=(owner.kind, owner.namespace, owner.name) == (obj.kind, obj.namespace, obj.name),
-            count=found.count,
-            unit=found.unit or ("informers" if obj.api_version == API_VERSION else resource.rpartition("/")[2]),
-            reason=found.reason,
+            count=diagnosis.count,
+            unit=diagnosis.unit or ("informers" if obj.api_version == API_VERSION else resource.rpartition("/")[2]),
+            reason=diagnosis.reason,
             message=one_line(message),
             since=since,
         )
@@ -112,47 +103,41 @@ class Examiner:
 
     # --- rules ------------------------------------------------------------------------------------
 
-    def _first(self, obj: KubeObject, fetch: Fetch) -> tuple[Rule, Found] | None:
+    def _ailment(self, obj: KubeObject) -> Ailment | None:
         """Return the first rule that applies, and what it has found."""
-        if obj.kind == "Pod" and is_healthy(obj):
-            return None
-        for rule in _rules_for(obj.api_version, obj.kind):
-            found = rule.find(obj)
-            if found is not None:
-                return (rule, found) if self._counts(rule, obj, fetch) else None
-        return None
+        if obj.api_version != API_VERSION:
+            return ailment_of(obj)
+        diagnosis = INFORMER_RULE.find(obj) if obj.kind == INFORMER else None
+        return None if diagnosis is None else Ailment(INFORMER_RULE, diagnosis)
 
-    def _counts(self, rule: Rule, obj: KubeObject, fetch: Fetch) -> bool:
+    def _counts(self, ailment: Ailment, obj: KubeObject, fetch: Fetch) -> bool:
         """Return False if other objects show that nothing is wrong."""
-        if rule.name == "failed-job":
+        if not ailment.diagnosis.needs_others:
+            return True
+        if obj.kind == "Job":
             return not self._has_succeeded_since(obj, fetch)
-        if rule.name == "volume-pending":
-            return not self._waits_for_a_pod(obj, fetch)
-        return True
+        return not self._waits_for_a_pod(obj, fetch)
 
     def _has_succeeded_since(self, job: KubeObject, fetch: Fetch) -> bool:
         """Return True if a later Job of the same CronJob is complete."""
         owner = controller_of(job)
         if owner is None:
             return False
-        created = text(job, "metadata", "creationTimestamp")
+        created = string_at(job, "metadata", "creationTimestamp")
         siblings: list[KubeObject] = fetch(self._objects, owner=owner.uid)
         return any(
-            (condition_of(one, "Complete") or {}).get("status") == "True"
-            and text(one, "metadata", "creationTimestamp") >= created
-            for one in siblings
-            if one.kind == "Job" and one.uid != job.uid
+            is_job_complete(sibling) and string_at(sibling, "metadata", "creationTimestamp") >= created
+            for sibling in siblings
+            if sibling.kind == "Job" and sibling.uid != job.uid
         )
 
     def _waits_for_a_pod(self, claim: KubeObject, fetch: Fetch) -> bool:
-        name = text(claim, "spec", "storageClassName")
-        if not name or is_claimed(claim):
-            return False
+        """Return True if volumes of a claim's class are made when the first pod needs them."""
         member = member_of("storage.k8s.io/v1/storageclasses")
-        storage_class = fetch(self._objects, key=f"{member}//{name}")
+        storage_class = fetch(self._objects, key=f"{member}//{string_at(claim, 'spec', 'storageClassName')}")
         if storage_class is None:  # its class cannot be read, so only a warning shows that something is wrong
             return self._newest_warning(claim, fetch) is None
-        return storage_class_waits(storage_class)
+        return string_at(storage_class, "volumeBindingMode") == "WaitForFirstConsumer"
 
     def _newest_warning(self, obj: KubeObject, fetch: Fetch) -> Evidence | None:
         if obj.api_version == API_VERSION:
@@ -165,17 +150,17 @@ class Examiner:
     def _owner(self, obj: KubeObject, rule: Rule, fetch: Fetch) -> tuple[Owner, str]:
         """Return the owner at the top and the rule. A broken node owns the problems that it causes."""
         if obj.kind == INFORMER and obj.api_version == API_VERSION:
-            return Owner(INFORMER, "", text(obj, "status", "resource")), rule.name
-        node = text(obj, "spec", "nodeName") if obj.kind == "Pod" and rule.name in _OF_NODES else ""
+            return Owner(INFORMER, "", string_at(obj, "status", "resource")), rule.name
+        node = string_at(obj, "spec", "nodeName") if obj.kind == "Pod" and rule.name in _OF_NODES else ""
         if node:
-            found = fetch(self._objects, key=f"{member_of('v1/nodes')}//{node}")
-            if found is not None and is_node_down(found) is not None:
+            host = fetch(self._objects, key=f"{member_of('v1/nodes')}//{node}")
+            if host is not None and is_node_down(host) is not None:
                 return Owner("Node", "", node), _NODE_RULE
         return top_owner(obj, fetch, self._objects, self.kinds), rule.name
 
     def _resource(self, obj: KubeObject) -> str:
         if obj.api_version == API_VERSION:
-            return text(obj, "status", "resource")
+            return string_at(obj, "status", "resource")
         return self.kinds.resource(obj.api_version, obj.kind)
 
     # --- times ------------------------------------------------------------------------------------
@@ -207,12 +192,3 @@ def _place(obj: KubeObject, resource: str) -> str:
     """Return the key of an object in the union of the informers."""
     member = MOMENTS if obj.api_version == API_VERSION else member_of(resource)
     return f"{member}/{obj.namespace}/{obj.name}"
-
-
-@lru_cache(maxsize=1024)
-def _rules_for(api_version: str, kind: str) -> tuple[Rule, ...]:
-    """Return the rules for the objects of a kind, in the order of the table."""
-    if api_version == API_VERSION:
-        return tuple(rule for rule in RULES if kind in rule.kinds)
-    wanted = {ANY, CUSTOM if is_custom(api_version.rpartition("/")[0]) else kind}
-    return tuple(rule for rule in RULES if wanted.intersection(rule.kinds))

@@ -7,49 +7,14 @@ from collections.abc import Iterable
 import msgspec
 
 from kinformer import GroupVersionResource, KubeObject, SharedInformer
-from kinformer.contrib.problems.fields import moment, text
 from kinformer.contrib.problems.problem import Owner
 from kinformer.derived import Fetch
 from kinformer.objects import controller_of
+from kinformer.objects.accessors import moment_at, string_at
 
-__all__ = ["BUILT_IN", "Evidence", "Kinds", "evidence_of", "is_custom", "member_of", "newest", "top_owner"]
-
-# The groups of Kubernetes itself. Their conditions have meanings of their own, so they have rules of their own.
-BUILT_IN = frozenset(
-    {
-        "",
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "apps",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "autoscaling",
-        "batch",
-        "certificates.k8s.io",
-        "coordination.k8s.io",
-        "discovery.k8s.io",
-        "events.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-        "internal.apiserver.k8s.io",
-        "metrics.k8s.io",
-        "networking.k8s.io",
-        "node.k8s.io",
-        "policy",
-        "rbac.authorization.k8s.io",
-        "resource.k8s.io",
-        "scheduling.k8s.io",
-        "storage.k8s.io",
-        "storagemigration.k8s.io",
-    }
-)
+__all__ = ["Evidence", "Kinds", "evidence_of", "member_of", "newest", "top_owner"]
 
 _DEEPEST = 8  # owners above an object. More is a circle
-
-
-def is_custom(group: str) -> bool:
-    """Return True if an API group is not one of Kubernetes itself, so that its objects are custom resources."""
-    return group not in BUILT_IN and not group.endswith(".metrics.k8s.io")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -67,19 +32,19 @@ def evidence_of(event: KubeObject) -> Evidence | None:
         return None
     about = event.get("involvedObject") or event.get("regarding")
     last = (
-        moment(event, "series", "lastObservedTime")
-        or moment(event, "lastTimestamp")
-        or moment(event, "deprecatedLastTimestamp")
-        or moment(event, "eventTime")
-        or moment(event, "metadata", "creationTimestamp")
+        moment_at(event, "series", "lastObservedTime")
+        or moment_at(event, "lastTimestamp")
+        or moment_at(event, "deprecatedLastTimestamp")
+        or moment_at(event, "eventTime")
+        or moment_at(event, "metadata", "creationTimestamp")
     )
-    message = text(event, "message") or text(event, "note")
-    return Evidence(about_of(about), text(event, "reason"), message, last or 0.0)
+    message = string_at(event, "message") or string_at(event, "note")
+    return Evidence(about_of(about), string_at(event, "reason"), message, last or 0.0)
 
 
 def about_of(reference: object) -> str:
     """Return the place of the object of an Event, without its uid, which is the name for nodes."""
-    return f"{text(reference, 'kind')}/{text(reference, 'namespace')}/{text(reference, 'name')}"
+    return f"{string_at(reference, 'kind')}/{string_at(reference, 'namespace')}/{string_at(reference, 'name')}"
 
 
 def newest(found: Iterable[Evidence]) -> Evidence | None:
@@ -146,8 +111,3 @@ def top_owner(obj: KubeObject, fetch: Fetch, objects: object, kinds: Kinds) -> O
         top = Owner(reference.kind, place, reference.name, group)
         one = above
     return top
-
-
-def storage_class_waits(storage_class: KubeObject | None) -> bool:
-    """Return True if volumes of a class are made when the first pod needs them."""
-    return text(storage_class, "volumeBindingMode") == "WaitForFirstConsumer"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-__all__ = ["SEVERITIES", "Finding", "Found", "Owner", "Problem", "Severity", "by_severity"]
+from kinformer.kinds.health.rules import ProblemSeverity
 
-Severity = Literal["critical", "error", "warning"]
-"""How bad a problem is, as a constant of its rule."""
+__all__ = ["SEVERITIES", "Finding", "Owner", "Problem", "by_severity"]
 
-SEVERITIES: tuple[Severity, ...] = ("critical", "error", "warning")  # worst first
+SEVERITIES: tuple[ProblemSeverity, ...] = ("critical", "error", "warning")  # worst first
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +54,7 @@ class Problem:
         since: The time at which it began, or the time at which it was first seen if the cluster does not tell.
     """
 
-    severity: Severity
+    severity: ProblemSeverity
     rule: str
     owner: Owner
     resource: str
@@ -95,30 +94,8 @@ def by_severity(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.owner, one.rule))
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule finds in one object.
-
-    Attributes:
-        reason: See `Problem`.
-        message: See `Problem`. It may have line breaks.
-        since: The time at which it began, in seconds since the epoch, or None if the object does not tell.
-        grace: The seconds for which it is quiet, if it differs from the rule's.
-        count: The number of objects that are hit.
-        unit: The objects that are counted, or "" for the object itself.
-        events: True to add the newest warning about the object to the message.
-    """
-
-    reason: str
-    message: str
-    since: float | None = None
-    grace: float | None = None
-    count: int = 1
-    unit: str = ""
-    events: bool = True
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A `Found` that has outlasted its grace time, with its object and the owner at the top."""
+    """An ailment that has outlasted its grace time, with its object and the owner at the top."""
 
     rule: str
     owner: Owner

@@ -1,89 +1,30 @@
-"""The rules, in one table.
-
-Of an object, the first rule that applies counts. Its problem is shown when it has lasted for the grace time.
-"""
+"""The rules, in one table: those for an object, and the one for an informer of this program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from kinformer.contrib.problems.board import INFORMER
+from kinformer.kinds.health.diagnosis import Diagnosis
+from kinformer.kinds.health.rules import RULES as RULES_OF_OBJECTS
+from kinformer.kinds.health.rules import Rule
+from kinformer.objects.accessors import number_at, string_at
+from kinformer.objects.types import Object
 
-from kinformer import KubeObject
-from kinformer.contrib.problems import cluster, conditions, pods, workloads
-from kinformer.contrib.problems.problem import Found, Severity
-
-__all__ = ["ANY", "CUSTOM", "RULES", "Rule"]
-
-ANY = "*"
-CUSTOM = "custom resources"
+__all__ = ["INFORMER_RULE", "RULES", "Rule"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule: what is wrong with an object, and how bad that is.
-
-    Attributes:
-        name: The name, as in `Problem.rule`.
-        severity: `"critical"`, `"error"` or `"warning"`.
-        grace: The seconds for which an object may be so without being a problem.
-        kinds: The kinds of the objects: `"Pod"`, `"*"` for all, or `"custom resources"`.
-        find: Returns what is wrong with an object, or None.
-        text: The rule in words.
-        is_symptom: True if it is left out for an owner whose pods have a problem of their own.
-    """
-
-    name: str
-    severity: Severity
-    grace: float
-    kinds: tuple[str, ...]
-    find: Callable[[KubeObject], Found | None]
-    text: str
-    is_symptom: bool = False
+def _does_not_follow(informer: Object) -> Diagnosis:
+    """Return how an informer does not follow its server."""
+    return Diagnosis(
+        reason=string_at(informer, "status", "state"),
+        message=string_at(informer, "status", "error"),
+        since=float(number_at(informer, "status", "since")) or None,
+        events=False,
+    )
 
 
-_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_CLAIM = ("PersistentVolumeClaim",)
-_VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
-
-# fmt: off
-RULES: tuple[Rule, ...] = (
-    Rule("hangs", "error", 600, (ANY,), cluster.hangs,
-         "it was to be deleted and still exists: a finalizer, or a pod that does not end"),
-    Rule("crashes", "error", 60, ("Pod",), pods.crashes,
-         "a container ends again and again. From the third restart without grace"),
-    Rule("image", "error", 60, ("Pod",), pods.has_no_image,
-         "an image cannot be pulled"),
-    Rule("not-started", "error", 60, ("Pod",), pods.is_not_started,
-         "a container cannot be created or started, for example without its ConfigMap"),
-    Rule("unschedulable", "error", 120, ("Pod",), pods.is_unschedulable,
-         "there is no node for a pod"),
-    Rule("failed-pod", "error", 0, ("Pod",), pods.fails,
-         "a pod without an owner has failed. Evicted and preempted ones are left out"),
-    Rule("starting", "error", 300, ("Pod",), pods.is_starting,
-         "a scheduled pod does not start, for example without its volume"),
-    Rule("not-ready", "warning", 300, ("Pod",), pods.is_not_ready,
-         "a running pod is not ready. For pods of Jobs the grace time is 30 minutes"),
-    Rule("no-progress", "error", 0, ("Deployment",), workloads.is_stuck,
-         "a rollout has passed its progress deadline", is_symptom=True),
-    Rule("not-created", "error", 60, _WORKLOADS, workloads.cannot_create,
-         "pods of a workload are refused, for example by a quota"),
-    Rule("replicas", "error", 300, _WORKLOADS, workloads.is_short,
-         "fewer replicas are ready than wanted", is_symptom=True),
-    Rule("failed-job", "error", 0, ("Job",), workloads.has_failed,
-         "a Job has failed. Of a CronJob, only if no later Job has succeeded"),
-    Rule("node", "critical", 60, ("Node",), cluster.is_node_down,
-         "a node is not ready. Its pods that are not ready, do not start or do not end are counted here"),
-    Rule("pressure", "warning", 60, ("Node",), cluster.is_under_pressure,
-         "a node is short of memory, disk or processes, has no network, or a detector has found a fault"),
-    Rule("volume-lost", "critical", 0, _VOLUMES, cluster.is_lost,
-         "a claim has lost its volume, or a volume has failed"),
-    Rule("volume-pending", "error", 300, _CLAIM, cluster.waits_for_volume,
-         "a claim has no volume. One that waits for its first pod is left out"),
-    Rule("stalled", "error", 60, (CUSTOM,), conditions.is_stalled,
-         "Stalled, Degraded, Failed or an error is true"),
-    Rule("condition", "error", 300, (CUSTOM,), conditions.is_unready,
-         "Ready, Available, Healthy, Synced or a similar condition is false, or unknown for 15 minutes"),
-    Rule("informer", "critical", 30, ("Informer",), cluster.does_not_follow,
-         "an informer of this program does not follow the server"),
+INFORMER_RULE = Rule(
+    *("informer", "critical", 30, (INFORMER,), _does_not_follow),
+    "an informer of this program does not follow the server",
 )
-# fmt: on
+
+RULES: tuple[Rule, ...] = (*RULES_OF_OBJECTS, INFORMER_RULE)

@@ -11,7 +11,7 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Coro, Tasks, all_of
 from kinformer._runtime.waiters import WaiterQueue
-from kinformer.client.single_flight import SingleFlight
+from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer.freshness.proof import ScopeProof, Selection
 from kinformer.reflector.errors import RETRIED

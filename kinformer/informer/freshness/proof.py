@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kinformer._runtime.tasks import Coro, wait_for_end
-from kinformer.capabilities import capabilities_of
 from kinformer.exceptions import ExpiredError, ForbiddenError, describe
-from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip
+from kinformer.list_watcher import ListerWatcher, ListOptions, MetadataList, ServerTip, source_of
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT
 from kinformer.objects.accessors import resource_version_of
 from kinformer.objects.meta import compare_resource_versions, version_number
@@ -163,8 +162,7 @@ class ScopeProof:
     ) -> None:
         self._writer = writer
         self._scope = scope
-        self._source = source
-        self._metadata = capabilities_of(source).metadata
+        self._source = source_of(source)
         self._reflector = reflector
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
@@ -265,7 +263,7 @@ class ScopeProof:
 
     async def _prove_quiet(self, wanted: int, after: float, late: float) -> None:
         """Prove that the cache lacks nothing up to `wanted`, `after` seconds, or cause a list after `late` seconds."""
-        if self._metadata is None:
+        if not self._source.sends_bookmarks:
             await asyncio.sleep(late)
             self._reflector.refresh(str(wanted))
             return
@@ -319,13 +317,15 @@ class ScopeProof:
         Raises:
             KinformerError, OSError: A request failed.
         """
-        if self._metadata is None or self._reflector.polling.is_on:
-            await self.prove()
-            return
         while True:
-            found = await self._metadata.list_metadata(
-                selection.namespace, name=selection.name, label_selector=selection.label_selector
-            )
+            found = None
+            if not self._reflector.polling.is_on:
+                found = await self._source.list_metadata(
+                    selection.namespace, name=selection.name, label_selector=selection.label_selector
+                )
+            if found is None:
+                await self.prove()
+                return
             selection.comparisons[self._scope] = comparison = Comparison(found, selection.cached)
             try:
                 async with asyncio.timeout(_LATE):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.serving.status import StatusError, failure, qualified
+from kinformer.apiserver.status import StatusError, failure, qualified
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Attributes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.ledger import Ledger
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from kinformer.testing.codec.quantities import amount, canonical
+from kinformer.objects.units import amount, canonical
 
 __all__ = ["Amounts", "as_amounts", "containers_of", "pod_resources", "shown"]
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from kinformer.apiserver.status import StatusError
+from kinformer.apiserver.storage import Stored
 from kinformer.objects.selectors import LabelSelector
-from kinformer.serving.status import StatusError
-from kinformer.serving.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.lookup import Lookup
 from kinformer.testing.admission.matching import matches

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from kinformer.objects.units import amount
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.lookup import Lookup
 from kinformer.testing.admission.pod_resources import pod_resources
-from kinformer.testing.codec.quantities import amount
 
 __all__ = ["check_resize"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.serving.status import conflict, success
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.status import conflict, success
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.plugins import Plugins
 from kinformer.testing.kinds.resources import ResourceType

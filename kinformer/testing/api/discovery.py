@@ -6,8 +6,8 @@ import base64
 import hashlib
 from typing import Any
 
+from kinformer.objects.paths.printing import go_json
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource, group_version
-from kinformer.testing.store.forms import dumps
 
 __all__ = ["AGGREGATED", "Discovery"]
 
@@ -129,7 +129,7 @@ class Discovery:
             }
             for group, versions in groups
         ]
-        body = dumps(
+        body = go_json(
             {
                 "kind": "APIGroupDiscoveryList",
                 "apiVersion": "apidiscovery.k8s.io/v2",

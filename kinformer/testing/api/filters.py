@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from kinformer.serving import filters
-from kinformer.serving.fields import FieldPaths
-from kinformer.serving.options import Options
-from kinformer.serving.status import StatusError, bad_request
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.options import Options
+from kinformer.apiserver.selecting import filters
+from kinformer.apiserver.selecting.fields import FieldPaths
+from kinformer.apiserver.status import StatusError, bad_request, quoted
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.resources import ResourceType
 
@@ -76,4 +76,4 @@ def _unsupported(resource: ResourceType, label: str) -> str:
     if not resource.builtin or resource.selectable:
         return f"field label not supported: {label}"
     # runtime.DefaultMetaV1FieldSelectorConversion
-    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    return f'{quoted(label)} is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions

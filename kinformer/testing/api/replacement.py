@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.serving.status import StatusError, cause, conflict, internal, invalid
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.status import StatusError, cause, conflict, internal, invalid
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.strategies import keep_rest
@@ -80,7 +80,7 @@ class Replacement:
         if version and version != str(existing.revision):
             raise conflict(resource.group, resource.plural, existing.name)
         if uid and uid != existing.uid:
-            raise failed_precondition(resource, existing, "UID", uid, existing.uid)
+            raise failed_precondition(resource, existing.key, "UID", uid, existing.uid)
 
     def keep_system_metadata(self) -> None:
         """Carry over the metadata that only the server sets."""
@@ -144,20 +144,20 @@ class Replacement:
         return not (is_namespace and (self.new.get("spec") or {}).get("finalizers"))
 
 
-def failed_precondition(resource: ResourceType, existing: Stored, what: str, wanted: str, found: str) -> StatusError:
-    """Return the 409 of the storage for a write that demands another UID or ResourceVersion."""
+def failed_precondition(resource: ResourceType, key: str, what: str, wanted: str, found: str) -> StatusError:
+    """Return the 409 of the storage for a write that demands another UID or ResourceVersion of the object at a key."""
     return conflict(
         resource.group,
         resource.plural,
-        existing.name,
-        f"StorageError: invalid object, Code: 4, Key: {_storage_key(resource, existing)}, ResourceVersion: 0,"
+        key.rpartition("/")[2],
+        f"StorageError: invalid object, Code: 4, Key: {_storage_key(resource, key)}, ResourceVersion: 0,"
         f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
     )
 
 
-def _storage_key(resource: ResourceType, existing: Stored) -> str:
+def _storage_key(resource: ResourceType, key: str) -> str:
     prefix = _PREFIXES.get(resource.plural, resource.plural) if resource.builtin else resource.storage_name
-    return f"/registry/{prefix}/{existing.key}"
+    return f"/registry/{prefix}/{key}"
 
 
 def version_in(metadata: Object) -> str:

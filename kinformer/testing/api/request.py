@@ -1,16 +1,17 @@
-"""The target of a request: verb, resource, namespace, name (apiserver/pkg/endpoints/request/requestinfo.go)."""
+"""The target of a request: the resource of its `RequestPath`, and its verb."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kinformer.apiserver.options import boolean_of
+from kinformer.objects.requests.path import RequestPath
 from kinformer.testing.kinds.resources import group_version
 
 __all__ = ["RequestInfo", "read_request"]
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,6 @@ class RequestInfo:
         return f"{name}/{self.subresource}" if self.subresource else name
 
 
-def _asks_to_watch(params: Mapping[str, str]) -> bool:
-    return "watch" in params and params["watch"].lower() not in ("0", "false")
-
-
 def _name_in(selector: str) -> str:
     for term in selector.split(","):
         field, _, value = term.partition("=")
@@ -59,33 +56,27 @@ def _name_in(selector: str) -> str:
 
 def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestInfo:
     """Parse a path. Never fails: if the path names no resource, the result has none."""
-    parts = [part for part in path.split("/") if part]
-    plain = RequestInfo(method, path, method.lower())
-    if len(parts) >= 3 and parts[0] == "api":
-        group, version, parts = "", parts[1], parts[2:]
-    elif len(parts) >= 4 and parts[0] == "apis":
-        group, version, parts = parts[1], parts[2], parts[3:]
-    else:
-        return plain
-    forced = False
-    if parts[0] == "watch" and len(parts) > 1:  # the deprecated prefix
-        forced, parts = True, parts[1:]
-    namespace, inside = "", False
-    if parts[0] == "namespaces" and len(parts) > 1:
-        namespace = parts[1]
-        inside = len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES
-        if inside:
-            parts = parts[2:]
-    plural, *more = parts
-    name = more[0] if more else ""
-    subresource = more[1] if len(more) > 1 else ""
-    if plural == "namespaces" and not inside:
-        namespace = name  # for authorization, a namespace is in itself
+    target = RequestPath.of_segments([part for part in path.split("/") if part])
+    if target is None or target.prefix == "proxy":
+        return RequestInfo(method, path, method.lower())
+    forced, name = target.prefix == "watch", target.name
     verb = _VERBS.get(method, "get")
     if verb == "get" and (not name or forced):  # a request for a named object is a get, even with `watch` in the query
-        verb = "watch" if forced or _asks_to_watch(params) else "list"
+        verb = "watch" if forced or boolean_of(params, "watch") else "list"
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    rest = "/".join(more[2:])
-    return RequestInfo(method, path, verb, group, version, namespace, plural, name, subresource, rest, forced, inside)
+    return RequestInfo(
+        method,
+        path,
+        verb,
+        target.group,
+        target.version,
+        target.namespace_of_access,
+        target.resource,
+        name,
+        target.subresource,
+        target.rest,
+        forced,
+        bool(target.namespace),
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.apiserver.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.objects.selectors import LabelSelector
-from kinformer.serving.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.api.replacement import failed_precondition, version_in
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
@@ -99,7 +99,7 @@ def bind_pod(
         ("ResourceVersion", version_in(given), str(existing.revision)),
     ):
         if wanted and wanted != found:
-            raise failed_precondition(resource, existing, what, wanted, found)
+            raise failed_precondition(resource, existing.key, what, wanted, found)
 
     def assign(pod: Object) -> Object:
         node = (pod.get("spec") or {}).get("nodeName")

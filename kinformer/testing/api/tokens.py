@@ -10,7 +10,7 @@ import secrets
 import uuid
 from typing import Any
 
-from kinformer.serving.status import bad_request, conflict, invalid
+from kinformer.apiserver.status import bad_request, conflict, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.store.ledger import Ledger
 from kinformer.testing.store.ownership import FieldManager, track_update

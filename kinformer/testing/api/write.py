@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kinformer.serving.status import (
+from kinformer.apiserver.status import (
     StatusError,
     already_exists,
     bad_request,
@@ -26,10 +26,10 @@ from kinformer.serving.status import (
     invalid_options,
     not_found,
 )
-from kinformer.serving.storage import Stored
+from kinformer.apiserver.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.plugins import Plugins
-from kinformer.testing.api.replacement import Replacement, version_in
+from kinformer.testing.api.replacement import Replacement, failed_precondition, version_in
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import Admission
@@ -228,6 +228,8 @@ class Writer:
         existing = self.ledger.collection(resource).get(resource.key(namespace, name))
         if existing is None:
             if resource.create_on_update and not subresource:
+                if (uid := metadata.get("uid")) and not options.admin:
+                    raise failed_precondition(resource, resource.key(namespace, name), "UID", uid, "")
                 metadata.pop("resourceVersion", None)
                 return self.create(resource, namespace, obj, options)
             raise resource.not_found(name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.serving.status import Causes, cause, invalid_options
+from kinformer.apiserver.status import Causes, cause, invalid_options
 from kinformer.testing.rules.builtin.pod_rules import unsupported
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.store.ownership import FieldManager

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 from kinformer.testing.cel.checker import check
-from kinformer.testing.cel.cost import most
 from kinformer.testing.cel.evaluator import Frame, compiled
-from kinformer.testing.cel.functions import UNBOUNDED, Library
+from kinformer.testing.cel.functions import Library
 from kinformer.testing.cel.library.formats import add_formats
 from kinformer.testing.cel.library.lists import add_lists
 from kinformer.testing.cel.library.network import add_networks
@@ -54,15 +53,7 @@ class Program:
         self.text = text
         self.type: Type = root.type
         self.names = frozenset(_names(root))
-        self._root = root
         self._run = compiled(root)
-
-    def most(self, own: Type) -> int:
-        """Return the maximum cost of one evaluation if `self` has this type."""
-        try:
-            return most(self._root, own)
-        except RecursionError:
-            return UNBOUNDED
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> Any:
         """Return the value. Raises `CELError`."""

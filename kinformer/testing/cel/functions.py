@@ -9,9 +9,8 @@ from typing import Any
 
 from kinformer.testing.cel.types import Type, parse_type
 
-__all__ = ["UNBOUNDED", "Library", "Overload", "search_cost", "tenth", "walk_cost"]
+__all__ = ["Library", "Overload", "search_cost", "tenth", "walk_cost"]
 
-UNBOUNDED = (1 << 64) - 1  # an unlimited size or cost
 
 Sizes = Sequence[int]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kinformer.testing.cel.environment import CompileError, InstantiationError, Program, compile_expression
-from kinformer.testing.cel.schema import REQUEST_BYTES, declared, escaped
+from kinformer.testing.cel.schema import declared, escaped
 from kinformer.testing.cel.types import BOOL, STRING, Type, optional_of
 
 __all__ = ["Compiled", "Finding", "check_rules", "compile_rule", "field_path"]
@@ -17,9 +17,6 @@ __all__ = ["Compiled", "Finding", "check_rules", "compile_rule", "field_path"]
 Schema = Mapping[str, Any]
 
 RULES = "x-kubernetes-validations"
-_RULE_LIMIT = 10_000_000
-_TOTAL_LIMIT = 100_000_000
-_NOTHING = (1 << 64) - 1
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
@@ -109,10 +106,10 @@ def field_path(schema: Schema, text: str) -> str | None:
 
 
 def check_rules(schema: Schema) -> list[Finding]:
-    """Return all errors in the rules of a kind's schema. Excessive costs come last."""
+    """Return all errors in the rules of a kind's schema."""
     check = _Check()
-    check.visit(schema, "", declared(schema, root=True), count=1, within="")
-    return [*check.found, *check.total()]
+    check.visit(schema, "", declared(schema, root=True), within="")
+    return check.found
 
 
 def _has_breaks(text: str) -> bool:
@@ -122,20 +119,17 @@ def _has_breaks(text: str) -> bool:
 class _Check:
     def __init__(self) -> None:
         self.found: list[Finding] = []
-        self._costs: list[tuple[int, str]] = []
 
-    def visit(self, schema: Schema, path: str, own: Type | None, *, count: int | None, within: str) -> bool:
+    def visit(self, schema: Schema, path: str, own: Type | None, *, within: str) -> bool:
         """Check a schema and its children. Returns False if a rule is malformed, so that rules above are not compiled.
 
-        `count` is the maximum number of occurrences of a value (None: unlimited). `within` is the list in which
-        `oldSelf` is unknown.
+        `within` is the list in which `oldSelf` is unknown.
         """
         sound = True
         for name, inner, suffix, below in _children(schema, own):
             where = f"{path}{suffix}"
             inside = path if name == "items" and schema.get("x-kubernetes-list-type") != "map" else ""
-            times = _times(schema, count)
-            sound = self.visit(inner, where, below, count=times, within=within or inside) and sound
+            sound = self.visit(inner, where, below, within=within or inside) and sound
         rules = schema.get(RULES) or []
         for index, rule in enumerate(rules):
             wrong = list(_form(schema, rule, f"{path}.{RULES}[{index}]"))
@@ -146,46 +140,21 @@ class _Check:
                 own = declared(schema)
             for index, rule in enumerate(rules):
                 if own is not None:
-                    self._compile(rule, schema, f"{path}.{RULES}[{index}]", own, count, within)
+                    self._compile(rule, schema, f"{path}.{RULES}[{index}]", own, within)
         return sound
 
-    def _compile(self, rule: Schema, schema: Schema, at: str, own: Type, count: int | None, within: str) -> None:
+    def _compile(self, rule: Schema, schema: Schema, at: str, own: Type, within: str) -> None:
         one = compile_rule(rule, schema, own)
-        if count is None:
-            count = REQUEST_BYTES // (own.min_bytes + 1)
-        self._price(f"{at}.rule", "estimated rule cost", one.program, own, count)
         if one.error:
             self.found.append(Finding("FieldValueInvalid", f"{at}.rule", _as_go(rule), one.error))
         if one.message_error:
             self.found.append(Finding("FieldValueInvalid", f"{at}.messageExpression", _as_go(rule), one.message_error))
-        else:
-            self._price(f"{at}.messageExpression", "estimated messageExpression cost", one.message, own, 1)
         if one.uses_old and within:
             message = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
             self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], message))
         elif not one.uses_old and rule.get("optionalOldSelf") is not None:
             message = "may not be set if oldSelf is not used in rule"
             self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], message))
-
-    def _price(self, at: str, what: str, program: Program | None, own: Type, count: int) -> None:
-        if program is None:
-            return
-        cost = min(_NOTHING, program.most(own) * count)
-        if cost > _RULE_LIMIT:
-            self.found.append(Finding("FieldValueForbidden", at, None, _too_expensive(what, cost, _RULE_LIMIT)))
-        self._costs.append((cost, at))
-
-    def total(self) -> Iterator[Finding]:
-        """Yield the rules that together exceed the cost limit."""
-        total = min(_NOTHING, sum(cost for cost, _ in self._costs))
-        if total <= _TOTAL_LIMIT:
-            return
-        dear = sorted((one for one in self._costs if one[0] >= _TOTAL_LIMIT // 100), key=lambda one: -one[0])
-        for _, at in dear[:4]:
-            message = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-            yield Finding("FieldValueForbidden", at, None, message)
-        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        yield Finding("FieldValueForbidden", "", None, _too_expensive(what, total, _TOTAL_LIMIT))
 
 
 def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, str, Type | None]]:
@@ -196,18 +165,6 @@ def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, s
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), Mapping):
             yield name, schema[name], f".{name}", last
-
-
-def _times(schema: Schema, count: int | None) -> int | None:
-    if count is None:
-        return None
-    if schema.get("type") == "array":
-        most = schema.get("maxItems")
-        return None if most is None else count * max(0, most)
-    if schema.get("type") == "object" and schema.get("additionalProperties"):
-        most = schema.get("maxProperties")
-        return None if most is None else count * max(0, most)
-    return count
 
 
 def _form(schema: Schema, rule: Schema, at: str) -> Iterator[Finding]:
@@ -250,13 +207,3 @@ def _as_go(rule: Schema) -> dict[str, Any]:
         "FieldPath": rule.get("fieldPath", ""),
         "OptionalOldSelf": rule.get("optionalOldSelf"),
     }
-
-
-def _too_expensive(what: str, cost: int, limit: int) -> str:
-    factor = cost / limit
-    number = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
-    shown = "more than 100x" if factor > 100 else number
-    return (
-        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, and"
-        " maxLength where arrays, maps, and strings are declared)"
-    )

@@ -10,14 +10,26 @@ from typing import Any
 
 from kinformer.testing.cel.library.times import parse_duration, parse_timestamp
 from kinformer.testing.cel.source.syntax import RESERVED
-from kinformer.testing.cel.types import BOOL, DOUBLE, INT, STRING, Type, list_of, map_of, object_type
+from kinformer.testing.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+    map_of,
+    object_type,
+)
 from kinformer.testing.cel.values import CELError, KeyedList, SetList
 
-__all__ = ["REQUEST_BYTES", "declared", "escaped", "value_of"]
+__all__ = ["declared", "escaped", "value_of"]
 
 Schema = Mapping[str, Any]
 
-REQUEST_BYTES = 3 * 1024 * 1024  # maximum size of a request
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _STRING = {"type": "string"}
@@ -25,14 +37,7 @@ _METADATA = {"type": "object", "properties": {"name": _STRING, "generateName": _
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[-./]")
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
-# String format -> type, minimum bytes of its JSON, and maximum length.
-_FORMATS: Mapping[str, tuple[str, int, int]] = {
-    "byte": ("bytes", 2, REQUEST_BYTES - 2),
-    "duration": ("google.protobuf.Duration", 3, 32),
-    "date": ("google.protobuf.Timestamp", 12, 12),
-    "date-time": ("google.protobuf.Timestamp", 21, 32),
-}
-_BYTES = {"bool": 4}
+_FORMATS: Mapping[str, Type] = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
 
 
 def escaped(name: str) -> str:
@@ -58,68 +63,32 @@ def declared(schema: Schema, *, root: bool = False) -> Type | None:
     `root` is True for an object.
     """
     if schema.get(_INT_OR_STRING):
-        most = schema.get("maxLength")
-        return Type("dyn", limit=REQUEST_BYTES - 2 if most is None else max(0, most) * 4, min_bytes=1)
+        return DYN
     if root or schema.get(_EMBEDDED):
         schema = _with_metadata(schema)
     kind = schema.get("type")
     if kind == "array":
-        return _list(schema)
+        items = schema.get("items")
+        item = declared(items) if isinstance(items, Mapping) else None
+        return None if item is None else list_of(item)
     if kind == "object":
         return _object(schema)
     if kind == "string":
-        return _string(schema)
-    scalar = {"boolean": BOOL, "number": DOUBLE, "integer": INT}.get(kind or "")
-    return Type(scalar.kind, limit=0, min_bytes=_BYTES.get(scalar.kind, 1)) if scalar is not None else None
-
-
-def _list(schema: Schema) -> Type | None:
-    items = schema.get("items")
-    item = declared(items) if isinstance(items, Mapping) else None
-    if item is None:
-        return None
-    most = schema.get("maxItems")
-    found = list_of(item, (REQUEST_BYTES - 2) // (item.min_bytes + 1) if most is None else max(0, most))
-    found.min_bytes = 2
-    return found
+        return _FORMATS.get(schema.get("format") or "", STRING)
+    return {"boolean": BOOL, "number": DOUBLE, "integer": INT}.get(kind or "")
 
 
 def _object(schema: Schema) -> Type | None:
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping):
         value = declared(additional)
-        if value is None:
-            return None
-        most = schema.get("maxProperties")
-        found = map_of(STRING, value, (REQUEST_BYTES - 2) // (value.min_bytes + 6) if most is None else max(0, most))
-        found.min_bytes = 2
-        return found
-    fields, needed, least = {}, set(schema.get("required") or ()), 2
+        return None if value is None else map_of(STRING, value)
+    fields = {}
     for name, inner in (schema.get("properties") or {}).items():
-        field = declared(inner)
-        if field is None:
-            continue
-        shown = escaped(name)
-        if shown:
+        field, shown = declared(inner), escaped(name)
+        if field is not None and shown:
             fields[shown] = field
-        if name in needed and inner.get("default") is None:
-            least += len(name) + field.min_bytes + 4
-    return object_type("object", fields, least)
-
-
-def _string(schema: Schema) -> Type:
-    most = schema.get("maxLength")
-    known = _FORMATS.get(schema.get("format") or "")
-    if known is not None:
-        kind, least, longest = known
-        return Type(kind, limit=max(0, most) if kind == "bytes" and most is not None else longest, min_bytes=least)
-    if most is not None:
-        limit = max(0, most) * 4
-    elif schema.get("enum"):
-        limit = max((len(one) for one in schema["enum"] if isinstance(one, str)), default=0)
-    else:
-        limit = REQUEST_BYTES - 2
-    return Type("string", limit=limit, min_bytes=2)
+    return object_type("object", fields)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

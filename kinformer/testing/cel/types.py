@@ -34,11 +34,10 @@ _NULLABLE = {"object", "opaque", "google.protobuf.Timestamp", "google.protobuf.D
 class Type:
     """A type: its kind, its name and its parameters.
 
-    `fields` are an object's fields. `limit` is the maximum size of a value (characters, items) if a schema sets it. It
-    does not affect equality of types.
+    `fields` are an object's fields. They do not affect equality of types.
     """
 
-    __slots__ = ("fields", "kind", "limit", "min_bytes", "name", "params")
+    __slots__ = ("fields", "kind", "name", "params")
 
     def __init__(
         self,
@@ -47,15 +46,11 @@ class Type:
         params: Sequence[Type] = (),
         *,
         fields: Mapping[str, Type] | None = None,
-        limit: int | None = None,
-        min_bytes: int = 0,
     ) -> None:
         self.kind = kind
         self.name = name or kind
         self.params = tuple(params)
         self.fields = fields
-        self.limit = limit
-        self.min_bytes = min_bytes  # length of the shortest JSON of a value
 
     def __str__(self) -> str:
         shown = _SHOWN.get(self.name, self.name)
@@ -87,14 +82,14 @@ _SIMPLE = {one.name: one for one in (DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING,
 _SIMPLE.update(timestamp=TIMESTAMP, duration=DURATION)
 
 
-def list_of(item: Type, limit: int | None = None) -> Type:
+def list_of(item: Type) -> Type:
     """Return a list of items of one type."""
-    return Type("list", params=(item,), limit=limit)
+    return Type("list", params=(item,))
 
 
-def map_of(key: Type, value: Type, limit: int | None = None) -> Type:
+def map_of(key: Type, value: Type) -> Type:
     """Return a map from keys of one type to values of one type."""
-    return Type("map", params=(key, value), limit=limit)
+    return Type("map", params=(key, value))
 
 
 def optional_of(inner: Type) -> Type:
@@ -107,9 +102,9 @@ def type_of(inner: Type) -> Type:
     return Type("type", params=(inner,))
 
 
-def object_type(name: str, fields: Mapping[str, Type], min_bytes: int = 2) -> Type:
+def object_type(name: str, fields: Mapping[str, Type]) -> Type:
     """Return an object with known fields."""
-    return Type("object", name, fields=fields, min_bytes=min_bytes)
+    return Type("object", name, fields=fields)
 
 
 def param(name: str) -> Type:
@@ -169,7 +164,7 @@ class Unifier:
         if not one.params:
             return one
         params = [self._renamed(inner, suffix) for inner in one.params]
-        return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit)
+        return Type(one.kind, one.name, params, fields=one.fields)
 
     def resolved(self, one: Type, *, final: bool = False) -> Type:
         """Return the type with known parameters substituted. `final` replaces unknown ones with dyn."""
@@ -182,7 +177,7 @@ class Unifier:
         params = [self.resolved(inner, final=final) for inner in one.params]
         if one.kind == "type" and params[0].kind == "param":
             params = [DYN]
-        return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit, min_bytes=one.min_bytes)
+        return Type(one.kind, one.name, params, fields=one.fields)
 
     def assign_all(self, targets: Sequence[Type], given: Sequence[Type]) -> bool:
         """Return True if each given type is assignable to its target. The resulting bindings are then kept."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import yaml
 
-from kinformer.client.kubeconfig import load_kubeconfig
+from kinformer.connection.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.testing.clusters.crd_install import install
 from kinformer.testing.kinds.crd_files import read_crds

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import discover
+from kinformer.connection.discovery import discover
 from kinformer.exceptions import APIError, ConflictError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource
 

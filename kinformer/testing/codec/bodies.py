@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from kinformer.serving.status import StatusError, bad_request, failure
+from kinformer.apiserver.status import StatusError, bad_request, failure
 from kinformer.testing.codec.protobuf import ProtobufError, decode_protobuf
 
 __all__ = [

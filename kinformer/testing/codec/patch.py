@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kinformer.serving.status import StatusError, bad_request, failure
+from kinformer.apiserver.status import StatusError, bad_request, failure
 from kinformer.testing.codec.bodies import go_kind
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.schema import ANY, Node

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
+from kinformer.apiserver.accept import PROTOBUF
 from kinformer.testing.codec.protobuf import PREFIX, field_table
 from kinformer.testing.codec.protobuf_writer import double_field, field, integer_field, text_field, texts_field
 from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta, type_of
 from kinformer.testing.kinds.schema import Node
 
-__all__ = ["PROTOBUF", "PROTOBUF_STREAM", "encode_lines", "encode_protobuf"]
+__all__ = ["PROTOBUF_STREAM", "encode_lines", "encode_protobuf"]
 
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 PROTOBUF_STREAM = f"{PROTOBUF};stream=watch"
 _PARTIAL = "PartialObjectMetadata"
 Object = Mapping[str, Any]

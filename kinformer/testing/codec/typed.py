@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kinformer.testing.codec.quantities import canonical
+from kinformer.objects.units import canonical
 from kinformer.testing.kinds.schema import Node
 
 __all__ = ["DecodeError", "conform", "zero"]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer.apiserver.storage import Stored
 from kinformer.objects.selectors import LabelSelector
-from kinformer.serving.storage import Stored
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.subresources import bind_pod
 from kinformer.testing.api.write import Writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 
-from kinformer.serving.status import StatusError
+from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
 from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, set_condition
 

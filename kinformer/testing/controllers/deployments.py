@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kinformer.serving.status import StatusError
+from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
 from kinformer.testing.controllers.cluster import (
     Actor,

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from kinformer._runtime.logs import get_logger
-from kinformer.serving.status import StatusError
+from kinformer.apiserver.status import StatusError
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.controllers.cluster import Cluster, Object

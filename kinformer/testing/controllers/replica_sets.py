@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kinformer.serving.status import StatusError
+from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers.cluster import (
     Actor,
     Cluster,

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from kinformer.apiserver.status import conflict, failure
 from kinformer.exceptions import APIError
-from kinformer.serving.status import conflict, failure
 from kinformer.testing.explore.faults import BY_NAME
 from kinformer.testing.explore.patches.marks import CHECKED, ELECTION, FENCES
 from kinformer.testing.explore.replica import Replica

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from kinformer._runtime.clock import Clock
+from kinformer.apiserver.storage import Storage
 from kinformer.exceptions import NotFoundError
-from kinformer.serving.storage import Storage
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.server import APIServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kinformer.serving.status import bad_request, failure, internal, method_not_allowed, not_found
+from kinformer.apiserver.status import bad_request, failure, internal, method_not_allowed, not_found
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.subresources import bind_pod, mark_evicted, scale_of, use_disruption_budget, with_scale
 from kinformer.testing.api.tokens import Tokens, token_id

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from kinformer.apiserver.status import failure, forbidden, unauthorized
 from kinformer.exceptions import ConfigError
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.status import failure, forbidden, unauthorized
 from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER

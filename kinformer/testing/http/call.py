@@ -8,19 +8,21 @@ from typing import Any
 
 from aiohttp import web
 
-from kinformer.serving.status import bad_request, cause, internal, invalid_options, success
+from kinformer.apiserver.accept import negotiate
+from kinformer.apiserver.options import boolean_of, integer_of
+from kinformer.apiserver.status import bad_request, cause, internal, invalid_options, success
+from kinformer.apiserver.views import View
+from kinformer.objects.paths.printing import go_json
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import complaint_places, go_kind, parse_body, read_body
-from kinformer.testing.codec.protobuf_encoder import PROTOBUF, encode_protobuf
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import User
-from kinformer.testing.http.negotiation import Wanted, negotiate
-from kinformer.testing.http.responses import ResponseWriter
+from kinformer.testing.http.struck_response import StruckResponse
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.metadata_rules import json_text
-from kinformer.testing.store.forms import View, dumps
+from kinformer.testing.store.forms import StoredCodec
 from kinformer.testing.store.ledger import WriteResult
 
 __all__ = ["Call"]
@@ -61,7 +63,7 @@ class Call:
     request: web.BaseRequest
     params: Mapping[str, str]
     info: RequestInfo
-    response: ResponseWriter
+    response: StruckResponse
     user: User
     features: Features = _USUAL
     behind: int = 0  # revisions by which a cache lags, for reads that accept cached data
@@ -100,15 +102,6 @@ class Call:
         # YAML becomes JSON through a Go map, whose keys are sorted.
         return _sorted(found) if "yaml" in self.content_type else found
 
-    async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
-        """Send encoded JSON in the requested form."""
-        if wanted.yaml:
-            await self.response.send_encoded_yaml(body, status=status)
-        elif wanted.protobuf:
-            await self.response.send(encode_protobuf(body), status=status, content_type=PROTOBUF)
-        else:
-            await self.response.send_encoded_json(body, status=status)
-
     async def send_done(self, written: WriteResult) -> None:
         """Send the Status returned for a binding or an eviction."""
         status = success(code=201)
@@ -118,17 +111,14 @@ class Call:
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """Send an object that is not stored."""
-        await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
+        media = negotiate(self.request.headers, tables=False).media
+        await self.response.send_encoded(go_json(value) + b"\n", media, status=status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """Send the object after a write."""
         wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
-        view = View(resource, wanted.form, wanted.version, drop=wanted.drop)
-        if view.form == "table":
-            body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})
-        else:
-            body = view.whole(written.stored) + b"\n"
-        await self.send(body, wanted, 201 if written.created else 200)
+        body = View(StoredCodec(resource, drop=wanted.drop), wanted).body(written.stored)
+        await self.response.send_encoded(body, wanted.media, status=201 if written.created else 200)
 
     async def read_delete_options(self) -> DeleteOptions:
         """Parse the body and query of a DELETE. Raises a 400 or 422 `StatusError`."""
@@ -152,15 +142,11 @@ class Call:
         params: Mapping[str, str] = {} if body else self.params
         grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
         if "gracePeriodSeconds" in params:
-            seconds = params["gracePeriodSeconds"]
-            if not seconds.lstrip("-").isdigit():
-                raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
-            grace = int(seconds)
+            grace = integer_of(params, "gracePeriodSeconds")
         policy = policy or params.get("propagationPolicy", "")
         dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
         orphan = body.get("orphanDependents")
-        if "orphanDependents" in params:
-            orphan = params["orphanDependents"].lower() not in ("0", "false")
+        orphan = boolean_of(params, "orphanDependents") if "orphanDependents" in params else orphan
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
             message = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kinformer.serving.status import method_not_allowed, page_not_found
+from kinformer.apiserver.response import TEXT
+from kinformer.apiserver.status import method_not_allowed, page_not_found
 from kinformer.testing.api.discovery import AGGREGATED, Discovery
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.health import checks_of, report
 from kinformer.testing.http.metrics import METRICS_TYPE
-from kinformer.testing.http.responses import TEXT
 from kinformer.testing.kinds.resources import Registry
 from kinformer.testing.openapi.document import openapi_v2, openapi_v3
 from kinformer.testing.openapi.protobuf import encode_openapi_v2

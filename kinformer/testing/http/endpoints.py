@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
-from kinformer.serving.options import EXACT, Options, bad_version, read_options
-from kinformer.serving.pages import chunks, read_page, wait_for_revision
-from kinformer.serving.status import (
+from kinformer.apiserver.accept import Wanted
+from kinformer.apiserver.options import read_options
+from kinformer.apiserver.pages import chunks, read_page
+from kinformer.apiserver.reads import Read, respond
+from kinformer.apiserver.status import (
     bad_request,
     failure,
     method_not_allowed,
     missing_resource,
     page_not_found,
 )
-from kinformer.serving.storage import StoredCollection
-from kinformer.serving.watcher import Watcher
+from kinformer.apiserver.views import View
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import Filter
 from kinformer.testing.api.request import RequestInfo
@@ -31,12 +31,11 @@ from kinformer.testing.faults import Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.actions import Actions
 from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.backend import StoredResource
 from kinformer.testing.http.call import Call
-from kinformer.testing.http.negotiation import Wanted, check_kind, negotiate
 from kinformer.testing.http.reviews import is_review
-from kinformer.testing.http.stream import WatchStream
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.store.forms import View
+from kinformer.testing.store.forms import StoredCodec
 from kinformer.testing.store.ownership import FieldManager
 
 __all__ = ["ResourceEndpoints"]
@@ -48,12 +47,6 @@ _DEPRECATED = {
     "v1/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     "v1/componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
 }
-
-
-def _streams_a_list(options: Options) -> bool:
-    """Return True if a watch begins with all objects and a bookmark, by request or by promotion."""
-    initial = options.initial_events or (options.initial_events is None and not options.revision)
-    return bool(initial and options.bookmarks)
 
 
 class ResourceEndpoints:
@@ -133,79 +126,14 @@ class ResourceEndpoints:
 
     async def _read(self, call: Call, resource: ResourceType) -> None:
         info = call.info
-        collection = info.verb in ("list", "watch")
-        if collection and self._loop_time() < resource.initializing_until:
+        if info.verb in ("list", "watch") and self._loop_time() < resource.initializing_until:
             raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
-        watch = info.verb == "watch"
-        wanted = negotiate(
-            call.request.headers, watch=watch, builtin=resource.builtin, drops=call.features.drop_managed_fields
+        backend = StoredResource(
+            resource, self._ledger, call, self._faults, lambda revisions: self._rewind(revisions, call.request)
         )
-        go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
-        check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
-        include = call.params.get("includeObject") or "Metadata"
-        if include not in ("Metadata", "Object", "None") and wanted.form == "table":
-            message = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
-            raise bad_request(f"Unable to convert to Table as requested: includeObject: {message}")
-        view = View(resource, wanted.form, wanted.version, include=include, drop=wanted.drop)
-        if watch:
-            await self._watch(call, resource, view, wanted)
-        elif collection:
-            await self._list(call, resource, view, wanted)
-        else:
-            await self._get(call, resource, view, wanted)
-
-    async def _get(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
-        version = call.params.get("resourceVersion", "")
-        if version:
-            if not version.isdigit():
-                raise bad_version(version, watch=True)
-            await wait_for_revision(self._storage, int(version))
-        stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
-        if view.form == "table":
-            body = view.table([stored], {"resourceVersion": str(stored.revision)})
-        else:
-            body = view.whole(stored) + b"\n"
-        await call.send(body, wanted)
-
-    async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
-        options = read_options(call.params, features=self._features)
-        collection = self._ledger.collection(resource)
-        if call.behind and options.revision == 0:
-            options = replace(options, revision=self._past(collection, call.behind), match=EXACT)
-        selected = Filter(resource, call.namespace(resource), options)
-        page = await read_page(self._storage, collection, selected, options)
-        if view.form == "table":
-            await call.send(view.table(page.items, page.metadata()), wanted)
-        elif wanted.yaml or wanted.protobuf:
-            body = b"".join([piece async for piece in chunks(view, page)])
-            await call.send(body, wanted)
-        else:
-            await call.response.send_chunks(chunks(view, page))
-
-    def _past(self, collection: StoredCollection, behind: int) -> int:
-        return max(self._storage.revision - behind, collection.undoable, 1)
-
-    async def _watch(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
-        options = read_options(call.params, forced_watch=True, features=self._features)
-        if call.info.forced_watch and call.info.name:  # the deprecated path of a single object
-            terms = [one for one in (options.field_selector, f"metadata.name={call.info.name}") if one]
-            options = replace(options, field_selector=",".join(terms))
-        collection = self._ledger.collection(resource)
-        if call.behind and options.revision == 0:
-            options = replace(options, revision=None, as_of=self._past(collection, call.behind))
-        selected = Filter(resource, call.namespace(resource), options)
-        watcher = Watcher(self._storage, collection, view, selected, options)
-        stream = WatchStream(
-            call.response,
-            watcher,
-            self._faults,
-            call.info,
-            floor=lambda: max(collection.floor, self._storage.revision),
-            rewind=lambda revisions: self._rewind(revisions, call.request),
-            protobuf=wanted.protobuf,
-            compress=self._features.compress_watches and _streams_a_list(options),
-        )
-        await stream.run()
+        verb = info.verb if info.verb in ("list", "watch") else "get"
+        read = Read(verb, call.namespace(resource), info.name, call.params, call.request.headers, info.forced_watch)
+        await respond(backend, read, call.response)
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
@@ -266,7 +194,7 @@ class ResourceEndpoints:
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
-        await call.response.send_chunks(chunks(View(resource), page))
+        await call.response.send_pieces(chunks(View(StoredCodec(resource)), page), Wanted())
 
     async def _subresource(self, call: Call, resource: ResourceType) -> None:
         info = call.info

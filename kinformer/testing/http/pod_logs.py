@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.serving.status import StatusError, bad_request, cause, invalid
+from kinformer.apiserver.options import integer_of
+from kinformer.apiserver.status import StatusError, bad_request, cause, invalid
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import decode_stored
@@ -69,10 +70,8 @@ class _Options:
 
     @classmethod
     def read(cls, params: Mapping[str, str], pod: Object) -> _Options:
-        tail = params.get("tailLines")
-        if tail is not None and not tail.removeprefix("-").isdigit():
-            raise bad_request(f'strconv.ParseInt: parsing "{tail}": invalid syntax')
-        if tail is not None and int(tail) < 0:
+        tail = integer_of(params, "tailLines") if "tailLines" in params else None
+        if tail is not None and tail < 0:
             reason = f"Invalid value: {tail}: must be greater than or equal to 0"
             wrong = cause("FieldValueInvalid", reason, "tailLines")
             raise invalid("", "PodLogOptions", pod["metadata"]["name"], [wrong])
@@ -80,7 +79,7 @@ class _Options:
             params.get("container") or _first_container(pod),
             params.get("previous") in ("true", "1"),
             params.get("follow") in ("true", "1"),
-            None if tail is None else int(tail),
+            tail,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.serving.status import bad_request, cause, invalid
+from kinformer.apiserver.status import bad_request, cause, invalid
 from kinformer.testing.api.rbac import Attempt
 from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.kinds.resources import ResourceType

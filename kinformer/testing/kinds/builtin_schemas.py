@@ -15,7 +15,7 @@ __all__ = ["builtin_node", "object_meta", "object_meta_descriptions", "recorded"
 
 @cache
 def recorded() -> dict[str, Any]:
-    """Return the recording: the resources as in discovery, the descriptions of table columns, and the types."""
+    """Return the recording: the resources as in discovery, and the types."""
     document: dict[str, Any] = msgspec.json.decode(
         files("kinformer.testing.kinds").joinpath("builtins.json").read_bytes()
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from kinformer.serving.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL
+from kinformer.apiserver.selecting.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded, type_of
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
 from kinformer.testing.kinds.resources import ResourceType, Subresource, group_version
@@ -110,12 +110,7 @@ SENT_KINDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _column(text: list[Any], texts: list[str]) -> dict[str, Any]:
-    name, kind, form, description, priority = text
-    return {"name": name, "type": kind, "format": form, "description": texts[description], "priority": priority}
-
-
-def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
+def _build(row: Mapping[str, Any]) -> ResourceType:
     group, version, plural = row["group"], row["version"], row["plural"]
     name = f"{group}/{plural}" if group else plural
     return ResourceType(
@@ -138,7 +133,6 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
         unconditional_update=group != "admissionregistration.k8s.io" and name not in _CONDITIONAL,
         selectable=SELECTABLE.get(name, {}),
         selects_namespace=name not in WITHOUT_NAMESPACE_LABEL,
-        columns=tuple(_column(one, texts) for one in row.get("columns", ())),
         node=builtin_node(row["type"]),
         **_STORED_AS.get(f"{group}/{version}/{plural}", {}),
     )
@@ -154,5 +148,4 @@ def sent_type(kind: str) -> ResourceType:
 
 def builtin_types() -> list[ResourceType]:
     """Return a new list of the built-in kinds."""
-    texts = recorded()["texts"]
-    return [_build(row, texts) for row in recorded()["resources"]]
+    return [_build(row) for row in recorded()["resources"]]

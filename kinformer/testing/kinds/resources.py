@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.serving.fields import FieldPaths
-from kinformer.serving.status import StatusError, missing_resource, not_found, page_not_found
+from kinformer.apiserver.selecting.fields import FieldPaths
+from kinformer.apiserver.status import StatusError, missing_resource, not_found, page_not_found
 from kinformer.testing.kinds.schema import ANY, Node
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "resource_name", "selected_name"]
@@ -58,7 +58,7 @@ class ResourceType:
     selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> paths of its value
     selects_namespace: bool = True  # `metadata.namespace` is a field label
     node: Node = ANY  # the shape of its objects
-    columns: tuple[Mapping[str, Any], ...] = ()  # of its tables. For a CRD, its additionalPrinterColumns
+    columns: tuple[Mapping[str, Any], ...] = ()  # the additionalPrinterColumns of a CRD
     scale: Mapping[str, str] | None = None  # paths of a CRD's scale subresource
     schema: Mapping[str, Any] | None = None
     storage_name: str = ""

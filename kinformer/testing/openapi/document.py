@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kinformer.objects.paths.printing import go_json
 from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta_descriptions, recorded
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.openapi.v2_schema import schema_for_v2
-from kinformer.testing.store.forms import dumps
 
 __all__ = ["openapi_v2", "openapi_v3"]
 
@@ -226,7 +226,7 @@ def openapi_v3(registry: Registry, path: str) -> Object | None:
 def _hash(types: list[ResourceType]) -> str:
     """Return a hash that changes with the served kinds. The types of built-in kinds never change."""
     parts = [[one.name, one.kind, None if one.builtin else one.schema] for one in types]
-    return hashlib.sha512(dumps(parts)).hexdigest().upper()
+    return hashlib.sha512(go_json(parts)).hexdigest().upper()
 
 
 def openapi_v2(registry: Registry) -> Object:

@@ -12,7 +12,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.serving.status import failure
+from kinformer.apiserver.status import failure
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.builtin.pod_defaults import admit_pod
 from kinformer.testing.rules.defaults import TEMPLATE_GENERATION

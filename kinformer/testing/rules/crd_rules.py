@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinformer.serving.names import dns_label_1035, dns_subdomain
-from kinformer.serving.status import Causes
+from kinformer.apiserver.selecting.names import dns_label_1035, dns_subdomain
+from kinformer.apiserver.status import Causes
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.custom_rules import has_rules, schema_causes
@@ -108,6 +108,12 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
         if not wrong and schema not in before and has_rules(schema):
             wrong = definition_findings(schema, place)
         causes += wrong
+        place = "spec" if len(versions) == 1 else at
+        for number, column in enumerate(version.get("additionalPrinterColumns") or []):
+            path = column.get("jsonPath") or ""
+            if not path.startswith("."):
+                where = f"{place}.additionalPrinterColumns[{number}].JSONPath"
+                causes.append(invalid_value(where, path, "must be a simple json path starting with ."))
     shown = _as_go_shows(versions) if versions else spec.get("versions")
     if len({one.get("name") for one in versions}) < len(versions):
         causes.append(invalid_value("spec.versions", shown, "must contain unique version names"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kinformer.serving.status import Causes, cause
+from kinformer.apiserver.status import Causes, cause
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import duplicate, required, unsupported
 from kinformer.testing.rules.embedded_rules import EMBEDDED, META_FIELDS, embedded_causes

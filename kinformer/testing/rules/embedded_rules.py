@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kinformer.serving.names import dns_label_1035
-from kinformer.serving.status import Causes
+from kinformer.apiserver.selecting.names import dns_label_1035
+from kinformer.apiserver.status import Causes
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.rules.builtin.pod_rules import required

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.serving.status import Causes, cause
+from kinformer.apiserver.status import Causes, cause
 from kinformer.testing.cel.rules import Finding, check_rules
 from kinformer.testing.cel.validation import validator_of
 

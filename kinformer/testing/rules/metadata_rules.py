@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from kinformer.serving.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
-from kinformer.serving.status import Causes, cause
+from kinformer.apiserver.selecting.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
+from kinformer.apiserver.status import Causes, cause, quoted
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes", "object_meta_causes"]
@@ -26,24 +25,12 @@ _ANY_FINALIZER = {
     "coordination.k8s.io",
     "node.k8s.io",
 }
-_QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
 def json_text(value: Any) -> str:
     """Format a value as field errors do: as JSON, but a text as Go quotes it."""
-    if isinstance(value, str):
-        return '"' + "".join(map(_quoted, value)) + '"'
-    return msgspec.json.encode(value).decode()
-
-
-def _quoted(char: str) -> str:
-    if char in _QUOTED:
-        return _QUOTED[char]
-    if char == " " or unicodedata.category(char)[0] in "LMNPS":
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return quoted(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def invalid_value(field: str, value: Any, text: str) -> dict[str, str]:

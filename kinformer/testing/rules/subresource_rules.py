@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kinformer.serving.names import qualified_name
-from kinformer.serving.status import Causes, cause
+from kinformer.apiserver.selecting.names import qualified_name
+from kinformer.apiserver.status import Causes, cause
 from kinformer.testing.rules.builtin.pod_defaults import qos_class
 from kinformer.testing.rules.builtin.pod_rules import (
     container_causes,

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
-from kinformer.serving.status import StatusError, bad_request, cause, internal, invalid
+from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS

@@ -1,4 +1,4 @@
-"""The encoding of stored objects, and the views in which requests get them.
+"""The encoding of stored objects.
 
 Built-in objects are written in the order kind, apiVersion, metadata, spec, status, with metadata in the order of Go's
 ObjectMeta. Inside lists they have no kind and apiVersion. Custom resources are written in alphabetical order
@@ -7,18 +7,17 @@ throughout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from kinformer.serving.status import StatusError, dumps, escaped
-from kinformer.serving.storage import Stored, StoredChange
-from kinformer.testing.codec.table import Table
+from kinformer.apiserver.storage import Stored
+from kinformer.kinds.columns import KindTable, defined_table, kind_table
+from kinformer.objects.paths.printing import escaped, go_json
 from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
 
-__all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
+__all__ = ["StoredCodec", "copied", "decode_stored", "encode_object", "to_stored", "with_revision"]
 
 _META_ORDER = (
     "name",
@@ -143,144 +142,63 @@ def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stor
     )
 
 
-class View:
-    """Renders one version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
+class StoredCodec:
+    """The objects of one kind in one version as JSON (see `kinformer.apiserver.views.Codec`).
 
-    def __init__(
-        self,
-        resource: ResourceType,
-        form: str = "",
-        version: str = "v1",
-        *,
-        include: str = "Metadata",
-        drop: bool = False,
-    ) -> None:
-        self.resource = resource
-        self._drop = drop  # managedFields
-        self._include = include  # the object in a row of a table: Metadata, Object or None
-        self.form = form  # "", "partial" or "table"
-        self.meta = f"meta.k8s.io/{version}"
-        self.key = (resource.api_version, form, version, include, drop)  # equal views share encoded events
+    Args:
+        resource: The kind.
+        drop: True to leave out managedFields.
+    """
+
+    def __init__(self, resource: ResourceType, *, drop: bool = False) -> None:
+        self._resource = resource
+        self._drop = drop
+        self.kind, self.list_kind = resource.kind, resource.list_kind
+        self.api_version, self.builtin = resource.api_version, resource.builtin
+        self.key = (resource.api_version, drop)
         self._head = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
-        self._table = Table(resource, self.meta) if form == "table" else None
 
     def item(self, stored: Stored) -> bytes:
         """Return the object as a list item."""
-        if self.form == "partial":
-            return self._partial(stored)
-        if not self.resource.is_storage:
-            obj = decode_stored(self.resource, stored)
+        if not self._resource.is_storage:
+            obj = decode_stored(self._resource, stored)
             if self._drop:
                 obj["metadata"].pop("managedFields", None)
-            return encode_object(self.resource, obj)
-        return self._raw(stored)
-
-    def _raw(self, stored: Stored) -> bytes:
-        """Return the stored JSON with the visible part of its metadata."""
+            return encode_object(self._resource, obj)
         if not self._drop:
             return stored.raw
         metadata = bytes(_metadata_of.decode(stored.raw).metadata)
-        return stored.raw.replace(metadata, self._metadata(metadata), 1)
-
-    def _metadata(self, raw: bytes) -> bytes:
-        if not self._drop or b'"managedFields"' not in raw:
-            return raw
-        metadata = msgspec.json.decode(raw)
-        metadata.pop("managedFields", None)
-        return dumps(metadata)
+        return stored.raw.replace(metadata, self._shown(metadata), 1)
 
     def whole(self, stored: Stored) -> bytes:
-        """Return the object on its own, as in a GET or inside an event."""
-        if self.form == "partial":
-            return self._partial(stored)
-        if self.resource.builtin:
-            return self._head + self.item(stored)[1:]
-        return self.item(stored)
+        """Return the object with its type."""
+        return self._head + self.item(stored)[1:] if self.builtin else self.item(stored)
 
-    def line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
-        """Return a watch line, encoded once for all watchers with an equal view."""
-        key = (self.key, kind)
-        line = cast("bytes | None", change.lines.get(key))
-        if line is None:
-            line = change.lines[key] = self.event(kind, stored)
-        return line
+    def metadata(self, stored: Stored) -> bytes:
+        """Return the metadata of the object."""
+        raw = self._shown(bytes(_metadata_of.decode(stored.raw).metadata))
+        return raw if self.builtin else go_json(_ordered_metadata(msgspec.json.decode(raw)))
 
-    def error(self, error: StatusError) -> bytes:
-        """Encode an ERROR line."""
-        return b'{"type":"ERROR","object":%s}\n' % dumps(error.body)
+    def _shown(self, metadata: bytes) -> bytes:
+        if not self._drop or b'"managedFields"' not in metadata:
+            return metadata
+        members = msgspec.json.decode(metadata)
+        members.pop("managedFields", None)
+        return go_json(members)
 
-    def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
-        """Encode a watch line. A Table names its columns only in the first line of a stream."""
-        if self._table is not None:
-            body = dumps(self._table.event(self.row_source(stored), columns=first))
-        else:
-            body = self.whole(stored)
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
-
-    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        """Encode a BOOKMARK line: an empty object with only a resourceVersion."""
-        resource, number = self.resource, str(revision).encode()
-        mark = b'"annotations":{"k8s.io/initial-events-end":"true"}' if initial_end else b""
-        if self.form == "" and not resource.builtin:
-            document = b'{"apiVersion":"%s","kind":"%s","metadata":{%s"resourceVersion":"%s"}}' % (
-                resource.api_version.encode(),
-                resource.kind.encode(),
-                mark + b"," if mark else b"",
-                number,
-            )
-            return b'{"type":"BOOKMARK","object":%s}\n' % document
-        metadata = b'"metadata":{"resourceVersion":"%s"%s}' % (number, b"," + mark if mark else b"")
-        if self.form == "partial":
-            document = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (dumps(self.meta), metadata)
-        elif self.form == "table":
-            meta = dumps(self.meta)
-            partial = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (meta, metadata)
-            document = (
-                b'{"kind":"Table","apiVersion":%s,"metadata":{"resourceVersion":"%s"},'
-                b'"columnDefinitions":null,"rows":[{"cells":[],"object":%s}]}' % (meta, number, partial)
-            )
-        else:
-            empty = {name: value for name, value in zero(resource.node).items() if name != "metadata"}
-            rest = b"," + dumps(empty)[1:-1] if empty else b""
-            document = self._head + metadata + rest + b"}"
-        return b'{"type":"BOOKMARK","object":%s}\n' % document
+    def document(self, stored: Stored) -> dict[str, Any]:
+        """Return the object decoded."""
+        return decode_stored(self._resource, stored)
 
     def moved(self, stored: Stored, revision: int) -> Stored:
         """Return the same content with another resourceVersion."""
-        return with_revision(self.resource, stored, revision)
+        return with_revision(self._resource, stored, revision)
 
-    def frame(self, metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
-        """Return the parts of a list before and after its items."""
-        resource = self.resource
-        if self.form == "partial":
-            kind, api_version = "PartialObjectMetadataList", self.meta
-        else:
-            kind, api_version = resource.list_kind, resource.api_version
-        if self.form == "" and not resource.builtin:
-            metadata = dict(sorted({"continue": "", **metadata}.items()))
-            head = b'{"apiVersion":%s,"items":[' % dumps(api_version)
-            return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
-        parts = (dumps(kind), dumps(api_version), dumps(metadata))
-        return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % parts, b"]}\n"
+    def zero(self) -> dict[str, Any]:
+        """Return the fields of an empty object, besides its metadata."""
+        return {name: value for name, value in zero(self._resource.node).items() if name != "metadata"}
 
-    def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
-        """Return the object behind a table row, and the JSON of its visible part."""
-        if self._include == "None":
-            shown = b"null"
-        elif self._include == "Object":
-            raw = self._raw(stored)
-            shown = self._head + raw[1:] if self.resource.builtin else raw
-        else:
-            shown = self._partial(stored)
-        return decode_stored(self.resource, stored), shown
-
-    def table(self, items: list[Stored], metadata: dict[str, Any]) -> bytes:
-        """Encode a whole Table for a list or a single object."""
-        assert self._table is not None, "only a view of form 'table' makes tables"
-        return dumps(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
-
-    def _partial(self, stored: Stored) -> bytes:
-        raw = self._metadata(bytes(_metadata_of.decode(stored.raw).metadata))
-        if not self.resource.builtin:
-            raw = dumps(_ordered_metadata(msgspec.json.decode(raw)))
-        return b'{"kind":"PartialObjectMetadata","apiVersion":"%s","metadata":%s}' % (self.meta.encode(), raw)
+    def table(self) -> KindTable:
+        """Return the columns of the kind."""
+        builtin = kind_table(self._resource.group, self.kind) if self.builtin else None
+        return defined_table(self._resource.columns) if builtin is None else builtin

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kinformer._runtime.clock import SYSTEM, Clock
-from kinformer.serving.storage import Storage, Stored, StoredCollection
+from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.store.forms import decode_stored, to_stored, with_revision
 

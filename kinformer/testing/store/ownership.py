@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kinformer.serving.status import StatusError, failure
+from kinformer.apiserver.status import StatusError, failure
 from kinformer.testing.codec.field_merge import compare, merge, remove, set_fields, with_named_fields
 from kinformer.testing.codec.field_sets import (
     UNOWNED_METADATA,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from kinformer.metrics import Metrics
 from kinformer.watchcache.watch_cache import WatchCache
@@ -22,7 +20,6 @@ class Figures:
 
     def __init__(self, metrics: Metrics | None) -> None:
         self._metrics = metrics
-        self._readers: Counter[str] = Counter()
         self._ends: list[Callable[[], None]] = []
 
     def start(self, caches: Mapping[str, WatchCache]) -> None:
@@ -31,7 +28,7 @@ class Figures:
             return
         for name, cache in caches.items():
             labels = {"resource": name}
-            self._gauge("kinformer_proxy_watches", "Open watches that a cache answers", labels, self._reading(name))
+            self._gauge("kinformer_proxy_watches", "Open watches that a cache answers", labels, _watches_of(cache))
             age = "Seconds from the oldest change that a watch can resume from until now"
             self._gauge("kinformer_proxy_history_seconds", age, labels, _age_of(cache))
 
@@ -46,21 +43,13 @@ class Figures:
             labels = {"source": source, "method": method if method.isalpha() and len(method) < 8 else "other"}
             self._metrics.counter("kinformer_proxy_requests_total", "Requests by what answered them", labels)(1)
 
-    @contextmanager
-    def reading(self, name: str) -> Iterator[None]:
-        """Count an open watch during a block."""
-        self._readers[name] += 1
-        try:
-            yield
-        finally:
-            self._readers[name] -= 1
-
-    def _reading(self, name: str) -> Callable[[], float]:
-        return lambda: self._readers[name]
-
     def _gauge(self, name: str, text: str, labels: Mapping[str, str], read: Callable[[], float]) -> None:
         assert self._metrics is not None
         self._ends.append(self._metrics.gauge(name, text, labels, read))
+
+
+def _watches_of(cache: WatchCache) -> Callable[[], float]:
+    return lambda: len(cache.storage.collection("objects").watchers)
 
 
 def _age_of(cache: WatchCache) -> Callable[[], float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-__all__ = ["is_impersonating", "request_headers", "response_headers", "upgrade_of"]
+__all__ = ["has_body", "request_headers", "response_headers", "upgrade_of"]
 
 # RFC 9110, 7.6.1, and the older ones that clients still send.
 _HOP_BY_HOP = frozenset(
@@ -23,72 +23,44 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     )
 )
-# `Expect` is answered by the proxy. The others are what an API server believes only a front proxy to say.
-_NOT_FORWARDED = frozenset(("authorization", "content-length", "expect", "host", "x-forwarded-for"))
-_OF_A_FRONT_PROXY = "x-remote-"
+_NOT_FORWARDED = frozenset(("content-length", "expect", "host", "x-forwarded-for"))
+_OF_A_FRONT_PROXY = "x-remote-"  # what an API server believes only a front proxy to say
 _PROTOCOLS = ("websocket", "spdy/3.1")
-_SUBPROTOCOL = "Sec-WebSocket-Protocol"
-_BEARER_SUBPROTOCOL = "base64url.bearer.authorization.k8s.io."  # a token (apiserver, authentication/request/websocket)
 
 
 def upgrade_of(headers: CIMultiDictProxy[str]) -> str:
     """Return the protocol that a request asks to continue with, or "". Protocols of no API server are ignored."""
-    words = {word.strip().lower() for value in headers.getall("Connection", ()) for word in value.split(",")}
     protocol = headers.get("Upgrade", "")
-    return protocol if "upgrade" in words and protocol.lower() in _PROTOCOLS else ""
+    return protocol if "upgrade" in _words(headers) and protocol.lower() in _PROTOCOLS else ""
 
 
-def is_impersonating(headers: Mapping[str, str]) -> bool:
-    """Return True if a request asks to be treated as another user's."""
-    return any(name.lower().startswith("impersonate-") for name in headers)
+def has_body(headers: Mapping[str, str]) -> bool:
+    """Return True if a request announces a body, whether it sends one or not."""
+    return "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
 
 
-def request_headers(request: web.BaseRequest, *, credentials: bool) -> CIMultiDict[str]:
-    """Return the header fields to pass on to the server.
-
-    Args:
-        request: The request.
-        credentials: True to pass on its `Authorization`. It is never sent together with the proxy's own credentials.
-    """
-    upgrade = upgrade_of(request.headers)
-    dropped = _NOT_FORWARDED - {"authorization"} if credentials else _NOT_FORWARDED
-    found = _end_to_end(request.headers.items(), request.headers.getall("Connection", ()), dropped)
-    if upgrade:
-        found["Connection"], found["Upgrade"] = "Upgrade", upgrade
-        _drop_bearer(found)
-    if request.body_exists and "Content-Length" in request.headers:
-        found["Content-Length"] = request.headers["Content-Length"]
+def request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
+    """Return the header fields of a request to pass on to the server."""
+    headers = _end_to_end(request.headers.items(), _words(request.headers) | _NOT_FORWARDED)
     if request.remote:
-        found["X-Forwarded-For"] = ", ".join([*request.headers.getall("X-Forwarded-For", ()), request.remote])
-    return found
+        headers["X-Forwarded-For"] = ", ".join([*request.headers.getall("X-Forwarded-For", ()), request.remote])
+    return headers
 
 
-def response_headers(headers: Iterable[tuple[str, str]], connection: Iterable[str]) -> CIMultiDict[str]:
-    """Return the header fields of a response to pass on to the client.
-
-    Args:
-        headers: The header fields of the server's response.
-        connection: The values of its `Connection` fields.
-    """
-    return _end_to_end(headers, connection, frozenset())
+def response_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Return the header fields of a response to pass on to the client."""
+    return _end_to_end(headers.items(), _words(headers))
 
 
-def _end_to_end(
-    headers: Iterable[tuple[str, str]], connection: Iterable[str], dropped: frozenset[str]
-) -> CIMultiDict[str]:
-    of_connection = {word.strip().lower() for value in connection for word in value.split(",")}
-    unwanted = _HOP_BY_HOP | of_connection | dropped
+def _words(headers: CIMultiDictProxy[str]) -> set[str]:
+    """Return what the `Connection` fields name."""
+    return {word.strip().lower() for value in headers.getall("Connection", ()) for word in value.split(",")}
+
+
+def _end_to_end(headers: Iterable[tuple[str, str]], dropped: Iterable[str]) -> CIMultiDict[str]:
+    unwanted = _HOP_BY_HOP.union(dropped)
     return CIMultiDict(
         (name, value.encode(errors="replace").decode())  # bytes that are not UTF-8 could not be written
         for name, value in headers
         if name.lower() not in unwanted and not name.lower().startswith(_OF_A_FRONT_PROXY)
     )
-
-
-def _drop_bearer(headers: CIMultiDict[str]) -> None:
-    """Remove a token that is written as a websocket's subprotocol."""
-    asked = [word.strip() for value in headers.getall(_SUBPROTOCOL, ()) for word in value.split(",")]
-    kept = [word for word in asked if not word.startswith(_BEARER_SUBPROTOCOL)]
-    headers.popall(_SUBPROTOCOL, None)
-    if kept:
-        headers[_SUBPROTOCOL] = ", ".join(kept)

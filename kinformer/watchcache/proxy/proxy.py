@@ -1,4 +1,4 @@
-"""The proxy: a server of the Kubernetes API that answers from caches, and asks the server for all else."""
+"""The proxy: `kubectl proxy` with a cache. It answers reads of some resources itself, and passes on all other reads."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover
+from kinformer.connection.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
+from kinformer.listening.address import bind_unix, inode_of, is_loopback, parse_address, remove_unix, url_of
+from kinformer.listening.aiohttp_server import HTTPListener, server_options
+from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.metrics import Metrics
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
-from kinformer.watchcache.proxy.listener import Listener, ServerCertificate, is_loopback
-from kinformer.watchcache.proxy.rights import Access
 from kinformer.watchcache.proxy.router import Router, Served
 from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Proxy"]
 
-_LEAST_RECHECK = 1.0  # seconds
+_MOST = 10_000  # connections, if the process has descriptors for them. A watch has one of its own
+_GRACE = 5.0  # seconds for responses that are under way when the proxy stops
 
 
 class Proxy:
-    """Serves the Kubernetes API, with LIST, GET and WATCH of some resources from one cache for all clients.
+    """Serves the Kubernetes API to programs of this user, with LIST, GET and WATCH of some resources from one cache.
 
     ::
 
@@ -40,32 +42,25 @@ class Proxy:
                 print(proxy.url)
                 await asyncio.Event().wait()
 
-    Everything that the caches cannot answer is passed on to the server: other resources, subresources, Tables,
-    protobuf, and reads that must be newer than what a cache is proved to have. It passes on only reads, unless
-    `allow_writes`, and with this client's credentials. Until the first lists are complete, all requests are passed on.
+    Like `kubectl proxy`, it gives each program on this machine that reaches it the rights of `client`. It answers only
+    GET and HEAD. Reads that the caches cannot answer are passed on to the server: other resources, subresources,
+    protobuf, and reads that must be newer than what a cache is proved to have. Until the first lists are complete, all
+    reads are passed on.
 
     Args:
         client: The entered client of the server.
         factory: The entered factory of the informers, on the same client.
         resources: The resources to answer from a cache, by names that kubectl accepts.
-        listen: The address, such as `"127.0.0.1:8001"`. It must be a loopback address, unless `authenticate`. Port 0
-            chooses a free one. None with a `socket`.
+        listen: A loopback address, such as `"127.0.0.1:8001"`. Port 0 chooses a free one. None with a `socket`.
         socket: The path of a unix socket, which only this user can connect to.
         namespace: The namespace whose objects are kept. None keeps those of all namespaces.
-        allow_writes: True also passes on writes, and connections into programs, such as `exec`.
         keep_managed_fields: True keeps and sends `managedFields`. Without them, an object takes about half of the
             memory, and server-side apply should read objects from the server.
         allowed_hosts: Further host names that are answered. See `AllowedHosts`.
-        tls_cert, tls_key: The files of the server's certificate and key. Replaced files are loaded again.
-        client_ca: The file of the authorities that sign client certificates.
-        authenticate: True answers each caller by its own rights. The server reviews its token (TokenReview), and each
-            request that a cache would answer (SubjectAccessReview). What is passed on has the caller's own credentials
-            instead of those of `client`. Needs TLS.
-        recheck: Seconds between two reviews for an open watch, at least 1.
         metrics: A sink for requests, open watches and the age of histories.
 
     Raises:
-        ConfigError: An option is invalid, or options contradict each other.
+        ConfigError: An option is invalid, or other machines can reach the address.
     """
 
     def __init__(
@@ -77,71 +72,38 @@ class Proxy:
         listen: str | None = None,
         socket: str | os.PathLike[str] | None = None,
         namespace: str | None = None,
-        allow_writes: bool = False,
         keep_managed_fields: bool = False,
         allowed_hosts: Iterable[str] = (),
-        tls_cert: str | os.PathLike[str] | None = None,
-        tls_key: str | os.PathLike[str] | None = None,
-        client_ca: str | os.PathLike[str] | None = None,
-        authenticate: bool = False,
-        recheck: float = 30.0,
         metrics: Metrics | None = None,
     ) -> None:
         if (listen is None) == (socket is None):
             raise ConfigError("Proxy: expected either listen= or socket=")
-        if not recheck >= _LEAST_RECHECK:
-            raise ConfigError(f"Proxy: invalid recheck={recheck!r}: expected seconds, {_LEAST_RECHECK:g} or more")
-        certificate = _certificate(tls_cert, tls_key, client_ca)
-        if authenticate and certificate is None:
-            raise ConfigError(
-                "authenticating needs TLS, because tokens would be sent in the clear; pass tls_cert and tls_key"
-            )
-        if client_ca is not None and not authenticate:
-            raise ConfigError("a client CA has no effect without authenticating; pass authenticate=True")
         self._client = client
         self._factory = factory
         self._names = tuple(resources)
         self._namespace = namespace
         self._keep_managed_fields = keep_managed_fields
-        self._allow_writes = allow_writes
-        self._access = Access(client, recheck=recheck) if authenticate else None
         self._figures = Figures(metrics)
-        self._application = web.Application()
-        self._listener = Listener(
-            self._application, listen or "", None if socket is None else Path(socket), certificate
-        )
-        if not authenticate and socket is None and not is_loopback(self._listener.host):
+        self._path = None if socket is None else Path(socket)
+        self._host, self._port = parse_address(":0" if listen is None else listen)
+        if self._path is None and not is_loopback(self._host):
             raise ConfigError(
                 f"listen={listen!r} can be reached from other machines, which would have this client's rights; "
-                "use a loopback address, or authenticate"
+                "use a loopback address or socket="
             )
         # No web page reaches a unix socket, whose clients send any name.
-        self._hosts = AllowedHosts(allowed_hosts if socket is None else ["*"], own=self._listener.host)
+        self._hosts = AllowedHosts(allowed_hosts if self._path is None else ["*"], own=self._host)
+        self._listener: HTTPListener | None = None
         self._served: tuple[Served, ...] = ()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            forwarder = Forwarder(self._client)
-            if self._access is not None:
-                bare = await stack.enter_async_context(self._client.without_credentials())
-                forwarder = Forwarder(bare, credentials=True)
-            self._served = tuple([await self._serve(stack, one) for one in await self._resources()])
-            router = Router(
-                self._served,
-                forwarder,
-                hosts=self._hosts,
-                allow_writes=self._allow_writes,
-                access=self._access,
-                figures=self._figures,
-            )
-            self._application.router.add_route("*", "/{path:[^?]*}", router.handle, expect_handler=_leave_to_handler)
-            self._application.middlewares.append(router.handle_any)
-            self._application.on_response_prepare.append(router.on_prepare)
-            self._figures.start({str(one.resource): one.cache for one in self._served})
+            self._served = tuple([await self._serve(stack, resource) for resource in await self._resources()])
+            router = Router(self._served, Forwarder(self._client), hosts=self._hosts, figures=self._figures)
+            self._figures.start({str(served.resource): served.cache for served in self._served})
             stack.callback(self._figures.stop)
-            await self._listener.start()
-            stack.push_async_callback(self._listener.stop)
+            await self._listen(stack, router.application())
             stack.callback(router.end_streams)
             self._stack = stack.pop_all()
         return self
@@ -153,27 +115,46 @@ class Proxy:
     @property
     def url(self) -> str:
         """The URL for clients, or `unix:` with the path of the socket."""
-        return self._listener.url
+        return url_of(self._host, self.port) if self._path is None else f"unix:{self._path}"
 
     @property
     def port(self) -> int:
-        """The port, or 0 for a socket."""
-        return self._listener.port
+        """The port, or 0 for a socket. Raises RuntimeError if it is not listening."""
+        port = None if self._listener is None else self._listener.port
+        if port is None:
+            raise RuntimeError("the proxy is not listening")
+        return port
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers of the resources that are answered from a cache."""
-        return tuple(one.informer for one in self._served)
+        return tuple(served.informer for served in self._served)
+
+    async def _listen(self, stack: AsyncExitStack, application: web.Application) -> None:
+        runner = web.AppRunner(application, handle_signals=False, handler_cancellation=True, **server_options())
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        assert runner.server is not None, "it is set up"
+        listener = HTTPListener(runner.server, Connections(most=_MOST, share=0.5))
+        if self._path is None:
+            await listener.listen(self._host, self._port)
+        else:
+            bound = bind_unix(self._path)
+            stack.callback(remove_unix, self._path, inode_of(self._path))
+            await listener.listen_unix(bound)
+        stack.push_async_callback(listener.close, _GRACE)
+        self._listener = listener
 
     async def _resources(self) -> list[APIResource]:
         if not self._names:
             return []
         there = await discover(self._client)
-        found = [there.find(name) for name in dict.fromkeys(self._names)]
-        for one in found:
-            if not {"list", "watch"} <= set(one.verbs):
-                raise ConfigError(f"{one} cannot be cached: the server offers only {', '.join(one.verbs) or 'nothing'}")
-        return list({str(one): one for one in found}.values())
+        resources = {str(resource): resource for resource in map(there.find, self._names)}
+        for name, resource in resources.items():
+            if not {"list", "watch"} <= set(resource.verbs):
+                verbs = ", ".join(resource.verbs) or "nothing"
+                raise ConfigError(f"{name} cannot be cached: the server offers only {verbs}")
+        return list(resources.values())
 
     async def _serve(self, stack: AsyncExitStack, resource: APIResource) -> Served:
         namespace = self._namespace if resource.namespaced else None
@@ -182,19 +163,3 @@ class Proxy:
         )
         cache = await stack.enter_async_context(WatchCache(informer, client=self._client))
         return Served(resource, informer, cache, namespace)
-
-
-async def _leave_to_handler(_: web.Request) -> None:
-    """Do not answer `Expect: 100-continue` before it is known whether the request is passed on."""
-
-
-def _certificate(
-    cert: str | os.PathLike[str] | None, key: str | os.PathLike[str] | None, client_ca: str | os.PathLike[str] | None
-) -> ServerCertificate | None:
-    if (cert is None) != (key is None):
-        raise ConfigError("TLS needs a certificate and its key; pass tls_cert and tls_key")
-    if cert is None or key is None:
-        if client_ca is not None:
-            raise ConfigError("client certificates need TLS; pass tls_cert and tls_key")
-        return None
-    return ServerCertificate(Path(cert), Path(key), None if client_ca is None else Path(client_ca))

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
-from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from kinformer.client.discovery import APIResource
+from kinformer.apiserver.options import boolean_of
+from kinformer.apiserver.pages import wait_for_revision
+from kinformer.apiserver.status import StatusError, failure
+from kinformer.connection.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.serving.status import StatusError, dumps, failure, method_not_allowed
-from kinformer.watchcache.proxy.callers import Caller
+from kinformer.objects.paths.printing import go_json
+from kinformer.objects.requests.path import RequestPath
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
-from kinformer.watchcache.proxy.headers import is_impersonating, upgrade_of
-from kinformer.watchcache.proxy.paths import ResourcePath, check_reads_only, read_path, segments_of
-from kinformer.watchcache.proxy.rights import Access, attempt_of
-from kinformer.watchcache.proxy.tunnel import Ending
+from kinformer.watchcache.proxy.headers import has_body
+from kinformer.watchcache.proxy.requests import check
 from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Router", "Served"]
 
-_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 _FOLLOWED = ("watching", "polling", "listing", "starting", "backing_off")
-_CANNOT_PASS_ON = (
-    "this proxy answers only reads of cached resources for a client certificate, which it cannot pass on; use a token"
-)
 
-# Of the request that a task answers: the response that has begun, and what answers it.
-_begun: ContextVar[web.StreamResponse | None] = ContextVar("kinformer response", default=None)
+_DIGITS = 20  # of a version that can be one
+_REACHED = 1.0  # seconds that a read waits until the cache has a version, before the server answers it
+
 _source: ContextVar[str] = ContextVar("kinformer source", default="proxy")
+"""What answers the request of the current task."""
 
 
 class Served(NamedTuple):
@@ -48,15 +44,29 @@ class Served(NamedTuple):
     cache: WatchCache
     namespace: str | None
 
-    def holds(self, path: ResourcePath) -> bool:
+    def holds(self, path: RequestPath) -> bool:
         """Return True if the cache has what a path of this resource names."""
         if path.prefix or path.subresource:
             return False
         if not self.resource.namespaced:
-            return not path.inside
-        if not path.inside:
+            return not path.namespace
+        if not path.namespace:
             return not path.name and self.namespace is None
         return self.namespace in (None, path.namespace)
+
+    async def reaches(self, params: Mapping[str, str]) -> bool:
+        """Return True once the cache has the version that a list or an object must have, or False after a second.
+
+        The server may have given a newer one, since it counts the changes of all resources.
+        """
+        version = params.get("resourceVersion", "")
+        if boolean_of(params, "watch") or not version.isdecimal() or len(version) > _DIGITS:
+            return True
+        try:
+            await wait_for_revision(self.cache.storage, int(version), wait=_REACHED)
+        except StatusError:
+            return False
+        return True
 
     @property
     def is_ready(self) -> bool:
@@ -72,149 +82,91 @@ class Router:
         served: The resources that are answered from a cache.
         forwarder: Passes on all other requests.
         hosts: The host names that are answered.
-        allow_writes: True passes on requests that are no reads.
-        access: The rights of callers, or None if all callers have those of the proxy.
         figures: Counts requests.
     """
 
     def __init__(
-        self,
-        served: Sequence[Served],
-        forwarder: Forwarder,
-        *,
-        hosts: AllowedHosts,
-        allow_writes: bool,
-        access: Access | None,
-        figures: Figures,
+        self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: Figures
     ) -> None:
         self._served = {(one.resource.group, one.resource.version, one.resource.name): one for one in served}
         self._forwarder = forwarder
         self._hosts = hosts
-        self._allow_writes = allow_writes
-        self._access = access
         self._figures = figures
-        self._endings: set[Ending] = set()
-        self.stopping = False
+        self._is_stopping = False
+
+    def application(self) -> web.Application:
+        """Return an application whose requests are all answered here."""
+        application = web.Application(middlewares=[self._handle_any])
+        application.router.add_route("*", "/{path:[^?]*}", self._handle, expect_handler=_leave_to_handler)
+        application.on_response_prepare.append(self._complete_head)
+        return application
 
     def end_streams(self) -> None:
-        """End watches, logs and tunnels, and the connection of each further request after its response."""
-        self.stopping = True
-        for ending in self._endings:
-            ending.end()
+        """End watches and logs, and the connection of each further request after its response."""
+        self._is_stopping = True
+        for served in self._served.values():
+            served.cache.storage.end_watches()
+        self._forwarder.end_streams()
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request. A failure is a Status."""
         with Connections.request():
             try:
                 return await self._answer(request)
             except StatusError as error:
                 _source.set("proxy")
-                return status_response(error)
-            except web.RequestPayloadError as error:
-                return status_response(failure(400, f"the body of the request is malformed: {error}"))
+                response = _status_response(error)
+                if has_body(request.headers):
+                    response.force_close()  # instead of waiting for the body
+                return response
 
     @web.middleware
-    async def handle_any(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _handle_any(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, also with a method or path that aiohttp's own router does not know."""
-        return await self.handle(request)
+        return await self._handle(request)
 
-    async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _complete_head(self, request: web.Request, response: web.StreamResponse) -> None:
         """Complete the header fields of each response. aiohttp calls this before it sends them."""
         response.headers.popall("Server", None)
         source = _source.get()
         self._figures.count(source, request.method)
         if source != "server":
             response.headers.setdefault("Cache-Control", "no-cache, private")  # as an API server
-        _begun.set(response)
-        if self.stopping:
+        if self._is_stopping:
             response.force_close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self._check_origin(request)
-        if request.method not in _METHODS:
-            raise method_not_allowed()
-        if request.headers.get("Expect", "100-continue").lower() != "100-continue":
-            raise failure(417, "the proxy knows no expectation but 100-continue")
-        path = read_path(segments_of(request.raw_path))
-        caller = None if self._access is None else await self._access.callers.identify(request)
-        upgrade = bool(upgrade_of(request.headers))
-        if not self._allow_writes:
-            check_reads_only(request.method, path, upgrade=upgrade)
-        watch = path is not None and not path.name and _asks_to_watch(request.query)
-        ending = Ending()
-        if watch or upgrade or request.query.get("follow"):  # a log may be followed
-            self._endings.add(ending)
-        try:
-            if path is not None and request.method == "GET" and not upgrade and not is_impersonating(request.headers):
-                answer = await self._from_cache(request, path, caller, ending, watch=watch)
-                if answer is not None:
-                    return answer
-            if caller is not None and not caller.has_token:
-                raise failure(403, f"forbidden: {_CANNOT_PASS_ON}", details={})
-            _source.set("server")
-            return await self._forwarder.forward(request, ending)
-        finally:
-            self._endings.discard(ending)
+        refusal = refusal_of(request, self._hosts, own_pages=True)
+        if refusal is not None:
+            status, text = refusal
+            raise failure(status, text.strip(), reason=None if status in (400, 403) else "")
+        path = check(request)
+        if path is not None and request.method == "GET":
+            answer = await self._from_cache(request, path)
+            if answer is not None:
+                return answer
+        _source.set("server")
+        is_watch = boolean_of(request.query, "watch") or (path is not None and path.prefix == "watch")
+        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(request.query, "follow"))
 
-    async def _from_cache(
-        self, request: web.Request, path: ResourcePath, caller: Caller | None, ending: Ending, *, watch: bool
-    ) -> web.StreamResponse | None:
+    async def _from_cache(self, request: web.Request, path: RequestPath) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))
         if served is None or not served.holds(path) or not served.is_ready or request.path.endswith("/"):
             return None
+        if not await served.reaches(request.query):
+            return None
+        _source.set("cache")
         namespace = path.namespace if served.resource.namespaced else ""
-        answer: web.StreamResponse | None = None
-        async with AsyncExitStack() as stack:
-            if self._access is not None and caller is not None:
-                attempt = attempt_of(path, request.query, watch=watch)
-                await self._access.check(caller, attempt)
-                if watch:
-                    await stack.enter_async_context(self._access.watching(request, attempt, ending))
-            if watch:
-                stack.enter_context(self._figures.reading(str(served.resource)))
-            _source.set("cache")
-            async with ending.within():
-                answer = await served.cache.respond(request, namespace=namespace, name=path.name)
-        if ending.is_over and answer is None:
-            answer = await _completed()
-        return answer
-
-    def _check_origin(self, request: web.Request) -> None:
-        """Refuse what a web page of another site could send. A websocket would even be shown to it."""
-        refusal = refusal_of(request, self._hosts)
-        if refusal is not None:
-            status, text = refusal
-            raise failure(status, text.strip(), reason="" if status != HTTPStatus.BAD_REQUEST else None)
-        origin = request.headers.get("Origin")
-        if origin is not None and _netloc(origin) != request.headers.get("Host", "").lower():
-            raise failure(403, "forbidden: requests from other origins are not allowed", details={})
-        if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            raise failure(403, "forbidden: requests from other sites are not allowed", details={})
+        return await served.cache.respond(request, namespace=namespace, name=path.name)
 
 
-async def _completed() -> web.StreamResponse | None:
-    """Complete the response that a watch has begun before it was ended."""
-    response = _begun.get()
-    if response is not None:
-        with suppress(ConnectionError):
-            await response.write_eof()
-    return response
+async def _leave_to_handler(_: web.Request) -> None:
+    """Do not answer `Expect: 100-continue`, which comes with a body."""
 
 
-def status_response(error: StatusError) -> web.Response:
+def _status_response(error: StatusError) -> web.Response:
     """Return the response for a failure, like an API server."""
     if isinstance(error.body, str):
         return web.Response(status=error.code, text=error.body, headers=error.headers)
     headers = {"Content-Type": "application/json", **error.headers}
-    return web.Response(status=error.code, body=dumps(error.body) + b"\n", headers=headers)
-
-
-def _asks_to_watch(params: Mapping[str, str]) -> bool:
-    return params.get("watch", "false").lower() not in ("0", "false")
-
-
-def _netloc(url: str) -> str:
-    try:
-        return urlsplit(url).netloc.lower()
-    except ValueError:  # unbalanced brackets
-        return ""
+    return web.Response(status=error.code, body=go_json(error.body) + b"\n", headers=headers)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import KubeSystemProbe
+from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, KinformerError
 from kinformer.watchcache.share.socket_path import UnreachableError
 

@@ -12,7 +12,6 @@ from functools import partial
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import keywords_of
 from kinformer._runtime.tasks import Tasks, wait_for_end
-from kinformer.capabilities import Capabilities, capabilities_of
 from kinformer.client.client import Client
 from kinformer.exceptions import (
     APIError,
@@ -57,23 +56,23 @@ class _WholeSource(ListerWatcherWrapper):
         cluster: The identity of the cluster of that state, or "" if unknown.
     """
 
+    selects_all = True
+
     def __init__(self, inner: ListerWatcher, state: CacheState | None, cluster: str) -> None:
         super().__init__(inner)
         self._state = state
         self._taken = ""  # the version of the state, until the server has proved that it has reached it
         self._cluster = cluster
-        # An initial stream would be everything once more.
-        self._changes: dict[str, object] = {} if state is None else {"watch_list": False}
+        self._resumes = state is not None
 
     @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of the inner source. The cluster is that of the identity, which needs no request."""
-        changes = {**self._changes, "cluster": self} if self._cluster else self._changes
-        return replace(super().capabilities, selects_all=True, **changes)  # type: ignore[arg-type]
+    def supports_watch_list(self) -> bool:  # type: ignore[override]
+        """False after a state, as an initial stream would be everything once more."""
+        return not self._resumes and self._inner.supports_watch_list
 
     async def cluster(self) -> str | None:
-        """Return the identity of the cluster that the processes agree on."""
-        return self._cluster
+        """Return the identity of the cluster that the processes agree on, which needs no request."""
+        return self._cluster or await self._inner.cluster()
 
     async def list(self, options: ListOptions) -> ListPage:
         """List the state of the other cache, or one page from the inner source."""
@@ -92,7 +91,7 @@ class _WholeSource(ListerWatcherWrapper):
         The server may have gone back since the last holder had a stream, and would accept a version of the future.
         """
         if self._taken:
-            check = ContinuityCheck(self._inner, name=capabilities_of(self).name, timeout=HEAD_TIMEOUT)
+            check = ContinuityCheck(self._inner, name=self.name, timeout=HEAD_TIMEOUT)
             check.cluster = self._cluster or None
             try:
                 await check.verify(self._taken)

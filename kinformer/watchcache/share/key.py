@@ -19,14 +19,11 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.requests.path import RequestPath
 from kinformer.wire.lines import MAX_EVENT_BYTES
 
-__all__ = ["CHANGES", "SourceKey"]
-
-CHANGES = "kinformerChanges"
-"""The query parameter of a watch that ends after the changes until now. Its value is a label selector, or empty."""
+__all__ = ["SourceKey"]
 
 _FIELDS = "kinformerFields"
 _MAX_EVENT_BYTES = "kinformerMaxEventBytes"
-_OWN = (_FIELDS, _MAX_EVENT_BYTES, CHANGES)
+_OWN = (_FIELDS, _MAX_EVENT_BYTES)
 _SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 

@@ -18,7 +18,7 @@ from aiohttp import ClientConnectionError, web
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
-from kinformer.client.config import installed_version
+from kinformer.connection.config import installed_version
 from kinformer.exceptions import (
     APIError,
     ConfigError,
@@ -29,11 +29,11 @@ from kinformer.exceptions import (
     UnauthorizedError,
     describe,
 )
-from kinformer.listening.aiohttp_server import server_options
+from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.kept import KeptCaches
-from kinformer.watchcache.share.key import CHANGES, SourceKey
+from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
 
@@ -49,7 +49,6 @@ HEARTBEAT = 1.0
 """Seconds between two signs of life of a holder."""
 
 _CONNECTIONS = 10_000  # one for each watch of each follower
-_KEEPALIVE = 75.0
 _UNAVAILABLE = 503
 _LAST = 0.5  # seconds for requests that came last and are refused. aiohttp would wait without an end for 0
 
@@ -78,12 +77,11 @@ class Listener:
         self._identity = identity
         self._caches = caches
         self._on_refused = on_refused
-        self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
         self._handling: set[asyncio.Task[object]] = set()
         self._is_closing = False
-        self._web = web.Server(self._handle, **server_options(keepalive=_KEEPALIVE))
-        self._connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
+        connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
+        self._listener = HTTPListener(web.Server(self._handle, **server_options()), connections)
         self._forget: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -93,14 +91,11 @@ class Listener:
             OSError, UnreachableError: The path cannot be bound.
         """
         made = self._path.bind()
-        try:
-            self._inode = self._path.inode()
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(self._connections.guard(self._web), sock=made)
-        except BaseException:
-            made.close()
-            raise
-        self._forget = closed_in_children(made.fileno())
+        self._inode = self._path.inode()
+        descriptor = made.fileno()
+        await self._listener.listen_unix(made)
+        self._forget()
+        self._forget = closed_in_children(descriptor)
 
     async def listen_again(self) -> None:
         """Listen on a new socket if this one was removed or replaced at its path. The connections stay.
@@ -108,19 +103,13 @@ class Listener:
         Raises:
             OSError, UnreachableError: The path cannot be bound.
         """
-        if self._path.inode() == self._inode:
-            return
-        before, forget = self._server, self._forget
-        await self.start()
-        forget()
-        if before is not None:
-            before.close()
+        if self._path.inode() != self._inode:
+            await self.start()
 
     def leave(self) -> None:
         """Accept no further connection. Another process may then take the lock and listen."""
         self._forget()
-        if self._server is not None:
-            self._server.close()
+        self._listener.leave()
         if self._inode is not None:
             self._path.remove(self._inode)
 
@@ -131,7 +120,7 @@ class Listener:
         for task in self._handling:
             task.cancel()
         await wait_for_end(tuple(self._handling))
-        await self._web.shutdown(_LAST)
+        await self._listener.close(_LAST)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()
@@ -169,13 +158,8 @@ class Listener:
             if "watch" in request.query:
                 await kept.catch_up(request.query.get("resourceVersion", ""))
             query = SourceKey.without_selection(request.query)
-            if is_history := CHANGES in request.query:
-                query["labelSelector"] = request.query[CHANGES]
             # A BaseRequest has all that is read of a Request.
             asked = cast("web.Request", request.clone(rel_url=request.rel_url.with_query(query)))
-            if is_history:
-                past = await kept.cache.respond_until_now(asked, namespace=key.namespace or "")
-                return _refused(410, "Expired", "the cache does not have these changes") if past is None else past
             response = await kept.cache.respond(asked, namespace=key.namespace or "")
             return await self._pass_on(request) if response is None else response
 

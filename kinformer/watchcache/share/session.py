@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from kinformer._runtime.tasks import wait_for_end
-from kinformer.client.body import Body
 from kinformer.client.client import Client
-from kinformer.client.config import Connection, at_once, installed_version
+from kinformer.connection.body import Body
+from kinformer.connection.config import ConnectionSettings, at_once, installed_version
 from kinformer.exceptions import APIError, ConnectError, DecodeError
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.listener import PROTOCOL, SESSION
@@ -121,5 +121,5 @@ async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]
 
 def client_at(path: SocketPath) -> Client:
     """Return a client for the API at a socket."""
-    connection = Connection(server="http://localhost", source="a shared cache", socket=str(path))
+    connection = ConnectionSettings(server="http://localhost", source="a shared cache", socket=str(path))
     return Client._loading(at_once(lambda: connection), {"compression": "none"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
@@ -24,7 +24,8 @@ from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import HolderLock
 from kinformer.watchcache.share.session import Session, client_at, opened
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
-from kinformer.watchcache.share.source import Direct, FromHolder, Route, SharedSource
+from kinformer.watchcache.share.source import Route, SharedSource
+from kinformer.watchcache.share.states import Alone, Following, Holding, Seeking, State
 
 if TYPE_CHECKING:
     from kinformer.watchcache.share.listener import Listener
@@ -71,36 +72,32 @@ class Share:
         self._told = LogOnce()
         self._client: Client | None = None
         self._identity: Identity | None = None
-        self._route: Route | None = None
-        self._changed = asyncio.Event()
-        self._role: Role = "alone"
-        self._holder: int | None = None
+        self._state: State = Seeking()
+        self._changed = asyncio.Event()  # set at the next state, and then replaced
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
-        self._silence: Callable[[], float] = float  # seconds since the last heartbeat of the holder
         self._may_seed = True
-        self._down: Callable[[], Collection[str]] = tuple
         self._began = 0.0
         self._alone_from = 0.0  # the time from which a holder that cannot be reached is no longer waited for
 
     def __repr__(self) -> str:
-        return f"<Share {self._path}: {self._role}>"
+        return f"<Share {self._path}: {self._state.role}>"
 
     @property
     def role(self) -> Role:
         """The part of this process: "holder", "follower", or "alone" if it reads from the server by itself."""
-        return self._role if self._tasks.running else "alone"
+        return self._state.role if self._tasks.running else "alone"
 
     @property
     def holder(self) -> int | None:
         """The process id of the holder, or None if this process is alone."""
-        return self._holder if self._tasks.running else None
+        return self._state.holder if self._tasks.running else None
 
     def is_live(self, key: SourceKey) -> bool:
         """Return True unless the holder has been silent for 3 s, or does not follow the server in this key's objects.
 
         :meta private:
         """
-        return self._silence() <= _SILENT and not ((down := self._down()) and key.token in down)
+        return self._state.silence <= _SILENT and not ((down := self._state.down) and key.token in down)
 
     @property
     def cluster(self) -> str | None:
@@ -109,14 +106,6 @@ class Share:
         :meta private:
         """
         return (self._identity.cluster or None) if self._identity is not None else None
-
-    @property
-    def origin(self) -> str:
-        """The identity of the cluster, its server if that is not known, or "" while neither is.
-
-        :meta private:
-        """
-        return (self._identity.cluster or self._identity.server) if self._identity is not None else ""
 
     # --- for the factory ----------------------------------------------------------------------------------
 
@@ -171,13 +160,13 @@ class Share:
         :meta private:
         """
         loop = asyncio.get_running_loop()
-        while (route := self._route) is None:
+        while (route := self._state.route) is None:
             left = self._began + _UNDECIDED - loop.time() if self._identity is None else _ABSENT
             try:
                 async with asyncio.timeout(max(left, 0.0)):
                     await self._changed.wait()
             except TimeoutError:
-                self._take(Direct())
+                self._become(Alone())
         return route
 
     async def replaced(self, route: Route, within: float) -> bool:
@@ -187,23 +176,21 @@ class Share:
         """
         try:
             async with asyncio.timeout(within):
-                while self._route is route:
+                while self._state.route is route:
                     await self._changed.wait()
         except TimeoutError:
             return False
         return True
 
-    def _take(self, route: Route | None, role: Role = "alone", holder: int | None = None) -> None:
-        before, self._route = self._route, route
-        if (role, holder) != (self._role, self._holder) and route is not None:
+    def _become(self, state: State) -> None:
+        before, self._state = self._state, state
+        if (state.role, state.holder) != (before.role, before.holder):
             message = "%s: this process is now %s (holder: %s)"
-            log.info(message, self._path, role, holder or "none", reason=role)
-        if route is not None:
-            self._role, self._holder = role, holder
+            log.info(message, self._path, state.role, state.holder or "none", reason=state.role)
         self._changed.set()
         self._changed = asyncio.Event()
-        if before is not None:
-            before.end()
+        if before.route is not None:
+            before.route.end()
 
     # --- the parts that a process may have ----------------------------------------------------------------
 
@@ -223,7 +210,7 @@ class Share:
                 await asyncio.sleep(_YIELD)
         finally:
             self._lock.release()
-            self._take(Direct())
+            self._become(Alone())
 
     async def _until_another_user(
         self, check: IdentityCheck, identity: Identity, part: Coroutine[None, None, None]
@@ -277,8 +264,8 @@ class Share:
         if self._told.is_news("alone", why):
             message = "%s: the cache is not shared, so this process reads from the server by itself: %s"
             log.warning(message, self._path, why, reason="alone")
-        if not isinstance(self._route, Direct):
-            self._take(Direct())
+        if not isinstance(self._state, Alone):
+            self._become(Alone())
 
     async def _hold(self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions) -> None:
         """Hold the cache until this is cancelled, or until another process may take the lock too."""
@@ -293,15 +280,13 @@ class Share:
             except OSError as error:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
             self._told.forget("alone")
-            self._down = caches.down
             async with client_at(self._path) as own:  # its informers follow as any others do
-                self._take(FromHolder(own), "holder", os.getpid())
+                self._become(Holding(own, caches))
                 try:
                     await self._keep_listening(listener)
                 finally:
-                    self._take(None)
+                    self._become(Seeking(self._state))
         finally:
-            self._down = tuple
             listener.leave()
             self._lock.release()
             await listener.close()
@@ -338,15 +323,13 @@ class Share:
 
     async def _follow_session(self, session: Session, client: Client) -> bool:
         """Read from the holder until it ends (False), or is silent (True)."""
-        route = FromHolder(client)
-        self._down, self._silence = lambda: session.down, lambda: session.silence
-        self._take(route, "follower", session.holder)
+        state = Following(client, session)
+        self._become(state)
         try:
             return await self._listen(session)
         finally:
-            self._down, self._silence = tuple, float
-            if self._route is route:
-                self._take(None)  # before its streams end, so that they wait for the next route
+            if self._state is state:
+                self._become(Seeking(state))  # before its streams end, so that they wait for the next route
 
     async def _listen(self, session: Session) -> bool:
         """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
@@ -369,15 +352,17 @@ class Share:
     async def _has_returned(self, session: Session) -> bool:
         """Return True once the holder has been heard for a while without a pause, and False once it has ended."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + _RETURN
-        while loop.time() < until:
+        until: float | None = None
+        while until is None or loop.time() < until:
             heard = await session.heard(_SILENT)
             if heard is None:
                 if self._lock.acquire():
                     return False
-                until = loop.time() + _RETURN
+                until = None
             elif not heard:
                 return False
+            elif until is None:
+                until = loop.time() + _RETURN
         return True
 
     async def _seed(self, key: SourceKey) -> CacheState | None:
@@ -393,4 +378,4 @@ class Share:
 
     def _crashed(self, task: str, error: BaseException) -> None:
         log.error("%s ended with %s", task, describe(error), exc_info=error, reason=error)
-        self._take(Direct())
+        self._become(Alone())

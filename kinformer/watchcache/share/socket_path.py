@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from kinformer.exceptions import ConfigError
+from kinformer.listening.address import bind_unix
 
 __all__ = ["SocketPath", "UnreachableError", "peer_uid"]
 
@@ -85,15 +86,7 @@ class SocketPath:
             UnreachableError: There is something else at the path.
         """
         self.remove()
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.bind(str(self.path))
-            self.path.chmod(0o600)  # it refuses connections until `listen`, so there was no time to connect
-            made.setblocking(False)
-        except BaseException:
-            made.close()
-            raise
-        return made
+        return bind_unix(self.path)
 
     def remove(self, bound: tuple[int, int] | None = None) -> None:
         """Remove the socket.

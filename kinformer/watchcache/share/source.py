@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from kinformer.capabilities import Capabilities
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ConnectError, KinformerError, NotWatchableError
+from kinformer.exceptions import APIError, ConnectError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import StateOf
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of
-from kinformer.watchcache.share.key import CHANGES, SourceKey
+from kinformer.watchcache.share.key import SourceKey
 
 __all__ = ["Direct", "FromHolder", "Route", "Routes", "SharedSource"]
 
@@ -32,9 +29,6 @@ T = TypeVar("T")
 
 _MOVED = 2.0  # seconds within which a lost connection is followed by another route, if the holder has ended
 _MARGIN = 1.0  # seconds by which a stream may end before its timeoutSeconds in order
-_HISTORY_TRIES = 20  # until a new holder has reached the version that this process has
-_HISTORY_PAUSE = 0.05
-_HISTORY_MOST = 4096  # changes. Above that, a reader is better served by the present objects
 _QUICK_ENDS = 3  # streams in a row that end without an event before the informer is told
 
 
@@ -53,11 +47,6 @@ class Routes(Protocol):
     @property
     def cluster(self) -> str | None:
         """The identity of the cluster, or None while it is unknown."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """The identity of the cluster, its server if that is not known, or "" while neither is."""
         ...
 
     async def current(self) -> Route:
@@ -156,6 +145,8 @@ class SharedSource(ListerWatcherWrapper):
         has_listed: True once its informer has listed the objects.
     """
 
+    supports_watch_list = False
+
     def __init__(
         self,
         direct: ListWatch,
@@ -171,14 +162,6 @@ class SharedSource(ListerWatcherWrapper):
         self._routes = routes
         self._paths: list[str] = []
         self._at_holder: ListWatch | None = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of the source at the server. Its version and cluster are those of the present route."""
-        inner = super().capabilities
-        return replace(
-            inner, watch_list=False, tip=self, cluster=self, path_reading=self, shared=self.shared, history=self
-        )
 
     def shared(self) -> tuple[bool, int | None]:
         """Return whether the holder gives signs of life and follows the server, and its process id."""
@@ -215,40 +198,12 @@ class SharedSource(ListerWatcherWrapper):
         """Return the identity of the cluster, or None if unknown."""
         return self._routes.cluster or await self.direct.cluster()
 
-    @property
-    def lineage(self) -> str:
-        """An identifier of the cluster and the key. Processes with the same one mean the same by a version."""
-        origin = self._routes.origin
-        return hashlib.sha256(f"{origin} {self.key.token}".encode()).hexdigest()[:12] if origin else ""
-
-    async def changes(self, since: str, until: str, label_selector: str) -> builtins.list[WatchEvent] | None:
-        """Return the changes of selected objects between two versions, as the holder has kept them.
-
-        Returns:
-            None if they are no longer kept, if they are too many, or if this process is alone.
-        """
-        options = ListOptions(resource_version=since, extra={CHANGES: label_selector})
-        for _ in range(_HISTORY_TRIES):
-            route = await self._routes.current()
-            if route.is_direct:
-                return None
-            found: builtins.list[WatchEvent] = []
-            try:
-                async with route.source(self).watch(options) as stream:
-                    async for events in stream:
-                        found += events
-                        if len(found) > _HISTORY_MOST:
-                            return None
-            except (KinformerError, OSError, RuntimeError) as error:
-                if isinstance(error, RuntimeError) and not route.is_gone:
-                    raise
-                if not route.is_gone:
-                    return None
-                continue
-            if found and found[-1].type == "BOOKMARK" and _number(found.pop().object) >= int(until):
-                return [event for event in found if _number(event.object) <= int(until)]
-            await asyncio.sleep(_HISTORY_PAUSE)  # the holder has just changed, and is behind
-        return None
+    async def presence(self) -> bool | None:
+        """Return whether the collection exists. The server proves it only for the cluster of the shared cache."""
+        present = await self.direct.presence()
+        if present is False and self._routes.cluster not in (None, "", await self.direct.cluster()):
+            return None
+        return present
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page."""
@@ -280,11 +235,6 @@ class SharedSource(ListerWatcherWrapper):
             yield stream
         finally:
             await stream.aclose()
-
-
-def _number(obj: object) -> int:
-    version = resource_version_of(obj)
-    return int(version) if version.isdecimal() else 0
 
 
 async def _read(items: AsyncIterator[T], route: Route) -> AsyncGenerator[T, None]:

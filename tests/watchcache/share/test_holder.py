@@ -94,6 +94,7 @@ async def test_a_follower_whose_token_names_another_user_reads_by_itself(secured
         assert same.share.role == "holder"
 
 
+@pytest.mark.slow
 async def test_a_renewed_token_of_the_same_user_changes_nothing(secured: APIServer, path: Path) -> None:
     holder = Worker(secured, path, client=client_by_file(secured, path, "alice"))
     follower = Worker(secured, path, user="alice")

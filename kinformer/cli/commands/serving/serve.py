@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import shlex
 import tempfile
 import time
@@ -14,11 +13,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from kinformer.cli.commands.serving.access import Access, read_access
-from kinformer.cli.commands.serving.living import live, populate
 from kinformer.cli.commands.serving.population import Population
-from kinformer.cli.output.amounts import count, human_duration
+from kinformer.cli.living.cluster import LivingCluster
+from kinformer.cli.output.amounts import count
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
+from kinformer.objects.units import human_duration
 from kinformer.testing import APIServer
 
 __all__ = ["serve"]
@@ -62,8 +62,6 @@ async def serve(
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
-    if living and wanted:
-        raise UsageError("--living cannot be combined with --objects, whose pods have no controllers")
     access = None if rbac is None else read_access(rbac)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(_listening(host, port, names, tls=tls, access=access))
@@ -91,13 +89,17 @@ async def serve(
             limit = asyncio.timeout(duration)
             try:
                 async with limit:
-                    if living:
-                        print(f"Living: {populate(server)}. Controllers run your Deployments and Jobs too.", flush=True)
-                        await live(server, random.Random())
-                    population = Population(server)
+                    cluster = LivingCluster(server) if living else None
+                    if cluster is not None:
+                        line = f"Living: {cluster.populate()}. Controllers run your Deployments and Jobs too."
+                        print(line, flush=True)
+                    population = Population(server, has_controllers=living)
                     async for line in population.add(filling):
                         print(line, flush=True)
-                    await (population.churn(churn) if churn else asyncio.Event().wait())
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(asyncio.Event().wait() if cluster is None else cluster.run())
+                        if churn:
+                            group.create_task(population.churn(churn))
             except TimeoutError:
                 if not limit.expired():
                     raise

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from kinformer import KubeObject, SharedInformer
-from kinformer.cli.dashboard.severity import Severity, severity_of
 from kinformer.cli.dashboard.ticking import Ticking, ticking_cell
 from kinformer.cli.output.columns import columns_of
 from kinformer.contrib.event_log import EventLog
 from kinformer.exceptions import DecodeError
+from kinformer.kinds import severity_of
+from kinformer.kinds.health.severity import Severity
 from kinformer.objects import showable
 
 __all__ = ["AllRows", "Row", "Rows", "column_names", "row_of"]
@@ -37,6 +38,7 @@ class Row(msgspec.Struct, gc=False):
         level: The level of its severity, now.
         bad_from: The time from which the level is `bad`, or None.
         reason: The reason for the level in a few words.
+        since: The time from which its state counts, if it does not tell.
     """
 
     key: str
@@ -47,6 +49,7 @@ class Row(msgspec.Struct, gc=False):
     level: str
     bad_from: float | None
     reason: str
+    since: float
 
     @property
     def text(self) -> str:
@@ -70,21 +73,30 @@ def plain(cell: str | Ticking) -> str:
 
 def column_names(group: str, kind: str) -> list[str]:
     """Return the column names of a row, without ages, which the page counts itself."""
-    return [name for name, _ in columns_of(group, kind) if name != "AGE"]
+    return [name for name in columns_of(group, kind).names if name != "AGE"]
 
 
-def row_of(obj: KubeObject) -> Row:
-    """Return the row of an object."""
+def row_of(obj: KubeObject, since: float | None = None) -> Row:
+    """Return the row of an object.
+
+    Args:
+        obj: The object.
+        since: The time from which its state counts, if it does not tell. By default, now.
+    """
+    since = time.time() if since is None else since
     group = obj.api_version.rpartition("/")[0]
-    columns = [(name, cell) for name, cell in columns_of(group, obj.kind) if name != "AGE"]
+    columns = columns_of(group, obj.kind)
+    cells: list[str | Ticking]
     try:
         document = showable(obj).to_dict()
-        cells: list[str | Ticking] = [
-            _shared(ticking_cell(group, obj.kind, name, document) or cell(document)) for name, cell in columns
+        cells = [
+            _shared(ticking_cell(group, obj.kind, name, document) or cell)
+            for name, cell in zip(columns.names, columns.cells(document), strict=True)
+            if name != "AGE"
         ]
-        created, severity = obj.creation_timestamp, severity_of(group, obj.kind, document)
+        created, severity = obj.creation_timestamp, severity_of(document, since=since)
     except DecodeError:  # nested too deeply
-        cells = ["<unreadable>" for _ in columns]
+        cells = ["<unreadable>" for name in columns.names if name != "AGE"]
         created, severity = None, Severity("")
     owner = next((owner for owner in obj.owner_references if owner.controller), None)
     return Row(
@@ -96,6 +108,7 @@ def row_of(obj: KubeObject) -> Row:
         severity.level,
         severity.bad_from,
         severity.reason,
+        since,
     )
 
 
@@ -125,7 +138,8 @@ class Rows:
             return made
         if made is not None:
             self._forget(made)
-        row = self._made[obj.key] = row_of(obj)
+        was_well = made is None or made.version[0] != obj.uid or made.level not in ("busy", "bad")
+        row = self._made[obj.key] = row_of(obj, None if made is None or was_well else made.since)
         self._tally[row.level] += 1
         if row.bad_from is not None:
             self._due[row.key] = row

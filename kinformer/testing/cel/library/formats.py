@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
-from kinformer.serving.names import dns_label, dns_label_1035, dns_subdomain, label_value, qualified_name
+from kinformer.apiserver.selecting.names import dns_label, dns_label_1035, dns_subdomain, label_value, qualified_name
 from kinformer.testing.cel.functions import Library
 from kinformer.testing.cel.library.network import url
 from kinformer.testing.cel.library.times import parse_timestamp

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from kinformer.objects.units import quantity_value
 from kinformer.testing.cel.functions import Library, tenth
 from kinformer.testing.cel.values import INT_MAX, INT_MIN, CELError, Opaque
-from kinformer.testing.codec.quantities import quantity_value
 
 __all__ = ["Quantity", "Semver", "add_quantities"]
 

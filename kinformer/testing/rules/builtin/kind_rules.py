@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kinformer.serving.status import Causes, cause
+from kinformer.apiserver.status import Causes, cause
 from kinformer.testing.rules.builtin.pod_rules import (
     duplicate,
     pod_causes,

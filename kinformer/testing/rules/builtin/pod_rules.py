@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kinformer.serving.names import dns_label, label_value, qualified_name
-from kinformer.serving.status import Causes, cause
-from kinformer.testing.codec.quantities import amount
+from kinformer.apiserver.selecting.names import dns_label, label_value, qualified_name
+from kinformer.apiserver.status import Causes, cause
+from kinformer.objects.units import amount
 from kinformer.testing.rules.metadata_rules import invalid_value, label_causes
 
 __all__ = [

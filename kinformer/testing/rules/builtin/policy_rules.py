@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.serving.status import Causes
+from kinformer.apiserver.status import Causes
 from kinformer.testing.cel.policies import compile_policy
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.expression_rules import cause_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.apiserver.selecting.names import qualified_name
+from kinformer.apiserver.status import Causes, cause
 from kinformer.objects.selectors import LabelSelector
-from kinformer.serving.names import qualified_name
-from kinformer.serving.status import Causes, cause
 from kinformer.testing.rules.builtin.pod_rules import pod_update_causes, required, template_causes, unsupported
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text, label_causes
 

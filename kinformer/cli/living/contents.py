@@ -1,0 +1,130 @@
+"""The content of generated objects, as small as their kind allows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["content", "node"]
+
+Object = dict[str, Any]
+
+
+_READY = {
+    "True": ("KubeletReady", "kubelet is posting ready status"),
+    "Unknown": ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+}
+
+
+def node(name: str, *, ready: str = "True") -> Object:
+    """Return a node as its kubelet registers it.
+
+    Args:
+        name: Its name, with a number at the end.
+        ready: The status of its condition Ready: "True" or "Unknown".
+    """
+    now, (reason, message) = _now(), _READY[ready]
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    number = int(name.rpartition("-")[2])
+    room = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    info = {
+        "architecture": "amd64",
+        "bootID": "",
+        "containerRuntimeVersion": "containerd://2.1.0",
+        "kernelVersion": "6.12.0",
+        "kubeProxyVersion": "",
+        "kubeletVersion": "v1.36.0",
+        "machineID": "",
+        "operatingSystem": "linux",
+        "osImage": "Debian GNU/Linux 13",
+        "systemUUID": "",
+    }
+    addresses = [
+        {"type": "InternalIP", "address": f"10.0.{number >> 8}.{number & 255}"},
+        {"type": "Hostname", "address": name},
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "beta.kubernetes.io/arch": "amd64",
+                "beta.kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node-role.kubernetes.io/worker": "",
+            },
+        },
+        "spec": {},
+        "status": {
+            "addresses": addresses,
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [condition],
+            "nodeInfo": info,
+        },
+    }
+
+
+def _rolled_out() -> list[Object]:
+    now = _now()
+    reasons = {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
+    return [
+        {"type": kind, "status": "True", "reason": reason, "lastUpdateTime": now, "lastTransitionTime": now}
+        for kind, reason in reasons.items()
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def content(kind: str, app: str) -> Object:
+    """Return the content of an object besides its metadata for common kinds, or nothing for others."""
+    container = {"name": "main", "image": f"registry.example/{app}:1.0"}
+    template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
+    selected = {"selector": {"matchLabels": {"app": app}}, "template": template}
+    workload = {"replicas": 3, **selected}
+    once = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    running = {"observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3}
+    match kind:
+        case "Deployment":
+            return {"spec": workload, "status": {**running, "updatedReplicas": 3, "conditions": _rolled_out()}}
+        case "ReplicaSet":
+            return {"spec": workload, "status": {**running, "fullyLabeledReplicas": 3}}
+        case "StatefulSet":
+            return {"spec": workload, "status": {**running, "updatedReplicas": 3, "currentReplicas": 3}}
+        case "DaemonSet":
+            numbers = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled")
+            ready = dict.fromkeys((*numbers, "numberReady", "numberAvailable"), 3)
+            return {"spec": selected, "status": {"observedGeneration": 1, "numberMisscheduled": 0, **ready}}
+        case "ReplicationController":
+            return {"spec": {"selector": {"app": app}, "template": template}}
+        case "Job":
+            return {"spec": once}
+        case "CronJob":
+            return {"spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": once}}}
+        case "HorizontalPodAutoscaler":
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": app}
+            return {"spec": {"scaleTargetRef": target, "maxReplicas": 3}}
+        case "Ingress":
+            return {"spec": {"defaultBackend": {"service": {"name": app, "port": {"number": 80}}}}}
+        case "PersistentVolumeClaim":
+            return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        case "StorageClass":
+            return {"provisioner": "example.com/disks"}
+        case "RoleBinding" | "ClusterRoleBinding":
+            return {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}
+        case "Service":
+            return {"spec": {"selector": {"app": app}, "ports": [{"port": 80, "protocol": "TCP"}]}}
+        case _:
+            return {}

@@ -1,0 +1,91 @@
+"""The old `auth-provider`s of kubeconfigs, by kubernetes_asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+import anyio.to_thread
+
+from kinformer.connection.credentials.credential import REREAD, CredentialKind
+from kinformer.connection.single_flight import SingleFlight
+from kinformer.exceptions import CredentialError
+
+__all__ = ["LibraryProvider"]
+
+
+class _Configuration(Protocol):
+    """The Configuration of kubernetes_asyncio."""
+
+    api_key: dict[str, str]
+
+
+class _Loader(Protocol):
+    """The KubeConfigLoader of kubernetes_asyncio."""
+
+    async def load_and_set(self, client_configuration: _Configuration, /) -> object: ...
+
+
+class LibraryProvider:
+    """The old `auth-provider`s `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
+
+    They are checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
+    is never written. The first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
+
+    Args:
+        kubeconfig: A kubeconfig with one context, cluster and user, as a dict.
+        where: The file and field, for messages.
+    """
+
+    identity = None
+    kind: CredentialKind = "auth-provider"
+
+    def __init__(self, kubeconfig: dict[str, object], *, where: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._where = where
+        self._loader: _Loader | None = None
+        self._configuration: _Configuration | None = None
+        self._looked_at = 0.0
+        self._authorization: str | None = None
+        self.failure = ""
+        self._flight = SingleFlight(self._load)
+
+    def __repr__(self) -> str:
+        return f"<LibraryProvider {self._where}>"
+
+    async def authorization(self) -> str | None:
+        if self._loader is None or asyncio.get_running_loop().time() - self._looked_at >= REREAD:
+            await self._flight.get()
+        return self._authorization
+
+    async def renew(self) -> None:
+        with suppress(CredentialError):
+            await self._flight.get()
+
+    async def close(self) -> None:
+        await self._flight.close()
+
+    async def _load(self) -> None:
+        try:
+            if self._loader is None:
+                await anyio.to_thread.run_sync(self._prepare)
+            assert self._loader is not None
+            assert self._configuration is not None
+            await self._loader.load_and_set(self._configuration)
+        except Exception as error:  # noqa: BLE001 - any exception of a provider concerns this field
+            # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
+            # token.
+            reason = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
+            self.failure = f"{self._where}: no credential: {reason}"
+            raise CredentialError(self.failure) from None
+        self.failure = ""
+        self._looked_at = asyncio.get_running_loop().time()
+        self._authorization = self._configuration.api_key.get("BearerToken")
+
+    def _prepare(self) -> None:
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+
+        self._configuration = Configuration()
+        self._loader = KubeConfigLoader(config_dict=self._kubeconfig)

@@ -1,0 +1,62 @@
+"""The problems that conditions of custom resources report, by the conventions of Kubernetes and of common operators.
+
+A condition is good if true, such as `Ready`, or bad if true, such as `Stalled` (kstatus).
+"""
+
+from __future__ import annotations
+
+from kinformer.kinds.health.diagnosis import Diagnosis, current_conditions
+from kinformer.objects.accessors import moment_at, string_at
+from kinformer.objects.types import Object
+
+__all__ = ["is_stalled", "is_unready"]
+
+# Good if true: kstatus, cert-manager, Flux, Knative, Cluster API, Crossplane, Gateway API, Strimzi, KEDA.
+_GOOD = (
+    "Ready",
+    "Available",
+    "Healthy",
+    "Synced",
+    "Established",
+    "NamesAccepted",
+    "Accepted",
+    "Programmed",
+    "ResolvedRefs",
+    "Reconciled",
+    "ReconcileSuccess",
+    "Valid",
+)
+_BAD = ("Stalled", "Degraded", "Failed", "Failure", "Error", "ReconcileError", "Errored", "Fallback")  # bad if true
+_SLOW = 900.0  # seconds for which a condition may be unknown
+
+
+def is_stalled(obj: Object) -> Diagnosis | None:
+    """Find a condition that is bad if true, such as `Stalled`."""
+    for condition in current_conditions(obj):
+        kind, status = string_at(condition, "type"), condition.get("status")
+        # Conditions of Argo CD have no status. They exist while they hold.
+        if (kind in _BAD and status == "True") or (kind.endswith("Error") and status in ("True", None)):
+            return _diagnosis(condition, f"{kind}={status or 'True'}")
+    if string_at(obj, "status", "health", "status") == "Degraded":  # Argo CD
+        return Diagnosis(reason="Degraded", message=string_at(obj, "status", "health", "message") or "degraded")
+    return None
+
+
+def is_unready(obj: Object) -> Diagnosis | None:
+    """Find a condition that is good if true, such as `Ready`, and is false."""
+    conditions = {string_at(condition, "type"): condition for condition in current_conditions(obj)}
+    for kind in _GOOD:
+        condition = conditions.get(kind, {})
+        if (status := condition.get("status")) in ("False", "Unknown"):
+            return _diagnosis(condition, f"{kind}={status}", grace=_SLOW if status == "Unknown" else None)
+    return None
+
+
+def _diagnosis(condition: Object, name: str, grace: float | None = None) -> Diagnosis:
+    reason, message = string_at(condition, "reason"), string_at(condition, "message")
+    return Diagnosis(
+        reason=name,
+        message=": ".join(part for part in (reason, message) if part) or name,
+        since=moment_at(condition, "lastTransitionTime"),
+        grace=grace,
+    )

@@ -1,0 +1,4 @@
+"""Paths to values in objects, in the dialect of kubectl and CRDs, and the parts of objects that some paths keep.
+
+Reading order: syntax, json_path, projection.
+"""

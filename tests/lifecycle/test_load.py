@@ -145,7 +145,7 @@ async def test_a_handler_of_a_second_a_call_under_5000_events_a_second_costs_nob
         statistics = informer.statistics()
         assert QUEUE < max(waiting) <= 2 * NAMES  # folded only above its size, and then two a key at the most
         assert slow.calls <= SECONDS + 2
-        assert statistics.coalesced > RATE * SECONDS * 0.9
+        assert statistics.coalesced > RATE * SECONDS * 0.8  # how many depends on where turns end
         assert max(flood.late, fast.late) < 1e-6  # of virtual time: nobody waited for the slow one
         assert (flood.watches, statistics.relists) == (1, {})
     assert slow.known == flood.alive  # leaving has delivered what waited: nothing is lost but what was folded

@@ -7,7 +7,7 @@ import gc
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Iterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest

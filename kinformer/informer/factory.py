@@ -22,6 +22,7 @@ from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import ModelInformer
+from kinformer.kinds.builtin import DefaultNamespace
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
@@ -236,8 +237,9 @@ class SharedInformerFactory(Entered):
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
+        is_default = len(identity.namespaces) == 1 and "namespace" not in options
         chosen = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(identity, indexers, settings, chosen or identity.chosen, "namespace" not in options)
+        informer = self._make(identity, indexers, settings, chosen or identity.chosen, is_default)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
@@ -273,7 +275,7 @@ class SharedInformerFactory(Entered):
             direct = ListWatch(
                 self._client,
                 identity.resource,
-                namespace=namespace,
+                namespace=DefaultNamespace(namespace) if namespace and is_default else namespace,
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,
@@ -284,7 +286,6 @@ class SharedInformerFactory(Entered):
                 keep_managed_fields=identity.keep_managed_fields,
                 max_event_bytes=settings.max_event_bytes,
             )
-            direct.drops_namespace = is_default and len(identity.namespaces) == 1
             if self._share is None or identity.shard is not None or settings.tweak_list_options is not None:
                 return direct
             form = identity.form(settings.max_event_bytes)

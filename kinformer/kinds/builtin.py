@@ -8,6 +8,7 @@ from kinformer.exceptions import ConfigError, ScopeError
 from kinformer.objects.meta import GroupVersionResource, is_core_version, plural_of
 
 __all__ = [
+    "DefaultNamespace",
     "builtin_kind",
     "builtin_resource",
     "is_custom",
@@ -64,6 +65,12 @@ _GROUPS = frozenset(
         "storagemigration.k8s.io",
     }
 )
+
+
+class DefaultNamespace(str):
+    """A namespace that is left out for a resource without namespaces."""
+
+    __slots__ = ()
 
 
 def is_custom(group: str) -> bool:

@@ -14,7 +14,7 @@ from kinformer.connection.body import Body
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, ScopeError, WatchError
-from kinformer.kinds.builtin import builtin_kind, is_namespaced, wrong_scope
+from kinformer.kinds.builtin import DefaultNamespace, builtin_kind, is_namespaced, wrong_scope
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -92,7 +92,6 @@ class ListWatch(Source):
         stats: The counts so far.
         decodes: True, except in a subclass that overrides `list` or `watch`.
         name: `"v1/pods in default"`.
-        drops_namespace: True to ask without the namespace if the resource has none.
     """
 
     client: Connection
@@ -125,7 +124,6 @@ class ListWatch(Source):
         self.handler_limiter = client.handler_limiter
         # A subclass may return other objects.
         self.decodes = (type(self).list, type(self).watch) == (ListWatch.list, ListWatch.watch)
-        self.drops_namespace = False
         shards = selector_of(part, shard_selector, str(self.resource))
         selectors = {"label_selector": label_selector, "field_selector": field_selector, "shard_selector": shards}
         self._selectors = {name: value for name, value in selectors.items() if value}
@@ -165,7 +163,7 @@ class ListWatch(Source):
         :meta private:
         """
         reason = await explained(self.client, self.resource, error, self.namespace)
-        if not (self.drops_namespace and isinstance(reason, ScopeError)):
+        if not (isinstance(self.namespace, DefaultNamespace) and isinstance(reason, ScopeError)):
             raise reason from None
         log.info(_NO_SCOPE, self.resource, self.namespace, resource=self.resource, reason="no_scope")
         self._ask_in(None)

@@ -1,4 +1,4 @@
-"""Whether a resource has namespaces: a default namespace that cannot apply is dropped, an explicit one is an error."""
+"""A default namespace is dropped for a resource without namespaces, and an explicit one is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is read from an object refuses to be changed, is a dict or a list for others, and its copies are plain."""
+"""Parts of an object refuse to be changed, are dicts and lists for all others, and have plain copies.
+
+Internals: `view`, which is what handlers get.
+"""
 
 from __future__ import annotations
 

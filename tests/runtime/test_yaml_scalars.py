@@ -1,6 +1,8 @@
 """Scalars of YAML have the types and values that kubectl and a kube-apiserver read.
 
 `yaml_scalars.jsonl` has what `sigs.k8s.io/yaml` 1.6.0 makes of each text: `YAMLToJSON([]byte("v: " + text + "\\n"))`.
+
+Internals: the two readers of YAML, since a kubeconfig and a body for each scalar would say less.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import ModelInformer
-from kinformer.kinds.builtin import DefaultNamespace
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
@@ -237,9 +236,8 @@ class SharedInformerFactory(Entered):
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
-        is_default = len(identity.namespaces) == 1 and "namespace" not in options
         chosen = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(identity, indexers, settings, chosen or identity.chosen, is_default)
+        informer = self._make(identity, indexers, settings, chosen or identity.chosen)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
@@ -267,7 +265,6 @@ class SharedInformerFactory(Entered):
         indexers: Indexers,
         settings: ResourceOptions,
         chosen: Any,
-        is_default: bool = False,
     ) -> SharedInformer:
         made: list[SharedInformer] = []  # the informer, once it exists
 
@@ -275,7 +272,7 @@ class SharedInformerFactory(Entered):
             direct = ListWatch(
                 self._client,
                 identity.resource,
-                namespace=DefaultNamespace(namespace) if namespace and is_default else namespace,
+                namespace=namespace,
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,

@@ -12,7 +12,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
-from kinformer.kinds.builtin import is_namespaced, wrong_scope
+from kinformer.kinds.builtin import DefaultNamespace, is_namespaced, wrong_scope
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
@@ -101,7 +101,10 @@ class ResourceOptions(InformerOptions):
         Raises:
             ConfigError: The resource is built in and has no namespaces, and one was asked for.
         """
-        if is_namespaced(resource) is not False:
+        scope = is_namespaced(resource)
+        if scope is None and isinstance(self.namespace, str) and "namespace" not in asked:
+            return replace(self, namespace=DefaultNamespace(self.namespace))
+        if scope is not False:
             return self
         for option in ("namespace", "namespaces"):
             if (value := asked.get(option)) is not None:

@@ -6,12 +6,11 @@ and a `list` for every reader and encoder. What is within them is wrapped when i
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import NoReturn, SupportsIndex
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any, NoReturn, SupportsIndex
 
 __all__ = ["FrozenDict", "FrozenList", "frozen", "plain"]
 
-_OPEN = frozenset((dict, list))
 _item, _get, _set, _keys, _pairs, _values = (
     dict.__getitem__,
     dict.get,
@@ -41,15 +40,15 @@ class FrozenDict(dict[str, object]):
 
     def __getitem__(self, key: str, /) -> object:
         value = _item(self, key)
-        if type(value) in _OPEN:
-            value = frozen(value)
+        if (make := _FROZEN.get(type(value))) is not None:
+            value = make(value)
             _set(self, key, value)  # the next read gets the same one
         return value
 
     def get(self, key: str, default: object = None, /) -> object:
         """Return `self[key]`, or `default` if there is no such key."""
         value = _get(self, key, default)
-        return value if value is default or type(value) not in _OPEN else self[key]
+        return value if value is default or type(value) not in _FROZEN else self[key]
 
     def __iter__(self) -> Iterator[str]:
         # It must be defined here: `dict(it)` and `{**it}` read a dict that inherits it without calling `__getitem__`.
@@ -57,8 +56,8 @@ class FrozenDict(dict[str, object]):
 
     def _wrapped(self) -> FrozenDict:
         for key, value in _pairs(self):
-            if type(value) in _OPEN:
-                _set(self, key, frozen(value))
+            if (make := _FROZEN.get(type(value))) is not None:
+                _set(self, key, make(value))
         return self
 
     def items(self) -> ItemsView[str, object]:  # type: ignore[override]
@@ -100,15 +99,15 @@ class FrozenList(list[object]):
         if isinstance(index, slice):
             return _at(self._wrapped(), index)
         value = _at(self, index)
-        if type(value) in _OPEN:
-            value = frozen(value)
+        if (make := _FROZEN.get(type(value))) is not None:
+            value = make(value)
             _put(self, index, value)
         return value
 
     def _wrapped(self) -> FrozenList:
         for index, value in enumerate(_each(self)):
-            if type(value) in _OPEN:
-                _put(self, index, frozen(value))
+            if (make := _FROZEN.get(type(value))) is not None:
+                _put(self, index, make(value))
         return self
 
     def __iter__(self) -> Iterator[object]:
@@ -141,11 +140,13 @@ class FrozenList(list[object]):
     __rmul__ = __mul__
 
 
+_FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: FrozenList}
+
+
 def frozen(value: object) -> object:
     """Return a decoded value so that it refuses to be changed. The value itself is not used any more."""
-    if type(value) is dict:
-        return FrozenDict(value)
-    return FrozenList(value) if type(value) is list else value
+    make = _FROZEN.get(type(value))
+    return value if make is None else make(value)
 
 
 def plain(value: object) -> object:

@@ -100,7 +100,7 @@ async def adds(rounds: int = ROUNDS) -> Figure:
         called.append(await _timed(direct(), ADDS))
         fanned.append(await _timed(by_mailbox(), ADDS))
     await crew.leave()
-    ratios = [fan / one for fan, one in zip(fanned, called, strict=True)]
+    ratios = [by_mailboxes / directly for by_mailboxes, directly in zip(fanned, called, strict=True)]
     text = f"a call {statistics.median(fanned):.2f} us, awaited directly {statistics.median(called):.2f} us"
     name = "G28 100,000 adds to 16 handlers over direct await"
     return median(name, ratios, "x", limit=3.2, aim=2.8, reference=text)

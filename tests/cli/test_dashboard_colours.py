@@ -23,7 +23,8 @@ pytestmark = [
     pytest.mark.skipif(bool(browser.missing()), reason=browser.missing()),
 ]
 
-GRACE = next(rule.grace for rule in RULES if rule.name == "not-ready")
+GRACES = {rule.name: rule.grace for rule in RULES}
+GRACE = GRACES["not-ready"]
 RESOURCES = ("v1/pods", "v1/nodes", "apps/v1/deployments", "apps/v1/replicasets")
 COLOURS = """Object.fromEntries([...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r =>
     [r.cells[0].textContent, [...r.querySelectorAll('.status')]
@@ -103,7 +104,7 @@ async def test_a_pod_that_stays_unready_becomes_red_by_time_alone(server: APISer
 
 
 async def test_a_workload_is_red_if_no_pod_is_ready(server: APIServer, opened: Open) -> None:
-    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(3600)}]
+    since = [{"type": "Available", "status": "False", "lastTransitionTime": ago(GRACES["replicas"] + 60)}]
     server.create(workload("Deployment", "none", 3, observedGeneration=1, conditions=since))
     server.create(workload("Deployment", "all", 3, readyReplicas=3, updatedReplicas=3))
     server.create(workload("Deployment", "some", 3, readyReplicas=1))

@@ -14,7 +14,7 @@ from kinformer.objects.models.typed import models_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
-__all__ = ["Document"]
+__all__ = ["Document", "refuse_changed_model"]
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -92,15 +92,22 @@ class _Serializer(Protocol):
     def to_python(self, value: object, *, mode: str, by_alias: bool, exclude_none: bool) -> object: ...
 
 
+async def refuse_changed_model(obj: object, verb: str) -> None:
+    """Refuse an object whose model was read and changed, because the object is the old one.
+
+    Raises:
+        ConfigError: It is such an object.
+    """
+    if (models := models_of(obj)) is not None:
+        read, stored = [await _encode(model, verb) for model in models]
+        if read != stored:
+            raise ConfigError(f"{verb}: the model of {obj!r} was changed, not the object; pass obj.model, or a dict")
+
+
 async def _encode(obj: object, verb: str) -> bytes:
     """Return the JSON of an object. Members of a model that are None are left out, because they are not set."""
     if isinstance(obj, KubeObject):
-        if (models := models_of(obj)) is not None:
-            read, stored = [await _encode(model, verb) for model in models]
-            if read != stored:
-                raise ConfigError(
-                    f"{verb}: the model of {obj!r} was changed, not the object; pass obj.model, or a dict"
-                )
+        await refuse_changed_model(obj, verb)
         return obj.raw
     if isinstance(obj, type | str | bytes):
         raise TypeError(f"{verb}: expected a KubeObject, a dict or an instance of a model, got {_type_name(obj)}")

@@ -133,7 +133,7 @@ def read_like(obj: object, stored: KubeObject) -> KubeObject:
     return stored
 
 
-def models_of(obj: KubeObject) -> tuple[object, object] | None:
+def models_of(obj: object) -> tuple[object, object] | None:
     """Return the model that was read from an object, and the same decoded anew. None if it was not read."""
     if not isinstance(obj, ModelView) or obj._value is msgspec.UNSET:
         return None

@@ -1,7 +1,8 @@
 """The values of an object that was read: dicts and lists that refuse to be changed.
 
 A change of them would be kept by nobody, and an object that is sent afterwards would be the old one. They are a `dict`
-and a `list` for every reader and encoder. What is within them is wrapped when it is read, since most of it never is.
+and a `list` for every reader and encoder. What is within them is wrapped when it is read, since most of it never is: a
+member of a dict by itself, the items of a list with the list, which is then read and iterated at the speed of a list.
 """
 
 from __future__ import annotations
@@ -11,15 +12,8 @@ from typing import Any, NoReturn, SupportsIndex
 
 __all__ = ["FrozenDict", "FrozenList", "frozen", "plain"]
 
-_item, _get, _set, _keys, _pairs, _values = (
-    dict.__getitem__,
-    dict.get,
-    dict.__setitem__,
-    dict.__iter__,
-    dict.items,
-    dict.values,
-)
-_at, _put, _each = list.__getitem__, list.__setitem__, list.__iter__
+_item, _get, _set = dict.__getitem__, dict.get, dict.__setitem__
+_keys, _pairs, _values = dict.__iter__, dict.items, dict.values
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -40,6 +34,8 @@ class FrozenDict(dict[str, object]):
 
     def __getitem__(self, key: str, /) -> object:
         value = _item(self, key)
+        if type(value) is str:  # most are, and are read without another call
+            return value
         if (make := _FROZEN.get(type(value))) is not None:
             value = make(value)
             _set(self, key, value)  # the next read gets the same one
@@ -95,32 +91,8 @@ class FrozenList(list[object]):
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
-    def __getitem__(self, index: SupportsIndex | slice, /) -> object:  # type: ignore[override]
-        if isinstance(index, slice):
-            return _at(self._wrapped(), index)
-        value = _at(self, index)
-        if (make := _FROZEN.get(type(value))) is not None:
-            value = make(value)
-            _put(self, index, value)
-        return value
-
-    def _wrapped(self) -> FrozenList:
-        for index, value in enumerate(_each(self)):
-            if (make := _FROZEN.get(type(value))) is not None:
-                _put(self, index, make(value))
-        return self
-
-    def __iter__(self) -> Iterator[object]:
-        return _each(self._wrapped())
-
-    def __reversed__(self) -> Iterator[object]:
-        return list.__reversed__(self._wrapped())
-
-    def copy(self) -> list[object]:
-        """Return a plain list with the same items."""
-        return list(self)
-
-    __copy__ = copy
+    def __copy__(self) -> list[object]:
+        return self.copy()
 
     def __deepcopy__(self, memo: object) -> object:
         return plain(self)
@@ -128,19 +100,12 @@ class FrozenList(list[object]):
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         return list, (plain(self),)
 
-    def __add__(self, other: Iterable[object], /) -> list[object]:
-        return [*self, *other] if isinstance(other, list) else NotImplemented
 
-    def __radd__(self, other: Iterable[object], /) -> list[object]:
-        return [*other, *self] if isinstance(other, list) else NotImplemented
-
-    def __mul__(self, times: SupportsIndex, /) -> list[object]:
-        return list(self) * times
-
-    __rmul__ = __mul__
+def _frozen_list(items: Iterable[object]) -> FrozenList:
+    return FrozenList([value if (make := _FROZEN.get(type(value))) is None else make(value) for value in items])
 
 
-_FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: FrozenList}
+_FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: _frozen_list}
 
 
 def frozen(value: object) -> object:
@@ -153,4 +118,4 @@ def plain(value: object) -> object:
     """Return a copy that may be changed, at each level."""
     if isinstance(value, dict):
         return {key: plain(member) for key, member in _pairs(value)}
-    return [plain(member) for member in _each(value)] if isinstance(value, list) else value
+    return [plain(member) for member in value] if isinstance(value, list) else value

@@ -53,7 +53,7 @@ GATES = (
     Gate("G21", "CPU of a LIST of configmaps of 1 KB", "x orjson.loads", must=3.0, limit=4.5),
     Gate("G26", "CPU of a configmap that arrives alone over TLS", "x aiohttp drained", must=1.5, limit=1.8),
     Gate("G28", "CPU of 100,000 adds to 16 handlers", "x direct await", must=3.2, limit=3.6),
-    Gate("G29", "CPU of a handler that reads images and a condition, 5.6 KB pod", "x orjson.loads", must=1.5, limit=2.0),
+    Gate("G29", "CPU of a handler that reads images and a condition", "x orjson.loads", must=1.6, limit=2.0),
 )
 
 

@@ -7,7 +7,7 @@ member of a dict by itself, the items of a list with the list, which is then rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, NoReturn, SupportsIndex
 
 __all__ = ["FrozenDict", "FrozenList", "frozen", "plain"]
@@ -101,8 +101,13 @@ class FrozenList(list[object]):
         return list, (plain(self),)
 
 
-def _frozen_list(items: Iterable[object]) -> FrozenList:
-    return FrozenList([value if (make := _FROZEN.get(type(value))) is None else make(value) for value in items])
+def _frozen_list(items: list[object]) -> FrozenList:
+    kinds = set(map(type, items))
+    if kinds.isdisjoint(_FROZEN):
+        return FrozenList(items)
+    if len(kinds) == 1:  # nearly always
+        return FrozenList(map(_FROZEN[kinds.pop()], items))
+    return FrozenList([frozen(item) for item in items])
 
 
 _FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: _frozen_list}

@@ -341,7 +341,7 @@ class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
     def _members(self) -> dict[str, Any]:
         memo = self._memo
         if memo is None:
-            memo = dict(super()._members())
+            memo = _checked(_decode_members, self)
             force_setattr(self, "_memo", memo)
         return memo
 

@@ -91,10 +91,14 @@ class _CachedBackend:
         return stored
 
     async def prove(self, options: Options) -> Options:
-        """Return once the objects are as new as the server, if the options ask for the newest ones."""
+        """Return once the objects are as new as the options ask for."""
         if options.token:  # perhaps of a page of the server, which knows older and newer versions
             revision = ContinueToken.decode(options.token).revision
             if not self.collection.undoable <= revision <= self.storage.revision:
+                raise _LeftToServer
+            return options
+        if options.revision:  # perhaps the server's, which counts the changes of all resources
+            if (options.initial_events or not options.watch) and not await self._cache.reached(options.revision):
                 raise _LeftToServer
             return options
         unset = options.revision is None and options.initial_events is not False

@@ -42,7 +42,7 @@ __all__ = ["HEARTBEAT", "PROTOCOL", "SESSION", "Listener"]
 
 log = get_logger("kinformer.share")
 
-PROTOCOL = "1"
+PROTOCOL = "2"
 """The version of what a follower and its holder say to each other, besides the Kubernetes API."""
 
 SESSION = "/kinformer/session"

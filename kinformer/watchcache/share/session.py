@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
+import msgspec
+
+from kinformer._runtime.json_depth import bounded
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.connection.body import Body
 from kinformer.connection.config import ConnectionSettings, at_once, installed_version
-from kinformer.exceptions import APIError, ConnectError, DecodeError
+from kinformer.exceptions import MALFORMED, APIError, ConnectError, DecodeError
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.listener import PROTOCOL, SESSION
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
@@ -19,6 +21,18 @@ from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
 __all__ = ["Session", "client_at", "opened"]
 
 _HANDSHAKE = 5.0  # seconds. The holder answers at once unless it hangs
+_LINE = 1 << 20  # bytes, more than the tokens of a thousand caches
+
+_NO_ANSWER: tuple[type[Exception], ...] = (DecodeError, *MALFORMED)
+_NO_LINE: tuple[type[Exception], ...] = (ConnectError, *_NO_ANSWER)
+
+
+class _Hello(msgspec.Struct, gc=False):
+    pid: int
+
+
+_decode_hello: Callable[[bytes], _Hello] = bounded(msgspec.json.Decoder(_Hello).decode)
+_decode_down: Callable[[bytes], list[str]] = bounded(msgspec.json.Decoder(list[str]).decode)
 
 
 class Session:
@@ -42,11 +56,11 @@ class Session:
         """Read the answer of the holder. Return False if it ends instead.
 
         Raises:
-            ValueError, KeyError, TypeError: It is not an answer.
+            DecodeError, msgspec.DecodeError, RecursionError: It is not an answer.
         """
         line = await self._line()
         if line:
-            self.holder = int(json.loads(line)["pid"])
+            self.holder = _decode_hello(line).pid
         return bool(line)
 
     @property
@@ -76,8 +90,8 @@ class Session:
             line = await self._line()
             self._heard = self._loop.time()
             if line:
-                self.down = json.loads(line)
-        except (ConnectError, ValueError):
+                self.down = _decode_down(line)
+        except _NO_LINE:
             return False
         return bool(line)
 
@@ -87,6 +101,8 @@ class Session:
             chunk = await self._body.read()
             if not chunk:
                 return b""
+            if len(self._buffer) > _LINE:
+                raise DecodeError(f"a line of more than {_LINE} bytes")
             self._buffer += chunk
         *lines, self._buffer = self._buffer.split(b"\n")
         return lines[-1]
@@ -115,7 +131,7 @@ async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]
             raise UnreachableError(error.message or str(error), may_appear=error.status == 503) from None  # it ends
         except ConnectError as error:
             raise UnreachableError(str(error), may_appear=True) from None
-        except (DecodeError, ValueError, KeyError, TypeError) as error:
+        except _NO_ANSWER as error:
             raise UnreachableError(f"{path} is served by another program: {error}") from None
 
 

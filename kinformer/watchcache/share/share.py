@@ -293,8 +293,14 @@ class Share:
             await caches.close()
 
     async def _keep_listening(self, listener: Listener) -> None:
-        """Listen again when the socket has been removed, by a cleaner of /tmp for example, until the lock has been."""
+        """Listen again when the socket has been removed, by a cleaner of /tmp for example, until the lock has been.
+
+        Raises:
+            UnreachableError: This process has no descriptors for its own informers.
+        """
         while not self._lock.is_gone:
+            if self._is_refused():
+                raise UnreachableError(f"{self._path}: the connections of this process itself are refused")
             try:
                 await listener.listen_again()
                 self._told.forget("socket")
@@ -332,9 +338,10 @@ class Share:
                 self._become(Seeking(state))  # before its streams end, so that they wait for the next route
 
     async def _listen(self, session: Session) -> bool:
-        """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
+        """Return False once the holder has ended, and True if this process now reads from the server.
 
-        A silent holder whose lock is free has ended, and a child that it forked keeps its connections open.
+        It does so if the holder is silent, or refuses connections, as one with few descriptors does. A silent holder
+        whose lock is free has ended, and a child that it forked keeps its connections open.
         """
         while True:
             for seconds in (_SILENT, _ABSENT - _SILENT + random.random() * _SPREAD):
@@ -348,6 +355,12 @@ class Share:
                 return True
             if not heard:
                 return False
+            if self._is_refused():
+                self._go_alone(f"the holder, process {session.holder}, refuses connections")
+                return True
+
+    def _is_refused(self) -> bool:
+        return self._state.route is not None and self._state.route.is_refused
 
     async def _has_returned(self, session: Session) -> bool:
         """Return True once the holder has been heard for a while without a pause, and False once it has ended."""

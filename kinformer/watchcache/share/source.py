@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 _MOVED = 2.0  # seconds within which a lost connection is followed by another route, if the holder has ended
 _MARGIN = 1.0  # seconds by which a stream may end before its timeoutSeconds in order
+_REFUSED = 5.0  # seconds for which requests to a holder fail before this process reads by itself
 _QUICK_ENDS = 3  # streams in a row that end without an event before the informer is told
 
 
@@ -72,10 +74,24 @@ class Route(ABC):
     def __init__(self) -> None:
         self.is_gone = False
         self._waiting: set[asyncio.Timeout] = set()
+        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since when
 
     @abstractmethod
     def source(self, shared: SharedSource) -> ListerWatcher:
         """Return the source on this route."""
+
+    @property
+    def is_refused(self) -> bool:
+        """True once the requests of an informer have failed for 5 s."""
+        since = min(self._failing.values(), default=math.inf)
+        return asyncio.get_running_loop().time() - since >= _REFUSED
+
+    def note(self, shared: SharedSource, error: BaseException | None) -> None:
+        """Note the outcome of a request: the error that the holder could not be reached, or None."""
+        if error is None:
+            self._failing.pop(shared, None)
+        else:
+            self._failing.setdefault(shared, asyncio.get_running_loop().time())
 
     async def answer(self, awaited: Awaitable[T]) -> T:
         """Wait for an answer on this route.
@@ -237,8 +253,10 @@ class SharedSource(ListerWatcherWrapper):
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise
             if route.is_direct or not await self._routes.replaced(route, _MOVED):
+                route.note(self, error)
                 raise _lost(error) from error
             return await self.list(options)
+        route.note(self, None)
         if not route.is_direct and isinstance(page.items, AsyncIterator):
             page.items = _read(page.items, route)
         return page
@@ -368,13 +386,16 @@ class _Stream:
             try:
                 opening = self._route.source(self._shared).watch(options)
                 self._events = await self._route.answer(self._connection.enter_async_context(opening))
-                return
             except (ConnectError, OSError, RuntimeError) as error:
                 if not self._route_ended(error) or not await self._has_moved():
+                    self._route.note(self._shared, error)
                     raise
             except APIError as error:
                 if error.status != 503 or not await self._has_moved():  # 503: the holder is about to end
                     raise
+            else:
+                self._route.note(self._shared, None)
+                return
 
     async def aclose(self) -> None:
         """Close the stream that is open."""

@@ -58,10 +58,11 @@ class Session:
         Raises:
             DecodeError, msgspec.DecodeError, RecursionError: It is not an answer.
         """
-        line = await self._line()
-        if line:
-            self.holder = _decode_hello(line).pid
-        return bool(line)
+        if not await self._received():
+            return False
+        line, _, self._buffer = self._buffer.partition(b"\n")  # heartbeats may have come with it
+        self.holder = _decode_hello(line).pid
+        return True
 
     @property
     def silence(self) -> float:
@@ -87,25 +88,25 @@ class Session:
 
     async def _hear(self) -> bool:
         try:
-            line = await self._line()
+            if not await self._received():
+                return False
             self._heard = self._loop.time()
-            if line:
-                self.down = _decode_down(line)
+            lines, _, self._buffer = self._buffer.rpartition(b"\n")
+            self.down = _decode_down(lines.rpartition(b"\n")[2])
         except _NO_LINE:
             return False
-        return bool(line)
+        return True
 
-    async def _line(self) -> bytes:
-        """Return the last line that has come, or b"" at the end."""
+    async def _received(self) -> bool:
+        """Read until there is a whole line. Return False at the end."""
         while b"\n" not in self._buffer:
             chunk = await self._body.read()
             if not chunk:
-                return b""
+                return False
             if len(self._buffer) > _LINE:
                 raise DecodeError(f"a line of more than {_LINE} bytes")
             self._buffer += chunk
-        *lines, self._buffer = self._buffer.split(b"\n")
-        return lines[-1]
+        return True
 
 
 @asynccontextmanager

@@ -218,10 +218,12 @@ ANSWERS = {
 async def holding(path: Path, answer: bytes, *, heartbeats: bytes = b"[]\n") -> AsyncIterator[None]:
     """Hold the lock, and answer the handshake so. Other requests are refused by closing their connection."""
 
-    open_: list[asyncio.StreamWriter] = []
+    open_: list[tuple[asyncio.StreamWriter, asyncio.Task[None]]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_.append(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        open_.append((writer, task))
         with suppress(OSError, asyncio.IncompleteReadError):
             if b"/session" in await reader.readuntil(b"\r\n\r\n"):
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + answer)
@@ -239,10 +241,11 @@ async def holding(path: Path, answer: bytes, *, heartbeats: bytes = b"[]\n") -> 
             yield
         finally:
             serving.close()
-            for writer in open_:
-                writer.transport.abort()
             path.unlink(missing_ok=True)
-            await asyncio.sleep(1)
+            for writer, task in open_:
+                task.cancel()
+                writer.transport.abort()
+            await asyncio.wait({task for _, task in open_})
 
 
 @pytest.mark.virtual_time

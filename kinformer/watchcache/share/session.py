@@ -24,7 +24,6 @@ _HANDSHAKE = 5.0  # seconds. The holder answers at once unless it hangs
 _LINE = 1 << 20  # bytes, more than the tokens of a thousand caches
 
 _NO_ANSWER: tuple[type[Exception], ...] = (DecodeError, *MALFORMED)
-_NO_LINE: tuple[type[Exception], ...] = (ConnectError, *_NO_ANSWER)
 
 
 class _Hello(msgspec.Struct, gc=False):
@@ -41,10 +40,12 @@ class Session:
     Attributes:
         holder: The process id of the holder, as it sees itself.
         down: The tokens of the caches that do not follow the server, by the last heartbeat.
+        has_begun: True once there was a heartbeat.
     """
 
     def __init__(self, body: Body) -> None:
         self.holder = 0
+        self.has_begun = False
         self.down: Collection[str] = ()
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
@@ -70,7 +71,11 @@ class Session:
         return self._loop.time() - self._heard
 
     async def heard(self, within: float) -> bool | None:
-        """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds."""
+        """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds.
+
+        Raises:
+            DecodeError, msgspec.DecodeError, RecursionError: It is not a heartbeat.
+        """
         if self._hearing is None:
             self._hearing = asyncio.ensure_future(self._hear())
         done, _ = await asyncio.wait({self._hearing}, timeout=within)
@@ -90,11 +95,12 @@ class Session:
         try:
             if not await self._received():
                 return False
-            self._heard = self._loop.time()
-            lines, _, self._buffer = self._buffer.rpartition(b"\n")
-            self.down = _decode_down(lines.rpartition(b"\n")[2])
-        except _NO_LINE:
+        except ConnectError:
             return False
+        self._heard = self._loop.time()
+        lines, _, self._buffer = self._buffer.rpartition(b"\n")
+        self.down = _decode_down(lines.rpartition(b"\n")[2])
+        self.has_begun = True
         return True
 
     async def _received(self) -> bool:

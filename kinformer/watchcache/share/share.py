@@ -314,7 +314,7 @@ class Share:
         """Follow a holder until it ends.
 
         Raises:
-            UnreachableError: There is none, or it refuses.
+            UnreachableError: There is none, it refuses, or it ends before it gives a sign of life.
         """
         async with opened(self._path, identity) as session:
             self._told.forget("alone")
@@ -323,9 +323,12 @@ class Share:
                     async with client_at(self._path) as client:  # its end closes the streams from this holder
                         is_silent = await self._follow_session(session, client)
                     if not is_silent or not await self._has_returned(session):
-                        return
+                        break
             finally:
-                self._expect_holder()
+                if session.has_begun:
+                    self._expect_holder()
+            if not session.has_begun:
+                raise UnreachableError(f"{self._path}: the holder ends each session", may_appear=True)
 
     async def _follow_session(self, session: Session, client: Client) -> bool:
         """Read from the holder until it ends (False), or is silent (True)."""

@@ -21,7 +21,8 @@ __all__ = ["GZIP_LEVEL", "Page", "accepts_gzip", "chunks", "opening", "read_page
 _GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
 WAIT = 3.0  # seconds that a request waits for a future resourceVersion (cacher, blockTimeout)
-_SLICE = 200  # items joined into one piece of a body
+_SLICE = 200  # the most items that are joined into one piece of a body
+_PIECE = 128 << 10  # ... and bytes, besides the last item
 
 
 async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
@@ -143,15 +144,17 @@ async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
     if view.form == "partial" and not page.items:  # a nil slice in Go, where other forms have an empty list
         yield head[:-1] + b"null" + tail[1:]
         return
-    pending = [head]
-    for start in range(0, len(page.items), _SLICE):
-        joined = b",".join([view.item(one) for one in page.items[start : start + _SLICE]])
-        pending.append(joined if start == 0 else b"," + joined)
-        yield b"".join(pending)
-        pending.clear()
-        await asyncio.sleep(0)
-    pending.append(tail)
-    yield b"".join(pending)
+    lead, items, size = head, list[bytes](), 0
+    for stored in page.items:
+        item = view.item(stored)
+        items.append(item)
+        size += len(item)
+        if len(items) == _SLICE or size >= _PIECE:
+            yield lead + b",".join(items)
+            lead, size = b",", 0
+            items.clear()
+            await asyncio.sleep(0)
+    yield (lead if items or lead is head else b"") + b",".join(items) + tail
 
 
 def accepts_gzip(accept_encoding: str) -> bool:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar, cast
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import wait_for_revision
 from kinformer.apiserver.selecting.filters import Filter
@@ -123,15 +124,17 @@ class Watcher(Generic[T]):
         for change in self._collection.since(self._position):
             self.offer(change)
 
-    def _initial_batch(self, most: int) -> list[Line[T]]:
+    async def _initial_batch(self, most: int) -> list[Line[T]]:
         batch: list[Line[T]] = []
-        size = 0
+        size, budget = 0, YieldBudget()
         for stored in self._initial or ():
             if self._filter.matches(stored):
                 batch.append(Line(self._event("ADDED", stored)))
                 size += stored.size
                 if len(batch) == most or size >= MAX_BATCH:
                     return batch
+            if budget.exhausted():
+                await budget.pause()
         self._initial = None
         if not self._was_held:
             batch += self._mark(self._position)
@@ -221,7 +224,7 @@ class Watcher(Generic[T]):
         """Return the next lines: an empty list after `wake`, or None at the end."""
         while True:
             if self._initial is not None and not self._ended:
-                batch = self._initial_batch(most)
+                batch = await self._initial_batch(most)
                 if batch:
                     return batch
             if self._lines:

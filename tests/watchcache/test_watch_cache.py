@@ -238,3 +238,26 @@ async def test_an_informer_with_a_selector_is_refused(client: Client) -> None:
     async with SharedInformerFactory(client) as factory:
         with pytest.raises(ConfigError, match="watch cache"):
             WatchCache(factory.for_resource("v1/pods", label_selector="app=web"))
+
+
+async def test_a_scan_for_fields_leaves_the_loop_its_turns(server: APIServer, client: Client) -> None:
+    for number in range(3000):
+        server.create(pod(f"scanned-{number}"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    informer = SharedInformerFactory(client).for_resource("v1/pods")
+    async with WatchCache(informer) as cache:
+        source = cache.source(field_selector="spec.nodeName=none")
+        await source.list(ListOptions(limit=1))
+        for stored in cache.storage.collection("objects").objects.values():
+            stored.fields = None  # which is what takes time
+        running = asyncio.create_task(others())
+        assert (await source.list(ListOptions(resource_version="0"))).items == []
+        running.cancel()
+        assert turns >= 5

@@ -117,7 +117,9 @@ def _relative_key(namespace: str, key: str) -> str:
     return key[len(namespace) :] if namespace else f"/{key}"
 
 
-async def _page_of(collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
+async def _page_of(
+    collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int
+) -> Page:
     within = snapshot.within(selected.namespace)
     if not selected.selects:
         items, rest = list(within.items), 0

@@ -40,6 +40,7 @@ class Session:
     Attributes:
         holder: The process id of the holder, as it sees itself.
         down: The tokens of the caches that do not follow the server, by the last heartbeat.
+        down_since: The time since which there was one at each heartbeat, or None.
         has_begun: True once there was a heartbeat.
     """
 
@@ -47,6 +48,7 @@ class Session:
         self.holder = 0
         self.has_begun = False
         self.down: Collection[str] = ()
+        self.down_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._body = body
@@ -69,6 +71,13 @@ class Session:
     def silence(self) -> float:
         """Seconds since the last heartbeat."""
         return self._loop.time() - self._heard
+
+    def has_lost_server(self, seconds: float) -> bool:
+        """Return True if a cache of the holder has not followed the server for so long, and once for each such time."""
+        if self.down_since is None or self._heard - self.down_since < seconds:
+            return False
+        self.down_since = None
+        return True
 
     async def heard(self, within: float) -> bool | None:
         """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds.
@@ -100,6 +109,7 @@ class Session:
         self._heard = self._loop.time()
         lines, _, self._buffer = self._buffer.rpartition(b"\n")
         self.down = _decode_down(lines.rpartition(b"\n")[2])
+        self.down_since = (self.down_since or self._heard) if self.down else None
         self.has_begun = True
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,78 @@ async def test_one_watch_on_one_connection_is_left_after_the_start(server: APISe
 def connections(server: APIServer) -> int:
     """Return how many connections the server has."""
     return connections_to(int(server.url.rpartition(":")[2]))
+
+
+class Relay:
+    """A way to the server that can be cut."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._port = int(server.url.rpartition(":")[2])
+        self._cut = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def __aenter__(self) -> Relay:
+        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._listening.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listening.close()
+        self.cut()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def cut(self) -> None:
+        """Close all connections, and those to come."""
+        self._cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._cut:
+            writer.transport.abort()
+            return
+        theirs, ours = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers |= {writer, ours}
+        for source, target in ((reader, ours), (theirs, writer)):
+            task = asyncio.create_task(self._copy(source, target))
+            self._tasks.add(task)
+
+    async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(1 << 16):
+                target.write(data)
+        target.transport.abort()
+
+
+async def test_a_holder_that_has_lost_the_server_lets_a_process_hold_that_reaches_it(
+    server: APIServer, path: Path
+) -> None:
+    async with Relay(server) as relay:
+        lost = Worker(server, path, client=Client.from_url(relay.url))
+        three = [lost, Worker(server, path), Worker(server, path)]
+        async with started(*three):
+            assert lost.share.role == "holder"
+            relay.cut()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            server.create(config_map("a"))
+            await until(lambda: all(list(worker.versions) == ["default/a"] for worker in three), 60)
+            assert 30 < loop.time() - began < 45
+            assert lost.share.role == "follower"
+            await asyncio.sleep(60)
+            assert [worker.share.role for worker in three].count("holder") == 1
+            assert not any(worker.mirror.wrong for worker in three)
+
+
+async def test_a_holder_stays_while_no_process_reaches_the_server(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as two:
+        await server.restart(downtime=100)
+        assert [worker.share.role for worker in two] == ["holder", "follower"]
+        server.create(config_map("a"))
+        await until(lambda: all(list(worker.versions) == ["default/a"] for worker in two), 60)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

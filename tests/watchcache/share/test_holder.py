@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kinformer import Client
 from kinformer.exceptions import APIError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.relay import Relay
 from tests.support.sockets import connections_to
 from tests.support.waiting import until
 from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, started, workers
@@ -40,59 +40,15 @@ def connections(server: APIServer) -> int:
     return connections_to(int(server.url.rpartition(":")[2]))
 
 
-class Relay:
-    """A way to the server that can be cut."""
-
-    def __init__(self, server: APIServer) -> None:
-        self._port = int(server.url.rpartition(":")[2])
-        self._cut = False
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.url = ""
-
-    async def __aenter__(self) -> Relay:
-        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._listening.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._listening.close()
-        self.cut()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def cut(self) -> None:
-        """Close all connections, and those to come."""
-        self._cut = True
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._cut:
-            writer.transport.abort()
-            return
-        theirs, ours = await asyncio.open_connection("127.0.0.1", self._port)
-        self._writers |= {writer, ours}
-        for source, target in ((reader, ours), (theirs, writer)):
-            task = asyncio.create_task(self._copy(source, target))
-            self._tasks.add(task)
-
-    async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await source.read(1 << 16):
-                target.write(data)
-        target.transport.abort()
-
-
 async def test_a_holder_that_has_lost_the_server_lets_a_process_hold_that_reaches_it(
     server: APIServer, path: Path
 ) -> None:
-    async with Relay(server) as relay:
+    async with Relay(server.url) as relay:
         lost = Worker(server, path, client=Client.from_url(relay.url))
         three = [lost, Worker(server, path), Worker(server, path)]
         async with started(*three):
             assert lost.share.role == "holder"
-            relay.cut()
+            relay.close()
             loop = asyncio.get_running_loop()
             began = loop.time()
             server.create(config_map("a"))

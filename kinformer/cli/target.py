@@ -106,7 +106,14 @@ class Selection:
             ConfigError: The resource does not exist or cannot be listed.
             APIError, ConnectError, DecodeError: Discovery failed.
         """
-        resource = (await discover(client)).find(self.resource)
+        served = await discover(client)
+        try:
+            resource = served.find(self.resource)
+        except ConfigError:  # a group and a kind, read as RESOURCE/NAME
+            if not (self.names and any(one.group == self.resource for one in served)):
+                raise
+            meant = served.find(f"{self.names[0]}.{self.resource}")
+            raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {meant}") from None
         if "list" not in resource.verbs:
             raise ConfigError(
                 f"{resource} cannot be listed; the server offers {', '.join(resource.verbs) or 'nothing'}"

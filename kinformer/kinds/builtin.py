@@ -6,7 +6,16 @@ import re
 
 from kinformer.exceptions import ConfigError, ScopeError
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.spellings import GROUPS, KINDS, is_core_version, kinds_named, parts_of, plural_of, resource_hint
+from kinformer.objects.spellings import (
+    CLUSTER_SCOPED,
+    GROUPS,
+    KINDS,
+    is_core_version,
+    meanings,
+    parts_of,
+    plural_of,
+    resource_hint,
+)
 
 __all__ = [
     "DefaultNamespace",
@@ -20,27 +29,11 @@ __all__ = [
     "wrong_scope",
 ]
 
-_CLUSTER_SCOPED = (
-    "APIService CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus "
-    "CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass MutatingAdmissionPolicy "
-    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass "
-    "PriorityLevelConfiguration ResourceSlice RuntimeClass ServiceCIDR StorageClass ValidatingAdmissionPolicy "
-    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass"
-)
-
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 # The groups of Kubernetes without kinds of a kube-apiserver, and those of its parts.
-_GROUPS = frozenset(
-    {
-        *GROUPS,
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "internal.apiserver.k8s.io",
-        "metrics.k8s.io",
-        "storagemigration.k8s.io",
-    }
-)
+_PARTS = ("authentication", "authorization", "internal.apiserver", "metrics", "storagemigration")
+_GROUPS = GROUPS.union(f"{name}.k8s.io" for name in _PARTS)
 
 
 class DefaultNamespace(str):
@@ -60,9 +53,9 @@ def is_namespaced(resource: str | GroupVersionResource) -> bool | None:
     Of other resources only discovery knows.
 
     Raises:
-        ConfigError: The name is not a resource, such as `"v1/pods"`.
+        ConfigError: The name is not a resource, such as `"v1/pods"`. The message has the right one.
     """
-    kind = builtin_kind(GroupVersionResource.parse(resource))
+    kind = builtin_kind(parse_resource(resource))
     return is_namespaced_kind(kind) if kind else None
 
 
@@ -78,12 +71,10 @@ def parse_kind(text: str, option: str) -> tuple[str | None, str]:
     """
     name = text if isinstance(text, str) else ""
     group, version, kind = parts_of(name)
-    named = kinds_named(name)
+    named = meanings(name)
     is_misplaced = group in GROUPS and bool(named) and (group, kind) not in named
-    is_whole = name == "/".join(part for part in (group, version, kind) if part) and (
-        not version or is_core_version(version)
-    )
-    if is_whole and _KIND.fullmatch(kind) and not is_misplaced:
+    is_whole = name == "/".join(part for part in (group, version, kind) if part) and bool(_KIND.fullmatch(kind))
+    if is_whole and not is_misplaced and (version is None or is_core_version(version)):
         return group, kind
     known = sorted({known if group is None else f"{own or 'v1'}/{known}" for own, known in named})
     hint = f"; the kind of {kind} is {' or '.join(known)}" if known else ""
@@ -95,15 +86,16 @@ def parse_kind(text: str, option: str) -> tuple[str | None, str]:
 def parse_resource(text: str | GroupVersionResource) -> GroupVersionResource:
     """Return the resource of a text that no server will be asked about.
 
-    A server says that it lacks `"v1/pod"`, and what is nearest. Where none is asked, the name would match nothing.
+    A server says that it lacks `"v1/pod"`, and what is nearest. Where none is asked, the name would match nothing. A
+    GroupVersionResource is returned unchanged.
 
     Raises:
         ConfigError: It has no form of `GroupVersionResource.parse`, or is another name of a built-in resource, such as
             `"v1/pod"`, `"apps/v1/deploy"` or `"v1/deployments"`. The message has the right one.
     """
     resource = GroupVersionResource.parse(text)
-    if not builtin_kind(resource) and kinds_named(str(resource)):
-        raise ConfigError(f"invalid resource {str(text)!r}{resource_hint(str(resource))}")
+    if isinstance(text, str) and not builtin_kind(resource) and meanings(text):
+        raise ConfigError(f"invalid resource {text!r}{resource_hint(text)}")
     return resource
 
 
@@ -119,11 +111,10 @@ def builtin_kind(resource: GroupVersionResource) -> str:
 
 def builtin_resource(group: str, version: str, kind: str) -> GroupVersionResource | None:
     """Return the resource of a built-in kind, or None for any other kind."""
-    return (
-        GroupVersionResource(group, version, plural_of(kind)) if KINDS.get((group, plural_of(kind))) == kind else None
-    )
+    resource = plural_of(kind)
+    return GroupVersionResource(group, version, resource) if KINDS.get((group, resource)) == kind else None
 
 
 def is_namespaced_kind(kind: str) -> bool:
     """True if the objects of a built-in kind are in namespaces."""
-    return kind not in _CLUSTER_SCOPED.split()
+    return kind not in CLUSTER_SCOPED

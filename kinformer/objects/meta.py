@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from kinformer.exceptions import ConfigError, KeyFuncError
-from kinformer.objects.spellings import is_core_version, resource_hint
+from kinformer.objects.spellings import parts_of, resource_hint
 
 __all__ = [
     "DeletedFinalStateUnknown",
@@ -76,14 +76,9 @@ class GroupVersionResource:
             return text
         if not isinstance(text, str):
             raise ConfigError(f"a resource must be a string such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
-        parts = text.split("/")
-        # A core version looks like v1. Anything else before a single slash is a group without its version, and a core
-        # version before two slashes is followed by a subresource.
-        is_core = is_core_version(parts[0])
-        if len(parts) == 3 and parts[0] and not is_core:
-            return cls(*parts)
-        if len(parts) == 2 and is_core:
-            return cls("", *parts)
+        group, version, resource = parts_of(text)
+        if version is not None and text == "/".join(part for part in (group, version, resource) if part):
+            return cls(group or "", version, resource)
         hint = resource_hint(text)
         raise ConfigError(f"invalid resource {text!r}: expected the form 'v1/pods' or 'apps/v1/deployments'{hint}")
 

@@ -159,14 +159,13 @@ class State:
         Raises:
             ConfigError: A name is invalid, such as a resource where the kind is expected.
         """
-        group, _, version = api_version.rpartition("/")
         parse_kind(kind, "kind")
-        GroupVersionResource(group, version, plural)
+        resource = GroupVersionResource.parse(f"{api_version}/{plural}")
         self._registry.add_type(
             ResourceType(
-                group=group,
-                version=version,
-                plural=plural,
+                group=resource.group,
+                version=resource.version,
+                plural=resource.resource,
                 kind=kind,
                 namespaced=namespaced,
                 subresources=(Subresource("status", kind),),

@@ -63,9 +63,7 @@ class ChangeFilter:
 
     def matches(self, kind: str, name: str) -> bool:
         """Return True if changes of an object are to be printed."""
-        if self.kind not in (None, kind):
-            return False
-        return self.name is None or fnmatchcase(name, self.name)
+        return self.kind in (None, kind) and (self.name is None or fnmatchcase(name, self.name))
 
 
 async def changes(

@@ -194,11 +194,9 @@ class Changes:
         Raises:
             ConfigError: `resource` or `kind` is the name of another thing. The message has the right one.
         """
+        group, kind = parse_kind(kind, "kind") if kind is not None else (None, None)
         wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
         asked = {field: value for field, value in wanted.items() if value is not None}
-        group = None
-        if kind is not None:
-            group, asked["kind"] = parse_kind(kind, "kind")
         found = [
             change
             for change in self._log.entries(minor=noise)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer.exceptions import NotFoundError
-from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.requests.encoding import refuse_faults
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ class Step(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         refuse_faults(self.body)
-        if self.resource:
-            parse_resource(self.resource)
 
     def do(self, server: ExploredServer) -> None:
         """Perform the step. Raises the `APIError` that a client would get."""

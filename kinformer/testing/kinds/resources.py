@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from kinformer.apiserver.selecting.fields import FieldPaths
@@ -170,14 +169,13 @@ class Registry:
 
         Raises:
             ConfigError: It has another form. The message has the right one.
-            LookupError: It is not served. The message has the nearest that is.
+            LookupError: It is not served.
         """
         found = self._by_name.get(str(resource))
         if found is None:
-            name = str(parse_resource(resource))
-            close = get_close_matches(name, self._by_name, n=1, cutoff=0.8)
-            hint = f"; the nearest is {close[0]}" if close else ""
-            raise LookupError(f"the server does not serve {name!r}; register it, or its CRD, first{hint}")
+            raise LookupError(
+                f"the server does not serve {str(parse_resource(resource))!r}; register it, or its CRD, first"
+            )
         return found
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kinformer.client.client import Client
+from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
@@ -40,7 +41,7 @@ async def write_status(
         ConflictError: `obj` is not the latest state. A `Controller` retries this.
         APIError, ConnectError: As in `Client.request`.
     """
-    path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")
+    path = parse_resource(resource).path(obj.namespace, obj.name, "status")
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
     differing = _differing_fields(known, msgspec.json.decode(encode(dict(status))))  # a tuple differs from its list

@@ -31,11 +31,8 @@ from kinformer.contrib.fastapi import informer_of, lister_of
 from kinformer.contrib.problems import Problems
 from kinformer.controller import Applier, Finalizer, write_status
 from kinformer.kinds import columns_of, is_namespaced
-from kinformer.kinds.builtin import builtin_kind, is_namespaced_kind
-from kinformer.objects.spellings import meanings
 from kinformer.testing import APIServer, MakeObject, faults
 from kinformer.testing.explore import ExplorationError, World, explore
-from kinformer.testing.kinds.builtins import recorded
 from tests.support.cli import CommandLine
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
@@ -395,15 +392,3 @@ async def test_the_command_changes_takes_a_kind_as_kubectl_takes_a_resource(kind
     result = await kinformer("changes", "--kind", "apps/Deployment", "--duration", "5")
     assert result.status != 0
     assert DEPLOYMENTS in result.err
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
-def test_the_names_of_the_table_are_those_of_a_kube_apiserver() -> None:
-    for row in recorded()["resources"]:
-        group, kind = row["group"], row["kind"]
-        if builtin_kind(GroupVersionResource(group, row["version"], row["plural"])):
-            assert is_namespaced_kind(kind) == row["namespaced"]
-            for name in (kind, row["plural"], *row.get("shortNames", ())):
-                assert (group, kind) in meanings(name), name

@@ -76,9 +76,9 @@ class GroupVersionResource:
             return text
         if not isinstance(text, str):
             raise ConfigError(f"a resource must be a string such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
-        group, version, resource = parts_of(text)
-        if version is not None and text == "/".join(part for part in (group, version, resource) if part):
-            return cls(group or "", version, resource)
+        group, version, name = parts_of(text)
+        if version is not None and "/" in text and str(resource := cls(group or "", version, name)) == text:
+            return resource
         hint = resource_hint(text)
         raise ConfigError(f"invalid resource {text!r}: expected the form 'v1/pods' or 'apps/v1/deployments'{hint}")
 

@@ -20,6 +20,7 @@ from kinformer import (
     KubeObject,
     ListWatch,
     NotFoundError,
+    Request,
     SharedInformer,
     SharedInformerFactory,
     blocking,
@@ -125,7 +126,7 @@ RESOURCE_DOORS: Mapping[str, Door] = {
     "Client.list": lambda name: absent().list(name),
     "Client.patch": lambda name: absent().patch(name, "default/a", {}),
     "Client.delete": lambda name: absent().delete(name, "default/a"),
-    "Client.wait_for": lambda name: absent().wait_for(name, "default/a", is_deleted, timeout=1),
+    "Client.wait_for": lambda name: absent().wait_for(name, "default/a", is_deleted(), timeout=1),
     "Fleet.union": fleet_union,
 }
 # Doors that ask no server, or not for a hint.
@@ -164,7 +165,7 @@ async def test_a_name_that_is_no_resource_is_refused_with_the_right_one(door: st
         if name == "v1/pods/log" and door in TAKE_SUBRESOURCES:
             continue
         with pytest.raises(ConfigError) as caught:
-            await through((RESOURCE_DOORS | LOCAL_DOORS)[door], name)
+            await through({**RESOURCE_DOORS, **LOCAL_DOORS}[door], name)
         assert str(caught.value).endswith(f" is {right}"), f"{door}({name!r}): {caught.value}"
 
 
@@ -218,7 +219,7 @@ async def test_a_blocking_program_gets_the_same_errors(server: APIServer) -> Non
                 "list": lambda name: list(informers.list(name)),
                 "patch": lambda name: informers.patch(name, "default/a", {}),
                 "delete": lambda name: informers.delete(name, "default/a"),
-                "wait_for": lambda name: informers.wait_for(name, "default/a", is_deleted, timeout=1),
+                "wait_for": lambda name: informers.wait_for(name, "default/a", is_deleted(), timeout=1),
             }
             for door, call in doors.items():
                 for name, right in NO_RESOURCES.items():
@@ -328,8 +329,11 @@ async def test_a_command_refuses_a_group_and_a_kind_with_the_resource(
 # --- kinds ------------------------------------------------------------------------------------------------------------
 
 
+async def reconcile(request: Request) -> None: ...
+
+
 def owns(kind: str) -> object:
-    return Controller(lambda request: None).owns(SharedInformer(MemorySource()), kind)
+    return Controller(reconcile).owns(SharedInformer(MemorySource()), kind)
 
 
 KIND_DOORS: Mapping[str, Door] = {

@@ -17,6 +17,7 @@ from kinformer.client.client import Client
 from kinformer.controller.references import version_or_zero
 from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
+from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource, meta_namespace_key
 from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
@@ -139,7 +140,7 @@ class Applier:
         if not 0 < len(field_manager) <= 128:
             raise ConfigError(f"invalid field_manager={field_manager!r}: expected 1 to 128 characters")
         self._client = client
-        self._resource = GroupVersionResource.parse(resource)
+        self._resource = parse_resource(resource)
         self._informer = informer
         self._manager = field_manager
         self._params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})

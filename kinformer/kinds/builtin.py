@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from kinformer.exceptions import ConfigError, ScopeError
-from kinformer.objects.meta import GroupVersionResource, is_core_version, plural_of
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.spellings import (
+    CLUSTER_SCOPED,
+    GROUPS,
+    KINDS,
+    is_core_version,
+    meanings,
+    parts_of,
+    plural_of,
+    resource_hint,
+)
 
 __all__ = [
     "DefaultNamespace",
@@ -15,56 +25,15 @@ __all__ = [
     "is_namespaced",
     "is_namespaced_kind",
     "parse_kind",
+    "parse_resource",
     "wrong_scope",
 ]
-
-# By group. A test compares them with the discovery of a kube-apiserver.
-_KINDS = {
-    "": "ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim "
-    "Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
-    "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
-    "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
-    "ValidatingWebhookConfiguration",
-    "apiextensions.k8s.io": "CustomResourceDefinition",
-    "apiregistration.k8s.io": "APIService",
-    "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
-    "autoscaling": "HorizontalPodAutoscaler",
-    "batch": "CronJob Job",
-    "certificates.k8s.io": "CertificateSigningRequest",
-    "coordination.k8s.io": "Lease",
-    "discovery.k8s.io": "EndpointSlice",
-    "events.k8s.io": "Event",
-    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
-    "networking.k8s.io": "Ingress IngressClass IPAddress NetworkPolicy ServiceCIDR",
-    "node.k8s.io": "RuntimeClass",
-    "policy": "PodDisruptionBudget",
-    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
-    "resource.k8s.io": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
-    "scheduling.k8s.io": "PriorityClass",
-    "storage.k8s.io": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass",
-}
-_CLUSTER_SCOPED = (
-    "APIService CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus "
-    "CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass MutatingAdmissionPolicy "
-    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass "
-    "PriorityLevelConfiguration ResourceSlice RuntimeClass ServiceCIDR StorageClass ValidatingAdmissionPolicy "
-    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass"
-)
-
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 # The groups of Kubernetes without kinds of a kube-apiserver, and those of its parts.
-_GROUPS = frozenset(
-    {
-        *_KINDS,
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "internal.apiserver.k8s.io",
-        "metrics.k8s.io",
-        "storagemigration.k8s.io",
-    }
-)
+_PARTS = ("authentication", "authorization", "internal.apiserver", "metrics", "storagemigration")
+_GROUPS = GROUPS.union(f"{name}.k8s.io" for name in _PARTS)
 
 
 class DefaultNamespace(str):
@@ -84,9 +53,9 @@ def is_namespaced(resource: str | GroupVersionResource) -> bool | None:
     Of other resources only discovery knows.
 
     Raises:
-        ConfigError: The name is not a resource, such as `"v1/pods"`.
+        ConfigError: The name is not a resource, such as `"v1/pods"`. The message has the right one.
     """
-    kind = builtin_kind(GroupVersionResource.parse(resource))
+    kind = builtin_kind(parse_resource(resource))
     return is_namespaced_kind(kind) if kind else None
 
 
@@ -97,21 +66,37 @@ def parse_kind(text: str, option: str) -> tuple[str | None, str]:
     group, whose spelling has its version, and None for a kind alone.
 
     Raises:
-        ConfigError: It has no such form, or is the name of a resource. The message names `option`, and the kind.
+        ConfigError: It has no such form, is the name of a resource, or a built-in group lacks the kind and another has
+            it. The message names `option`, and the kind.
     """
-    *before, kind = text.split("/") if isinstance(text, str) else [""]
-    is_whole = bool(_KIND.fullmatch(kind)) and all(before)
-    if is_whole and not before:
-        return None, kind
-    if is_whole and len(before) == 1:
-        return "" if is_core_version(before[0]) else before[0], kind
-    if is_whole and len(before) == 2 and is_core_version(before[1]) and not is_core_version(before[0]):
-        return before[0], kind
-    known = sorted({one for (_, resource), one in _BY_RESOURCE.items() if resource == kind})
+    name = text if isinstance(text, str) else ""
+    group, version, kind = parts_of(name)
+    named = meanings(name)
+    is_misplaced = group in GROUPS and bool(named) and (group, kind) not in named
+    is_whole = name == "/".join(part for part in (group, version, kind) if part) and bool(_KIND.fullmatch(kind))
+    if is_whole and not is_misplaced and (version is None or is_core_version(version)):
+        return group, kind
+    known = sorted({known if group is None else f"{own or 'v1'}/{known}" for own, known in named})
     hint = f"; the kind of {kind} is {' or '.join(known)}" if known else ""
     raise ConfigError(
         f"invalid {option}={text!r}: expected a kind such as 'Deployment', 'apps/Deployment' or 'v1/Service'{hint}"
     )
+
+
+def parse_resource(text: str | GroupVersionResource) -> GroupVersionResource:
+    """Return the resource of a text that no server will be asked about.
+
+    A server says that it lacks `"v1/pod"`, and what is nearest. Where none is asked, the name would match nothing. A
+    GroupVersionResource is returned unchanged.
+
+    Raises:
+        ConfigError: It has no form of `GroupVersionResource.parse`, or is another name of a built-in resource, such as
+            `"v1/pod"`, `"apps/v1/deploy"` or `"v1/deployments"`. The message has the right one.
+    """
+    resource = GroupVersionResource.parse(text)
+    if isinstance(text, str) and not builtin_kind(resource) and meanings(text):
+        raise ConfigError(f"invalid resource {text!r}{resource_hint(text)}")
+    return resource
 
 
 def wrong_scope(resource: GroupVersionResource, value: object, option: str = "namespace") -> ScopeError:
@@ -121,17 +106,15 @@ def wrong_scope(resource: GroupVersionResource, value: object, option: str = "na
 
 def builtin_kind(resource: GroupVersionResource) -> str:
     """Return the kind of a built-in resource, such as `"Pod"`, or "" for any other resource."""
-    return _BY_RESOURCE.get((resource.group, resource.resource), "")
+    return KINDS.get((resource.group, resource.resource), "")
 
 
 def builtin_resource(group: str, version: str, kind: str) -> GroupVersionResource | None:
     """Return the resource of a built-in kind, or None for any other kind."""
-    return GroupVersionResource(group, version, plural_of(kind)) if kind in _KINDS.get(group, "").split() else None
+    resource = plural_of(kind)
+    return GroupVersionResource(group, version, resource) if KINDS.get((group, resource)) == kind else None
 
 
 def is_namespaced_kind(kind: str) -> bool:
     """True if the objects of a built-in kind are in namespaces."""
-    return kind not in _CLUSTER_SCOPED.split()
-
-
-_BY_RESOURCE = {(group, plural_of(kind)): kind for group, kinds in _KINDS.items() for kind in kinds.split()}
+    return kind not in CLUSTER_SCOPED

@@ -269,13 +269,14 @@ def put(source: MemorySource, name: str, *owners: dict[str, Any]) -> None:
         ("apps/Deployment", "mine.io/v1", False),
         ("apps/v1/Deployment", "apps/v1beta1", True),
         ("apps/v1/Deployment", "mine.io/v1", False),
-        ("v1/Deployment", "v1", True),
-        ("v1/Deployment", "apps/v1", False),
+        ("v1/Service", "v1", True),
+        ("v1/Service", "serving.knative.dev/v1", False),
+        ("serving.knative.dev/Service", "serving.knative.dev/v1", True),
     ],
 )
 async def test_an_owner_kind_may_name_its_group(owner_kind: str, api_version: str, hit: bool) -> None:
-    owned, recorder = MemorySource(), Recorder()
-    put(owned, "c", {"apiVersion": api_version, "kind": "Deployment", "name": "x", "uid": "1", "controller": True})
+    owned, recorder, kind = MemorySource(), Recorder(), owner_kind.rpartition("/")[2]
+    put(owned, "c", {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "1", "controller": True})
     informer = SharedInformer(owned)
     async with running(Controller(recorder, name="test").owns(informer, owner_kind), informer):
         await settle()
@@ -342,7 +343,7 @@ async def test_an_owner_kind_that_is_none_is_refused(owner_kind: Any) -> None:
 
 @pytest.mark.parametrize("owner_kind", ["deployments", "apps/deployments", "apps/v1/deployments"])
 async def test_the_name_of_a_resource_is_refused_with_its_kind(owner_kind: str) -> None:
-    with pytest.raises(ConfigError, match="the kind of deployments is Deployment"):
+    with pytest.raises(ConfigError, match="the kind of deployments is (apps/)?Deployment"):
         Controller(Recorder()).owns(SharedInformer(MemorySource()), owner_kind)
 
 

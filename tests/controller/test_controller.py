@@ -343,7 +343,7 @@ async def test_an_owner_kind_that_is_none_is_refused(owner_kind: Any) -> None:
 
 @pytest.mark.parametrize("owner_kind", ["deployments", "apps/deployments", "apps/v1/deployments"])
 async def test_the_name_of_a_resource_is_refused_with_its_kind(owner_kind: str) -> None:
-    with pytest.raises(ConfigError, match="the kind of deployments is (apps/)?Deployment"):
+    with pytest.raises(ConfigError, match=r"the kind of deployments is (apps/)?Deployment"):
         Controller(Recorder()).owns(SharedInformer(MemorySource()), owner_kind)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 
@@ -23,7 +23,8 @@ from kinformer.connection.credentials.credential import (
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
 from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.retries import RateLimit
-from kinformer.connection.showable import showable_url
+from kinformer.connection.showable import showable_output, showable_url
+from kinformer.connection.urls import is_host_name, split_url
 from kinformer.exceptions import ConfigError
 from kinformer.listening.address import is_loopback
 from kinformer.metrics import Metrics
@@ -170,49 +171,32 @@ def check_server(url: str, *, where: str, scheme: str | None = None) -> str:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
     shown = showable_url(url)
-    host = url.strip().rstrip("/")
-    if scheme is not None and "/" not in host and (":" in host or "." in host):  # otherwise perhaps a token
+    url = url.strip()
+    host = url.rstrip("/")
+    is_bare = scheme is not None and "/" not in host and "://" not in url
+    if is_bare and (":" in host or "." in host or showable_output(host) == host):  # otherwise perhaps a token
         url = f"{scheme}://{host}"
     if "://" not in url:
         raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
-    parts = _split(url.strip())
+    parts = split_url(url)
     if parts is None:
-        raise ConfigError(f"{where}: {shown!r} has an invalid host or port")
+        raise ConfigError(
+            f"{where}: {shown!r} has an invalid host, port or escape; expected one such as https://host:6443"
+        )
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https"):
         raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443")
-    is_host = ":" in parts.hostname or _is_host_name(parts.hostname)
-    if not is_host or not url.strip().isprintable() or " " in parts.netloc:
-        raise ConfigError(f"{where}: {shown!r} has no valid host name")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {shown!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
 
 
-def _split(url: str) -> SplitResult | None:
-    """Split a URL. Returns None for an invalid one, because the error quotes it, even as a context."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
-
-
 def check_server_name(name: str, *, where: str) -> str | None:
     """Return the host name to verify, or None if it is empty. Raises ConfigError if it is not a host name."""
-    if name and not (name.isprintable() and _is_host_name(name)):
+    if name and not is_host_name(name):
         raise ConfigError(f"{where}: must be a host name")
-    return name or None
-
-
-def _is_host_name(name: str) -> bool:
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        return False
-    return True
+    return name.removesuffix(".") or None
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> ConnectionSettings:

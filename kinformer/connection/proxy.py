@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
+import re
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from kinformer.connection.urls import ascii_host, split_url
 from kinformer.exceptions import ConfigError
 from kinformer.listening.address import is_loopback
 
 __all__ = ["check_proxy", "environment_proxy"]
+
+_RANGE = re.compile(r"[0-9a-f:.]+/[0-9]+")
+_PLACE = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*)):([^:\[\]]*)")  # host and port, as net.SplitHostPort takes them
 
 
 def environment_proxy(url: str, environ: Mapping[str, str] | None = None) -> str | None:
@@ -43,49 +48,45 @@ def check_proxy(proxy: str, *, where: str) -> str:
     """
     if proxy.lower().startswith("socks"):
         raise ConfigError(f"{where}: SOCKS proxies are not supported, only the URL of an http or https proxy")
-    try:
-        parts = urlsplit(proxy)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = split_url(proxy)
+    if parts is None or parts.scheme not in ("http", "https") or parts.port == 0:
         raise ConfigError(f"{where}: not the URL of an http or https proxy")
-    return proxy
+    return parts.geturl()
 
 
 def _exempt(host: str, port: int, no_proxy: str) -> bool:
-    if is_loopback(host):
-        return True
     address = _address(host)
-    return any(_matches(entry.strip().lower(), host.lower(), port, address) for entry in no_proxy.split(","))
+    if is_loopback(host) or (address is not None and address.is_loopback):
+        return True
+    return any(_matches(entry.strip().lower(), ascii_host(host), str(port), address) for entry in no_proxy.split(","))
 
 
-def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
-    if not entry:
-        return False
+def _matches(entry: str, host: str, port: str, address: IPv4Address | IPv6Address | None) -> bool:
     if entry == "*":
         return True
-    if "/" in entry:
+    if _RANGE.fullmatch(entry):
         try:
-            return address is not None and address in ipaddress.ip_network(entry, strict=False)
+            return address is not None and address in ip_network(entry, strict=False)
         except ValueError:
             return False
-    if _address(entry) is None:
-        name, colon, wanted = entry.rpartition(":")
-        if colon and wanted.isdecimal() and wanted.isascii():
-            if wanted.lstrip("0") != str(port):
-                return False
-            entry = name
-    exempt = _address(entry.strip("[]"))
-    if exempt is not None or address is not None:
-        return exempt == address
-    if entry.startswith("*."):
-        entry = entry[1:]
-    return host.endswith(entry) if entry.startswith(".") else host == entry or host.endswith(f".{entry}")
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if place := _PLACE.fullmatch(entry):
+        entry = place[1] or place[2] or ""
+        if place[3] not in ("", port):
+            return False
+    exempt = _address(entry)
+    if exempt is not None or address is not None or not entry:
+        return exempt is not None and exempt == address
     try:
-        return ipaddress.ip_address(text)
+        name = ascii_host(re.sub(r"^\*?\.", "", entry))
+    except ValueError:
+        return False
+    return host.endswith(f".{name}") or (host == name and entry[0] not in "*.")
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an address without its zone, and as IPv4 if it is IPv4 in an IPv6 address, as Go compares it."""
+    try:
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
+    return getattr(address, "ipv4_mapped", None) or address

@@ -53,7 +53,8 @@ class _DisconnectedError(aiohttp.ClientError):
 class _Arguments(TypedDict, total=False):
     """The arguments of aiohttp's `request` that only some connections need."""
 
-    proxy: str
+    proxy: URL
+    proxy_auth: aiohttp.BasicAuth
     server_hostname: str
     auto_decompress: bool
     skip_auto_headers: Sequence[str]
@@ -280,7 +281,10 @@ class Transport:
     def _arguments(self) -> _Arguments:
         arguments: _Arguments = {}
         if self.connection.proxy:
-            arguments["proxy"] = self.connection.proxy
+            proxy = URL(self.connection.proxy)
+            arguments["proxy"] = proxy.with_user(None)
+            if proxy.user is not None:  # aiohttp would encode it as Latin-1
+                arguments["proxy_auth"] = aiohttp.BasicAuth(proxy.user, proxy.password or "", "utf-8")
         if self.connection.tls.server_name and self._tls is not None:
             arguments["server_hostname"] = self.connection.tls.server_name
         return arguments

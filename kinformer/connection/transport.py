@@ -8,6 +8,7 @@ server: 2.1 ms per request, against 0.6 ms here).
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -54,7 +55,7 @@ class _Arguments(TypedDict, total=False):
     """The arguments of aiohttp's `request` that only some connections need."""
 
     proxy: URL
-    proxy_auth: aiohttp.BasicAuth
+    proxy_headers: Mapping[str, str]
     server_hostname: str
     auto_decompress: bool
     skip_auto_headers: Sequence[str]
@@ -283,8 +284,9 @@ class Transport:
         if self.connection.proxy:
             proxy = URL(self.connection.proxy)
             arguments["proxy"] = proxy.with_user(None)
-            if proxy.user is not None:  # aiohttp would encode it as Latin-1
-                arguments["proxy_auth"] = aiohttp.BasicAuth(proxy.user, proxy.password or "", "utf-8")
+            if proxy.user is not None:  # aiohttp would encode it as Latin-1, and renames this to Proxy-Authorization
+                pair = base64.b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+                arguments["proxy_headers"] = {"Authorization": f"Basic {pair}"}
         if self.connection.tls.server_name and self._tls is not None:
             arguments["server_hostname"] = self.connection.tls.server_name
         return arguments

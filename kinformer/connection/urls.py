@@ -1,7 +1,7 @@
 """The one reading of URLs of servers and proxies, in the forms that Go's net/url takes.
 
-urllib accepts more than Go and removes line breaks, and yarl raises ValueError with the URL for some of it, at the first
-request. So what is returned here is what both take.
+urllib accepts more than Go and removes line breaks. yarl raises ValueError with the URL for some of it, but only at the
+first request. So what is returned here is what both take.
 """
 
 from __future__ import annotations

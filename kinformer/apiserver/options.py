@@ -13,19 +13,17 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from multidict import MultiDict
+from yarl import URL
 
 from kinformer.apiserver.selecting.names import parse_number
 from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
 from kinformer.apiserver.selecting.shards import Shards
 from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid_options, quoted
 from kinformer.objects.paths.printing import go_json
-
-if TYPE_CHECKING:
-    from yarl import URL
 
 __all__ = [
     "USUAL",
@@ -131,16 +129,9 @@ def _bad_token(reason: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {reason}")
 
 
-class _Asked(Protocol):
-    """The request of aiohttp, of which only the URL is read."""
-
-    @property
-    def rel_url(self) -> URL: ...
-
-
-def query_of(request: _Asked) -> MultiDict[str]:
-    """Return the parameters of a request. One with a semicolon or a broken escape is none, as in Go's net/http."""
-    pairs = (pair for pair in request.rel_url.raw_query_string.split("&") if not _REFUSED.search(pair))
+def query_of(url: URL) -> MultiDict[str]:
+    """Return the parameters in the URL of a request. One with a semicolon or a broken escape is none, as in Go's net/http."""
+    pairs = (pair for pair in url.raw_query_string.split("&") if not _REFUSED.search(pair))
     return MultiDict(parse_qsl("&".join(pairs), keep_blank_values=True))
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 
+from kinformer.connection.addresses import environment_proxy, is_host_name, split_url
 from kinformer.connection.credentials.credential import (
     Credential,
     CredentialKind,
@@ -21,10 +22,8 @@ from kinformer.connection.credentials.credential import (
     header_text,
 )
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
-from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.retries import RateLimit
 from kinformer.connection.showable import showable_output, showable_url
-from kinformer.connection.urls import is_host_name, split_url
 from kinformer.exceptions import ConfigError
 from kinformer.listening.address import is_loopback
 from kinformer.metrics import Metrics

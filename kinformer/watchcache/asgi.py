@@ -70,5 +70,5 @@ async def respond_asgi(cache: CachedResource, scope: Scope, send: Send, namespac
         URL.build(query_string=query, encoded=True),
     )
     request = cast("web.BaseRequest", asked)
-    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, query_of(request)))
+    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, query_of(request.rel_url)))
     return await respond_from(cache, response, namespace, name)

@@ -114,7 +114,7 @@ class _CachedBackend:
 async def respond_from(cache: CachedResource, response: ResponseWriter, namespace: str, name: str) -> bool:
     """Answer the request of a response, or return False if only the server can. See `WatchCache.respond`."""
     request = response.request
-    params = query_of(request)
+    params = query_of(request.rel_url)
     if cache.namespace and namespace != cache.namespace:
         return False
     if request.method != "GET" or not PARAMETERS.issuperset(params) or not await cache.ready():

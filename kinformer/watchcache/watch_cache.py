@@ -93,7 +93,7 @@ class WatchCache:
         from kinformer.apiserver.response import ResponseWriter
         from kinformer.watchcache.backend import respond_from
 
-        response = ResponseWriter(request, pretty=is_pretty(request.headers, query_of(request)))
+        response = ResponseWriter(request, pretty=is_pretty(request.headers, query_of(request.rel_url)))
         return response.stream if await respond_from(self._cached, response, namespace, name) else None
 
     async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:

@@ -23,9 +23,9 @@ import pytest
 from yarl import URL
 
 from kinformer import Client, ConfigError
+from kinformer.connection.addresses import environment_proxy
 from kinformer.connection.config import load_in_cluster
 from kinformer.connection.kubeconfig import load_kubeconfig
-from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.transport import request_url
 from kinformer.listening.address import url_of
 

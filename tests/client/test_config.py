@@ -17,9 +17,9 @@ import yaml
 
 from kinformer import Client
 from kinformer.client import ConnectionInfo
+from kinformer.connection.addresses import environment_proxy
 from kinformer.connection.config import from_url, load_in_cluster
 from kinformer.connection.kubeconfig import load_default, load_kubeconfig
-from kinformer.connection.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
 from tests.support.log_records import Said, message_of, said
 

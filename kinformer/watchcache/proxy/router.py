@@ -146,14 +146,16 @@ class Router:
             if answer is not None:
                 return answer
         _source.set("server")
-        is_watch = boolean_of(query_of(request), "watch") or (path is not None and path.prefix == "watch")
-        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(query_of(request), "follow"))
+        is_watch = boolean_of(query_of(request.rel_url), "watch") or (path is not None and path.prefix == "watch")
+        return await self._forwarder.forward(
+            request, is_stream=is_watch or boolean_of(query_of(request.rel_url), "follow")
+        )
 
     async def _from_cache(self, request: web.Request, path: RequestPath) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))
         if served is None or not served.holds(path) or not served.is_ready or request.path.endswith("/"):
             return None
-        if not await served.reaches(query_of(request)):
+        if not await served.reaches(query_of(request.rel_url)):
             return None
         _source.set("cache")
         namespace = path.namespace if served.resource.namespaced else ""

@@ -1,21 +1,84 @@
-"""Reads the environment's proxy settings as Go programs do."""
+"""Addresses of servers and proxies, as Go programs read them (net/url, golang.org/x/net/http/httpproxy).
+
+urllib accepts more than Go and removes line breaks. yarl raises ValueError with the URL for some of it, but only at the
+first request. So a URL that is returned here is one that both take.
+"""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, unquote_to_bytes, urlsplit
 
-from kinformer.connection.urls import ascii_host, split_url
+from yarl import URL
+
 from kinformer.exceptions import ConfigError
 from kinformer.listening.address import is_loopback
 
-__all__ = ["check_proxy", "environment_proxy"]
+__all__ = ["check_proxy", "environment_proxy", "is_host_name", "split_url"]
 
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_NOT_IN_A_NAME = re.compile(r"[\s%\\^{}|`<>\"\[\]]")
+_PLACE = re.compile(r"(?:.*@)?(?:\[(?P<ip6>[^\[\]]*)\]|[^\[\]:@]*)(?::[0-9]*)?", re.DOTALL)
 _RANGE = re.compile(r"[0-9a-f:.]+/[0-9]+")
-_PLACE = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*)):([^:\[\]]*)")  # host and port, as net.SplitHostPort takes them
+_HOST_PORT = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*)):([^:\[\]]*)")  # host and port, as net.SplitHostPort takes them
+
+
+def split_url(url: str) -> SplitResult | None:
+    """Split a URL with a host. Its path is cleaned as by client-go: unquoted slashes, without `.`, `..` and `//`.
+
+    Returns:
+        None for an invalid URL, because an error would quote it, even as a context.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+        place = _PLACE.fullmatch(parts.netloc)
+        if place is None or not parts.hostname or not url.isprintable() or _BROKEN_ESCAPE.search(parts.path):
+            return None
+        netloc = parts.netloc
+        if place["ip6"] is not None:
+            netloc = netloc.replace(f"[{place['ip6']}]", _ip6_host(place["ip6"]))
+        elif not is_host_name(parts.hostname):
+            return None
+        path = posixpath.normpath(b"/" + unquote_to_bytes(parts.path)).replace(b"//", b"/") if parts.path else b""
+        return parts._replace(netloc=netloc, path=quote(path, safe="/:@&=+$,;~"))
+    except ValueError:
+        return None
+
+
+def _ip6_host(address: str) -> str:
+    """Return an IPv6 address as the host of a URL, with its zone (`fe80::1%25eth0`, RFC 6874) as the system takes it.
+
+    Raises:
+        ValueError: It is no IPv6 address.
+    """
+    number, percent, zone = address.partition("%")
+    return f"[{IPv6Address(number + percent + zone.removeprefix('25'))}]"
+
+
+def is_host_name(name: str) -> bool:
+    """Return True if a name may be the host of a URL: an IPv4 address, or a name that can be looked up."""
+    try:
+        _ascii_host(name).encode("idna")  # whose labels have 1 to 63 characters
+    except ValueError:
+        return False
+    return name.isprintable() and not _NOT_IN_A_NAME.search(name)
+
+
+def _ascii_host(name: str) -> str:
+    """Return a host name as it is looked up and compared: in lower case, and `xn--...` instead of other letters.
+
+    Raises:
+        ValueError: There is no such form.
+    """
+    return name.lower() if name.isascii() else URL.build(scheme="http", host=name).raw_host or ""
+
+
+# --- proxies ----------------------------------------------------------------------------------------------------------
 
 
 def environment_proxy(url: str, environ: Mapping[str, str] | None = None) -> str | None:
@@ -58,7 +121,7 @@ def _exempt(host: str, port: int, no_proxy: str) -> bool:
     address = _address(host)
     if is_loopback(host) or (address is not None and address.is_loopback):
         return True
-    return any(_matches(entry.strip().lower(), ascii_host(host), str(port), address) for entry in no_proxy.split(","))
+    return any(_matches(entry.strip().lower(), _ascii_host(host), str(port), address) for entry in no_proxy.split(","))
 
 
 def _matches(entry: str, host: str, port: str, address: IPv4Address | IPv6Address | None) -> bool:
@@ -69,7 +132,7 @@ def _matches(entry: str, host: str, port: str, address: IPv4Address | IPv6Addres
             return address is not None and address in ip_network(entry, strict=False)
         except ValueError:
             return False
-    if place := _PLACE.fullmatch(entry):
+    if place := _HOST_PORT.fullmatch(entry):
         entry = place[1] or place[2] or ""
         if place[3] not in ("", port):
             return False
@@ -77,7 +140,7 @@ def _matches(entry: str, host: str, port: str, address: IPv4Address | IPv6Addres
     if exempt is not None or address is not None or not entry:
         return exempt is not None and exempt == address
     try:
-        name = ascii_host(re.sub(r"^\*?\.", "", entry))
+        name = _ascii_host(re.sub(r"^\*?\.", "", entry))
     except ValueError:
         return False
     return host.endswith(f".{name}") or (host == name and entry[0] not in "*.")

@@ -130,7 +130,7 @@ def _bad_token(reason: str) -> StatusError:
 
 
 def query_of(url: URL) -> MultiDict[str]:
-    """Return the parameters in the URL of a request. One with a semicolon or a broken escape is none, as in Go's net/http."""
+    """Return the parameters of a URL as Go's net/http does: without those with a semicolon or a broken escape."""
     pairs = (pair for pair in url.raw_query_string.split("&") if not _REFUSED.search(pair))
     return MultiDict(parse_qsl("&".join(pairs), keep_blank_values=True))
 

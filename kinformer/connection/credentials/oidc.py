@@ -170,7 +170,7 @@ def _document(raw: bytes) -> Mapping[str, object]:
     return document
 
 
-def _expiry(token: str) -> float:
+def _expiry(token: str) -> int:
     """Return the time of `exp` in an id token, or 0 if it has none."""
     parts = token.split(".")
     try:
@@ -178,6 +178,6 @@ def _expiry(token: str) -> float:
         if not isinstance(claims, dict):
             raise _RefusedError("the id-token is no JSON Web Token")
         expiry = claims.get("exp", 0)
-        return float(expiry) if isinstance(expiry, int | float | str) else 0.0  # Go takes a number in quotes too
-    except (ValueError, OverflowError):  # no base64, or no number
+        return int(float(expiry)) if isinstance(expiry, int | float | str) else 0  # Go takes a number in quotes too
+    except (ValueError, OverflowError):  # no base64, no number, or an infinite one
         raise _RefusedError("the id-token is no JSON Web Token, or its exp is no time") from None

@@ -146,10 +146,9 @@ class Router:
             if answer is not None:
                 return answer
         _source.set("server")
-        is_watch = boolean_of(query_of(request.rel_url), "watch") or (path is not None and path.prefix == "watch")
-        return await self._forwarder.forward(
-            request, is_stream=is_watch or boolean_of(query_of(request.rel_url), "follow")
-        )
+        params = query_of(request.rel_url)
+        is_watch = boolean_of(params, "watch") or (path is not None and path.prefix == "watch")
+        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(params, "follow"))
 
     async def _from_cache(self, request: web.Request, path: RequestPath) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))

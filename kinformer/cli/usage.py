@@ -26,9 +26,7 @@ class UsageError(Exception):
 
 def plain_float(text: str) -> float:
     """Parse a number. Raises ValueError for spaces around it, `1_000` and the digits of other scripts too."""
-    if not text.isascii() or re.search(r"[\s_]", text):
-        raise ValueError(text)
-    return float(text)
+    return float(text if text.isascii() and not re.search(r"[\s_]", text) else "")
 
 
 def number(option: str, text: str, *, least: float = 0.0) -> float:

@@ -41,23 +41,15 @@ def split_url(url: str) -> SplitResult | None:
             return None
         netloc = parts.netloc
         if place["ip6"] is not None:
-            netloc = netloc.replace(f"[{place['ip6']}]", _ip6_host(place["ip6"]))
+            number, percent, zone = place["ip6"].partition("%")  # %25eth0 in a URL (RFC 6874), %eth0 for the system
+            address = IPv6Address(number + percent + zone.removeprefix("25"))
+            netloc = netloc.replace(f"[{place['ip6']}]", f"[{address}]")
         elif not is_host_name(parts.hostname):
             return None
         path = posixpath.normpath(b"/" + unquote_to_bytes(parts.path)).replace(b"//", b"/") if parts.path else b""
         return parts._replace(netloc=netloc, path=quote(path, safe="/:@&=+$,;~"))
     except ValueError:
         return None
-
-
-def _ip6_host(address: str) -> str:
-    """Return an IPv6 address as the host of a URL, with its zone (`fe80::1%25eth0`, RFC 6874) as the system takes it.
-
-    Raises:
-        ValueError: It is no IPv6 address.
-    """
-    number, percent, zone = address.partition("%")
-    return f"[{IPv6Address(number + percent + zone.removeprefix('25'))}]"
 
 
 def is_host_name(name: str) -> bool:
@@ -118,28 +110,24 @@ def check_proxy(proxy: str, *, where: str) -> str:
 
 
 def _exempt(host: str, port: int, no_proxy: str) -> bool:
-    address = _address(host)
-    if is_loopback(host) or (address is not None and address.is_loopback):
+    address, name = _address(host), _ascii_host(host)
+    if is_loopback(str(address or host)):
         return True
-    return any(_matches(entry.strip().lower(), _ascii_host(host), str(port), address) for entry in no_proxy.split(","))
+    return any(_matches(entry.strip().lower(), name, str(port), address) for entry in no_proxy.split(","))
 
 
 def _matches(entry: str, host: str, port: str, address: IPv4Address | IPv6Address | None) -> bool:
     if entry == "*":
         return True
-    if _RANGE.fullmatch(entry):
-        try:
-            return address is not None and address in ip_network(entry, strict=False)
-        except ValueError:
-            return False
-    if place := _HOST_PORT.fullmatch(entry):
-        entry = place[1] or place[2] or ""
-        if place[3] not in ("", port):
-            return False
-    exempt = _address(entry)
-    if exempt is not None or address is not None or not entry:
-        return exempt is not None and exempt == address
     try:
+        if _RANGE.fullmatch(entry):
+            return address is not None and address in ip_network(entry, strict=False)
+        if place := _HOST_PORT.fullmatch(entry):
+            entry = place[1] or place[2] or ""
+            if place[3] not in ("", port):
+                return False
+        if address is not None or not entry:
+            return address is not None and address == _address(entry)
         name = _ascii_host(re.sub(r"^\*?\.", "", entry))
     except ValueError:
         return False

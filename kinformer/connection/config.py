@@ -169,23 +169,17 @@ def check_server(url: str, *, where: str, scheme: str | None = None) -> str:
     Raises:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
-    shown = showable_url(url)
-    url = url.strip()
-    host = url.rstrip("/")
-    is_bare = scheme is not None and "/" not in host and "://" not in url
-    if is_bare and (":" in host or "." in host or showable_output(host) == host):  # otherwise perhaps a token
-        url = f"{scheme}://{host}"
+    shown, url = showable_url(url), url.strip()
+    host = url if "://" in url else url.rstrip("/")
+    if scheme and "/" not in host and (":" in host or "." in host or showable_output(host) == host):
+        url = f"{scheme}://{host}"  # a word without : and . that looks secret is perhaps a token
     if "://" not in url:
         raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
     parts = split_url(url)
-    if parts is None:
-        raise ConfigError(
-            f"{where}: {shown!r} has an invalid host, port or escape; expected one such as https://host:6443"
-        )
+    if parts is None or parts.scheme not in ("http", "https"):
+        raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443, with a valid host and port")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
-    if parts.scheme not in ("http", "https"):
-        raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {shown!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")

@@ -181,11 +181,9 @@ async def test_what_a_definition_is_about_cannot_be_changed(widgets: APIServer) 
 
 async def test_numbers_of_a_custom_resource_come_back_as_go_writes_them(widgets: APIServer) -> None:
     text = json.dumps(widget(free={"mark": 1}))
-    numbers = (
-        '"a":1.0,"b":1E2,"c":1.5,"d":9223372036854775807,"e":9223372036854775808,"f":99999999999999999999,"g":"1.0"'
-    )
+    numbers = '"a":1.0,"b":1E2,"c":1.5,"d":9223372036854775807,"e":9223372036854775808,"f":99999999999999999999'
     assert (await send(widgets, "POST", WIDGETS, text.replace('"mark": 1', numbers))).status == 201
     reply = await send(widgets, "GET", f"{WIDGETS}/w")
     assert json.dumps(reply.json["spec"]["free"], separators=(",", ":")) == (
-        '{"a":1,"b":100,"c":1.5,"d":9223372036854775807,"e":9223372036854776000,"f":100000000000000000000,"g":"1.0"}'
+        '{"a":1,"b":100,"c":1.5,"d":9223372036854775807,"e":9223372036854776000,"f":100000000000000000000}'
     )

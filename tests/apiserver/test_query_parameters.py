@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from yarl import URL
 
 from kinformer import Client
@@ -68,3 +69,19 @@ async def test_a_watch_cache_reads_a_query_as_the_server_behind_it() -> None:
             assert wrong.keys() == set(too_old), "a cache does not have what was before it"
             assert all(query.endswith(("resourceVersion=1", "resourceVersion=05")) for query in too_old)
             assert front.answered > len(RECORDED) / 2
+
+
+async def test_a_watch_whose_time_has_passed_ends_at_once() -> None:
+    async with APIServer() as server, aiohttp.ClientSession(server.url) as session, asyncio.timeout(20):
+        response = await session.get(f"{PATH}?watch=1&timeoutSeconds=-1")
+        await response.read()
+        assert response.status == 200
+
+
+@pytest.mark.parametrize("quality", ["1_0", "nan", "inf", "٥", "x", ""])
+async def test_a_quality_that_is_not_a_number_in_go_is_the_last_choice(quality: str) -> None:
+    accept = f"application/yaml;q={quality},application/json;q=0.1"
+    async with APIServer() as server, aiohttp.ClientSession(server.url) as session:
+        response = await session.get(PATH, headers={"Accept": accept})
+        await response.read()
+        assert response.content_type == ("application/yaml" if quality == "" else "application/json")

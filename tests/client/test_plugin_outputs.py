@@ -3,7 +3,7 @@
 `plugin_outputs.jsonl` has what client-go 0.34.1 makes of each output: a token, or an error. `ours` marks what kinformer
 does differently: it refuses tokens that no header can have, and times that no server of today would send.
 
-Internals: the plugin and the loader of certificates, since a server for each output would say less.
+Internals: the plugin, since a server for each output would say less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pytest
 
 from kinformer import Client, ConfigError
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
-from kinformer.connection.credentials.library_provider import LibraryProvider
 from kinformer.connection.responses import failure
 from tests.client.test_client import kubeconfig
 
@@ -50,7 +49,10 @@ async def test_an_output_is_what_it_is_in_go(recorded: dict[str, Any], tmp_path:
         ('{"token": 5}', "printed a token that is not a string"),
         ('{"token": "t", "clientKeyData": []}', "printed a clientKeyData that is not a string"),
         ('{"token": "t", "expirationTimestamp": 1764324000}', "printed a expirationTimestamp that is not a string"),
-        ('{"token": "t", "expirationTimestamp": "2026-11-28T10:00:00"}', "not a time such as 2026-01-02T03:04:05Z"),
+        (
+            '{"token": "t", "expirationTimestamp": "2026-11-28T10:00:00"}',
+            "printed no RFC 3339 expirationTimestamp",
+        ),
         ('{"token": "s3cret\\nline"}', "must be one line of text"),
         ("{}", "printed neither a token nor a certificate"),
     ],
@@ -74,28 +76,46 @@ async def test_a_certificate_of_a_plugin_that_is_none_is_named_with_its_file_and
     assert "s3cret" not in str(caught.value)
 
 
+class Printed:
+    """A process that has printed something, in place of gcloud, whose pipes the library leaves to the collector."""
+
+    def __init__(self, output: bytes) -> None:
+        self.stdout = self
+        self._output = output
+
+    async def read(self) -> bytes:
+        return self._output
+
+    async def wait(self) -> int:
+        return 0
+
+
 @pytest.mark.parametrize(
-    ("config", "reason"),
+    ("config", "output", "reason"),
     [
-        ({}, "cmd-path and cmd-args must be set"),
-        ({"cmd-path": "/nowhere/gcloud", "cmd-args": "x"}, "cmd-path cannot be run: No such file or directory"),
-        ({"cmd-path": "echo", "cmd-args": "s3cret"}, "cmd-path did not print JSON"),
-        ({"cmd-path": "echo", "cmd-args": "'{\"s3cret\": 1}'"}, "without the credential.access_token"),
-        ({"cmd-path": "echo", "cmd-args": "[1]"}, "without the credential.access_token"),
-        ({"access-token": "s3cret", "expiry": "soon"}, "expiry must be a time"),
+        ({}, b"", "cmd-path and cmd-args must be set"),
+        ({"access-token": "s3cret", "expiry": "soon"}, b"", "expiry must be a time"),
+        ({"cmd-path": "gcloud", "cmd-args": "x"}, None, "cmd-path cannot be run: No such file or directory"),
+        ({"cmd-path": "gcloud", "cmd-args": "x"}, b"s3cret", "cmd-path did not print the JSON of gcloud"),
+        ({"cmd-path": "gcloud", "cmd-args": "x"}, b'{"s3cret": 1}', "cmd-path did not print the JSON of gcloud"),
+        ({"cmd-path": "gcloud", "cmd-args": "x"}, b"[1]", "cmd-path did not print the JSON of gcloud"),
     ],
 )
-async def test_a_failure_of_gcp_names_the_field_and_the_reason(config: dict[str, str], reason: str) -> None:
+async def test_a_failure_of_gcp_names_the_field_and_the_reason(
+    config: dict[str, str], output: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     pytest.importorskip("kubernetes_asyncio")
-    provider = {"auth-provider": {"name": "gcp", "config": config}}
-    alone: dict[str, object] = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://unused"}}],
-        "users": [{"name": "u", "user": provider}],
-    }
-    with pytest.raises(ConfigError, match="config: user: no credential: gcp: ") as caught:
-        await LibraryProvider(alone, where="config: user").authorization()
+
+    async def start(*_: object, **__: object) -> Printed:
+        if output is None:
+            raise FileNotFoundError(2, "No such file or directory")
+        return Printed(output)
+
+    monkeypatch.setattr("kubernetes_asyncio.config.google_auth.asyncio.create_subprocess_exec", start)
+    user: dict[str, object] = {"auth-provider": {"name": "gcp", "config": config}}
+    with pytest.raises(ConfigError, match=r"users\[u\]\.user\.auth-provider: no credential: gcp: ") as caught:
+        async with Client.from_kubeconfig(kubeconfig(tmp_path, "http://127.0.0.1:1", user)):
+            pytest.fail("entered")
     assert reason in str(caught.value)
     assert "s3cret" not in str(caught.value)
 

@@ -31,7 +31,6 @@ log = get_logger("kinformer.credentials")
 _REFUSED_AGAIN = 5.0  # seconds after a renewal, successful or not, before another one
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
 _MOST_OUTPUT = 1024 * 1024  # bytes of a plugin's output. A credential has a few KB
-_MOST_VALUES = 1000  # of output in YAML
 _MOST_WORDS = 64 * 1024  # bytes of output that is not JSON, whose words may be credentials
 _SHORTEST_SECRET = 8  # characters of a word that is a credential, if the output is not JSON
 
@@ -164,7 +163,7 @@ class ExecPlugin:
         parsed = json_of(output)
         if parsed is None and output.lstrip()[:1] != b"{":  # client-go takes YAML too
             with suppress(ConfigError):
-                parsed = read_yaml(output, self.where, what="an ExecCredential", most_values=_MOST_VALUES)
+                parsed = read_yaml(output, self.where, what="an ExecCredential", most_values=1000)
         if not isinstance(parsed, dict):
             raise ConfigError(f"{self.where}.command: {self.command} did not print JSON")
         status = parsed.get("status")
@@ -196,10 +195,7 @@ class ExecPlugin:
                 raise ValueError
             at = datetime.fromisoformat(expires).timestamp()
         except (ValueError, OverflowError):
-            raise ConfigError(
-                f"{self.where}.command: {self.command} printed an expirationTimestamp that is not a time such as "
-                "2026-01-02T03:04:05Z (RFC 3339)"
-            ) from None
+            raise ConfigError(f"{self.where}.command: {self.command} printed no RFC 3339 expirationTimestamp") from None
         return at - min(60.0, max(0.0, at - time.time()) * 0.1)
 
 

@@ -92,13 +92,11 @@ class LibraryProvider:
 def _reason(error: Exception) -> str:
     """Return the field of the config and the reason. Other messages and the cause may quote the token."""
     match error:
-        case KeyError() | TypeError():
-            return f"cmd-path printed JSON without the credential.access_token and token_expiry of gcloud: {error}"
-        case UnicodeError() | json.JSONDecodeError():
-            return "cmd-path did not print JSON"
+        case KeyError() | TypeError() | UnicodeError() | json.JSONDecodeError():
+            return "cmd-path did not print the JSON of gcloud, with credential.access_token and credential.token_expiry"
         case OSError():
             return f"cmd-path cannot be run: {reason_of(error)}"
         case ValueError():
             return "cmd-path and cmd-args must be set to run gcloud, and expiry must be a time"
-    is_safe = isinstance(error, ImportError) or type(error).__name__ == "ConfigException"  # the library's own
-    return str(error) if is_safe else type(error).__name__
+    name = type(error).__name__
+    return str(error) if name in ("ConfigException", "ModuleNotFoundError") else name  # messages of the library's own

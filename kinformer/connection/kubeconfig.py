@@ -18,12 +18,12 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from kinformer._runtime.yaml_reader import MANY_VALUES, read_yaml
+from kinformer.connection.addresses import check_proxy, environment_proxy
 from kinformer.connection.config import TLS, ConnectionSettings, Pem, check_server, check_server_name, load_in_cluster
 from kinformer.connection.credentials.credential import Credential, StaticCredential, TokenFile, header_text
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
 from kinformer.connection.credentials.library_provider import LibraryProvider
 from kinformer.connection.credentials.oidc import OIDC_FIELDS, OIDCProvider
-from kinformer.connection.proxy import check_proxy, environment_proxy
 from kinformer.connection.showable import showable_file
 from kinformer.exceptions import ConfigError
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from aiohttp import ClientConnectionError
 
 from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
-from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
+from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of, query_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.selecting.filters import Filter
@@ -118,7 +118,7 @@ class _CachedBackend:
 async def respond_from(cache: CachedResource, response: ResponseWriter, namespace: str, name: str) -> bool:
     """Answer the request of a response, or return False if only the server can. See `WatchCache.respond`."""
     request = response.request
-    params = request.query
+    params = query_of(request.rel_url)
     if cache.namespace and namespace != cache.namespace:
         return False
     if request.method != "GET" or not PARAMETERS.issuperset(params) or not await cache.ready():

@@ -155,6 +155,19 @@ async def test_a_401_renews_it(serve: Any) -> None:
     assert server.tokens[-1] == f"Bearer {issuer.answer['id_token']}"
 
 
+def token_with(expiry: bytes) -> str:
+    """Return an id token whose `exp` is written like this."""
+    claims = base64.urlsafe_b64encode(b'{"exp": %s}' % expiry).decode().rstrip("=")
+    return f"a.{claims}.c"
+
+
+async def test_an_end_in_quotes_is_a_number_as_in_go(serve: Any) -> None:
+    issuer = Issuer()
+    server = await serve(issuer)
+    await server.ask(**{"id-token": token_with(b'"32503680000"')})
+    assert issuer.forms == []
+
+
 REFUSALS: dict[str, tuple[Issuer, dict[str, Any], str]] = {
     "no id_token": (
         Issuer({"access_token": "x"}),
@@ -185,6 +198,24 @@ REFUSALS: dict[str, tuple[Issuer, dict[str, Any], str]] = {
         "there is no valid id-token, and no refresh-token to get one",
     ),
     "no token of the Web": (Issuer(), {"id-token": f"{SECRET}.b"}, "the id-token is no JSON Web Token"),
+    "no time": (
+        Issuer(),
+        {"id-token": token_with(b"1e400")},
+        "the id-token is no JSON Web Token, or its exp is no time",
+    ),
+    "NaN": (Issuer(), {"id-token": token_with(b"NaN")}, "the id-token is no JSON Web Token"),
+    "nested": (Issuer(b"[" * 100_000), {}, "the issuer answered with something else than a JSON object"),
+    "no URL": (Issuer(), {"idp-issuer-url": "issuer.example.com"}, "idp-issuer-url is not a URL such as https://"),
+    "no endpoint's URL": (
+        Issuer(metadata={"token_endpoint": "https://ho%20st"}),
+        {},
+        "the token_endpoint of the issuer is not a URL such as https://",
+    ),
+    "no base64": (
+        Issuer(),
+        {"idp-certificate-authority-data": "!"},
+        "idp-certificate-authority-data cannot be read: it is not base64",
+    ),
     "no one there": (Issuer(), {"idp-issuer-url": "http://127.0.0.1:1"}, "the issuer cannot be asked: Connect"),
     "no authority": (
         Issuer(),

@@ -7,8 +7,6 @@ secret and a new refresh token, which providers may leave out (RFC 6749, 2.1 and
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import re
 import ssl
 import time
@@ -18,7 +16,8 @@ from urllib.parse import quote_plus
 
 import aiohttp
 
-from kinformer.connection.credentials.credential import CredentialKind, reason_of
+from kinformer.connection.addresses import split_url
+from kinformer.connection.credentials.credential import CredentialKind, json_of, reason_of
 from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import CredentialError
 
@@ -120,14 +119,14 @@ class OIDCProvider:
             raise _RefusedError(f"{field} cannot be read: {reason_of(error)}") from None
 
     async def _token_endpoint(self, session: aiohttp.ClientSession) -> str:
-        issuer = self._config["idp-issuer-url"].removesuffix("/")
+        issuer = _web_url(self._config["idp-issuer-url"], "idp-issuer-url").removesuffix("/")
         async with session.get(f"{issuer}/.well-known/openid-configuration") as response:
             if response.status != 200:
                 raise _RefusedError(f"the issuer answered {response.status} for its openid-configuration")
             endpoint = _document(await response.read()).get("token_endpoint")
         if not isinstance(endpoint, str) or not endpoint:
             raise _RefusedError("the openid-configuration of the issuer has no token_endpoint")
-        return endpoint
+        return _web_url(endpoint, "the token_endpoint of the issuer")
 
     async def _asked(self, session: aiohttp.ClientSession, endpoint: str) -> Mapping[str, object]:
         """Ask for tokens, with the client's identity in the head or, if that is refused, in the body.
@@ -148,6 +147,13 @@ class OIDCProvider:
         raise _RefusedError(f"the token endpoint answered {status}{code and ': '}{code}")
 
 
+def _web_url(url: str, what: str) -> str:
+    parts = split_url(url)
+    if parts is None or parts.scheme not in ("http", "https"):
+        raise _RefusedError(f"{what} is not a URL such as https://issuer.example.com")
+    return url
+
+
 def _code_in(raw: bytes) -> str:
     """Return the code of an OAuth 2 error, such as `"invalid_grant"`, or ""."""
     try:
@@ -158,23 +164,20 @@ def _code_in(raw: bytes) -> str:
 
 
 def _document(raw: bytes) -> Mapping[str, object]:
-    try:
-        found = json.loads(raw)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    document = json_of(raw)
+    if not isinstance(document, dict):
         raise _RefusedError("the issuer answered with something else than a JSON object")
-    return found
+    return document
 
 
-def _expiry(token: str) -> float:
+def _expiry(token: str) -> int:
     """Return the time of `exp` in an id token, or 0 if it has none."""
     parts = token.split(".")
     try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "==")) if len(parts) == 3 else None
-    except (ValueError, binascii.Error):
-        claims = None
-    if not isinstance(claims, dict):
-        raise _RefusedError("the id-token is no JSON Web Token")
-    expiry = claims.get("exp", 0)
-    return float(expiry) if isinstance(expiry, int | float) else 0.0
+        claims = json_of(base64.urlsafe_b64decode(parts[1] + "==")) if len(parts) == 3 else None
+        if not isinstance(claims, dict):
+            raise _RefusedError("the id-token is no JSON Web Token")
+        expiry = claims.get("exp", 0)
+        return int(float(expiry)) if isinstance(expiry, int | float | str) else 0  # Go takes a number in quotes too
+    except (ValueError, OverflowError):  # no base64, no number, or an infinite one
+        raise _RefusedError("the id-token is no JSON Web Token, or its exp is no time") from None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from kinformer.apiserver.options import boolean_of
+from kinformer.apiserver.options import boolean_of, query_of
 from kinformer.apiserver.status import StatusError, failure
 from kinformer.connection.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
@@ -128,8 +128,9 @@ class Router:
             if answer is not None:
                 return answer
         _source.set("server")
-        is_watch = boolean_of(request.query, "watch") or (path is not None and path.prefix == "watch")
-        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(request.query, "follow"))
+        params = query_of(request.rel_url)
+        is_watch = boolean_of(params, "watch") or (path is not None and path.prefix == "watch")
+        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(params, "follow"))
 
     async def _from_cache(self, request: web.Request, path: RequestPath) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))

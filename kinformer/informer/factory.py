@@ -134,6 +134,18 @@ class SharedInformerFactory(Entered):
         return tuple(one.informer for one in list(self._held.values()))  # a copy: exports read this in other threads
 
     @property
+    def whole_informers(self) -> tuple[SharedInformer, ...]:
+        """Those of them that have all objects of their namespaces, whole.
+
+        :meta private:
+        """
+        return tuple(
+            held.informer
+            for identity, held in list(self._held.items())
+            if identity.is_whole and held.options.tweak_list_options is None
+        )
+
+    @property
     def shared_cache(self) -> SharedCache | None:
         """The `role` of this process in the shared cache, and the process id of the `holder`."""
         return self._share

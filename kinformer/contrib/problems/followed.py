@@ -1,4 +1,4 @@
-"""The informers in which problems are looked for: the factory's own, and those that it is asked for."""
+"""The informers in which problems are looked for: the factory's own of whole objects, and those that it is asked for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kinformer import GroupVersionResource, SharedInformer, SharedInformerFactory
+from kinformer.kinds import is_namespaced
 
 __all__ = ["EVENTS", "Followed"]
 
 EVENTS = "v1/events"
 
 _NAMESPACED = (
+    EVENTS,  # the first, whose namespaces are those of all
     "v1/pods",
     "apps/v1/deployments",
     "apps/v1/statefulsets",
@@ -19,7 +21,6 @@ _NAMESPACED = (
     "apps/v1/replicasets",
     "batch/v1/jobs",
     "v1/persistentvolumeclaims",
-    EVENTS,
 )
 _CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes", "storage.k8s.io/v1/storageclasses")
 
@@ -55,15 +56,18 @@ class Followed:
         self._requested: list[SharedInformer] = []
 
     def update(self) -> tuple[Changed, Changed]:
-        """Take the factory's informers, and request those that it does not have. Return the new and the ended ones."""
+        """Take the factory's informers of whole objects, and request those that it does not have.
+
+        Return the new and the ended ones.
+        """
         present = set(self._factory.informers)
         ended = [(name, one) for name, one in self.informers.items() if one not in present]
         for name, _ in ended:
             del self.informers[name]
         before = set(self.informers)
         self._request()
-        for one in self._factory.informers:
-            self.informers.setdefault(one.name, one)
+        for informer in self._whole():
+            self.informers.setdefault(informer.name, informer)
         return [(name, one) for name, one in self.informers.items() if name not in before], ended
 
     def _request(self) -> None:
@@ -79,17 +83,23 @@ class Followed:
     def _take(self, resource: str, **options: Any) -> None:
         if resource in self.informers:
             return
-        found = self._find(resource)
+        found = next((one for one in self._whole() if one.name == resource), None)
         if found is None:
             settings: dict[str, Any] = {"fields": None, "metadata_only": False, **options}
             found = self._factory.for_resource(resource, **settings)
             self._requested.append(found)
         self.informers[resource] = found
 
-    def _find(self, resource: str) -> SharedInformer | None:
-        wanted = None if self._namespace is None else (self._namespace,)
-        fitting = (one for one in self._factory.informers if one.name == resource)
-        return next((one for one in fitting if wanted is None or one.namespaces == wanted), None)
+    def _whole(self) -> list[SharedInformer]:
+        """Return the factory's informers of whole objects, of the same namespaces as the Events or of none."""
+        if EVENTS not in self.informers:  # which are the first
+            return []
+        namespaces, all_scopes = self.informers[EVENTS].namespaces, self._namespace is None
+        return [
+            informer
+            for informer in self._factory.whole_informers
+            if informer.namespaces == namespaces or (all_scopes and not is_namespaced(informer.name))
+        ]
 
     async def release(self) -> None:
         """Give the requested informers back."""

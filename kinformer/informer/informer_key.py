@@ -39,7 +39,14 @@ class InformerIdentity:
     @property
     def is_whole(self) -> bool:
         """True if it means all objects of its namespaces, with all fields but perhaps the managedFields."""
-        limits = (self.label_selector, self.field_selector, self.shard_selector, self.shard, self.fields, self.transform)
+        limits = (
+            self.label_selector,
+            self.field_selector,
+            self.shard_selector,
+            self.shard,
+            self.fields,
+            self.transform,
+        )
         return not self.metadata_only and all(limit is None for limit in limits)
 
     def form(self, max_event_bytes: int) -> SharingForm:

@@ -62,12 +62,16 @@ async def _look(client: Client, selection: Selection, output: str, grace: float 
         except NotSyncedError as error:
             return complain(error, NOT_LOOKED)
         shown = by_severity(found.lister.list())
+        looked = len(found.resources) - len(found.unread())
         unread = {
             name: reason
             for name, reason in found.unread().items()
             if not isinstance(reason, NotFoundError) or name in {str(one) for one in served}
         }
     _write(shown, output, with_namespace=namespace is None)
+    if not shown:
+        which = f"the {looked} resources that could be read" if unread else f"{looked} resources"
+        print(f"No problems in {which}.", file=sys.stderr)
     for words, names in by_reason(unread).items():
         complain(f"could not look at {', '.join(names)}: {words}")
     if left_out:

@@ -13,6 +13,7 @@ from kinformer.contrib.problems.rules import INFORMER_RULE, Rule
 from kinformer.derived import Fetch
 from kinformer.kinds.health.cluster import is_node_down
 from kinformer.kinds.health.diagnosis import one_line
+from kinformer.kinds.health.pods import is_healthy
 from kinformer.kinds.health.rules import Ailment, ailment_of
 from kinformer.objects import controller_of
 from kinformer.objects.accessors import string_at
@@ -20,7 +21,6 @@ from kinformer.objects.accessors import string_at
 __all__ = ["Examiner"]
 
 _OF_NODES = frozenset({"not-ready", "starting", "hangs"})  # problems of pods that a broken node causes
-_NODE_RULE = "node"
 
 
 class Examiner:
@@ -77,10 +77,8 @@ class Examiner:
         if since is None:
             since = self._first_seen(obj, resource, rule)
         warning = self._newest_warning(obj, fetch) if diagnosis.events else None
-        grace = ailment.grace if self._grace is None else self._grace
-        if self._clock() < since + grace:
+        if not self._has_lasted(obj, ailment, since, fetch):
             self._note(obj, resource, rule, since)
-            fetch(self._moments, key=self._board.call_at(obj.uid, since + grace))
             return ()
         self._board.forget(obj.uid)
         owner, name = self._owner(obj, rule, fetch)
@@ -112,17 +110,35 @@ class Examiner:
 
     def _counts(self, ailment: Ailment, obj: KubeObject, fetch: Fetch) -> bool:
         """Return False if other objects show that nothing is wrong."""
+        if ailment.rule.name == "replicas":
+            return self._lost_with_nodes(obj, fetch) < ailment.diagnosis.count
         if not ailment.diagnosis.needs_others:
             return True
         if obj.kind == "Job":
             return not self._has_succeeded_since(obj, fetch)
         return not self._waits_for_a_pod(obj, fetch)
 
+    def _has_lasted(self, obj: KubeObject, ailment: Ailment, since: float, fetch: Fetch) -> bool:
+        """Return True if the grace time has passed. If not, the function of the collection runs again then."""
+        due = since + (ailment.grace if self._grace is None else self._grace)
+        if self._clock() >= due:
+            return True
+        fetch(self._moments, key=self._board.call_at(obj.uid, due))
+        return False
+
+    def _lost_with_nodes(self, workload: KubeObject, fetch: Fetch) -> int:
+        """Return how many pods of a workload are on nodes that are down, whose problems are the nodes'."""
+        below: list[KubeObject] = fetch(self._objects, owner=workload.uid)
+        replica_sets = [obj for obj in below if obj.kind == "ReplicaSet"]
+        pods = [obj for obj in below if obj.kind == "Pod"]
+        for replica_set in replica_sets:
+            pods += fetch(self._objects, owner=replica_set.uid)
+        return sum(not is_healthy(pod) and self._node_down(pod, fetch) is not None for pod in pods)
+
     def _has_succeeded_since(self, job: KubeObject, fetch: Fetch) -> bool:
         """Return True if a later Job of the same CronJob is complete."""
         owner = controller_of(job)
-        if owner is None:
-            return False
+        assert owner is not None, "the rule has found a CronJob"
         created = string_at(job, "metadata", "creationTimestamp")
         siblings: list[KubeObject] = fetch(self._objects, owner=owner.uid)
         return any(
@@ -151,12 +167,20 @@ class Examiner:
         """Return the owner at the top and the rule. A broken node owns the problems that it causes."""
         if obj.kind == INFORMER and obj.api_version == API_VERSION:
             return Owner(INFORMER, "", string_at(obj, "status", "resource")), rule.name
-        node = string_at(obj, "spec", "nodeName") if obj.kind == "Pod" and rule.name in _OF_NODES else ""
-        if node:
-            host = fetch(self._objects, key=f"{member_of('v1/nodes')}//{node}")
-            if host is not None and is_node_down(host) is not None:
-                return Owner("Node", "", node), _NODE_RULE
+        if obj.kind == "Pod" and rule.name in _OF_NODES and (down := self._node_down(obj, fetch)) is not None:
+            node, of_node = down
+            return Owner("Node", "", node.name), of_node.name
         return top_owner(obj, fetch, self._objects, self.kinds), rule.name
+
+    def _node_down(self, pod: KubeObject, fetch: Fetch) -> tuple[KubeObject, Rule] | None:
+        """Return the node of a pod and its rule, if it has been down for the grace time of that rule."""
+        node = string_at(pod, "spec", "nodeName")
+        host = fetch(self._objects, key=f"{member_of('v1/nodes')}//{node}") if node else None
+        ailment = None if host is None else ailment_of(host)
+        if host is None or ailment is None or ailment.rule.find is not is_node_down:
+            return None
+        since = ailment.began(host)
+        return (host, ailment.rule) if since is None or self._has_lasted(host, ailment, since, fetch) else None
 
     def _resource(self, obj: KubeObject) -> str:
         if obj.api_version == API_VERSION:

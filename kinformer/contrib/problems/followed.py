@@ -1,4 +1,4 @@
-"""The informers in which problems are looked for: the factory's own of whole objects, and those that it is asked for."""
+"""The informers in which problems are looked for: those of whole objects that a factory has, or is asked for."""
 
 from __future__ import annotations
 

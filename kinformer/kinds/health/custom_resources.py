@@ -26,7 +26,23 @@ _GOOD = (
     "ReconcileSuccess",
     "Valid",
 )
-_BAD = ("Stalled", "Degraded", "Failed", "Failure", "Error", "ReconcileError", "Errored", "Fallback")  # bad if true
+# Bad if true: these too, Strimzi, OpenShift, ACK.
+_BAD = (
+    "Stalled",
+    "Degraded",
+    "Failed",
+    "Failing",
+    "Failure",
+    "Error",
+    "ReconcileError",
+    "Errored",
+    "Fallback",
+    "NotReady",
+    "Unhealthy",
+    "Unavailable",
+    "Conflicted",
+    "ACK.Terminal",
+)
 _SLOW = 900.0  # seconds for which a condition may be unknown
 
 
@@ -44,11 +60,12 @@ def is_stalled(obj: Object) -> Diagnosis | None:
 
 def is_unready(obj: Object) -> Diagnosis | None:
     """Find a condition that is good if true, such as `Ready`, and is false."""
-    conditions = {string_at(condition, "type"): condition for condition in current_conditions(obj)}
+    conditions = [condition for condition in current_conditions(obj) if condition.get("status") in ("False", "Unknown")]
     for kind in _GOOD:
-        condition = conditions.get(kind, {})
-        if (status := condition.get("status")) in ("False", "Unknown"):
-            return _diagnosis(condition, f"{kind}={status}", grace=_SLOW if status == "Unknown" else None)
+        for condition in conditions:
+            if condition.get("type") == kind:
+                status = condition["status"]
+                return _diagnosis(condition, f"{kind}={status}", grace=_SLOW if status == "Unknown" else None)
     return None
 
 

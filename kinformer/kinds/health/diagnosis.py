@@ -6,11 +6,21 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kinformer.objects.accessors import flag_at, moment_at, string_at, tables_at
+from kinformer.objects.accessors import flag_at, moment_at, number_at, string_at, tables_at
 from kinformer.objects.conditions import is_current
 from kinformer.objects.types import Object
 
-__all__ = ["Diagnosis", "Object", "controller_kind", "current_conditions", "one_line", "status_written"]
+__all__ = [
+    "Diagnosis",
+    "Object",
+    "controller_kind",
+    "current_conditions",
+    "is_unobserved",
+    "one_line",
+    "status_written",
+]
+
+_PARTS = ("listeners", "parents", "ancestors")  # of the Gateway API
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,19 +49,37 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 def status_written(obj: Object) -> float | None:
     """Return the time of the last write of the status, since which it is as it is. None without managedFields."""
+    return _written(obj, "status")
+
+
+def is_unobserved(obj: Object) -> Diagnosis | None:
+    """Find an object whose controller has not looked at its newest generation, perhaps because it does not run."""
+    observed, newest = number_at(obj, "status", "observedGeneration"), number_at(obj, "metadata", "generation")
+    if not 0 < observed < newest:
+        return None
+    message = f"its controller has seen generation {observed:,} of {newest:,}"
+    return Diagnosis(reason="NotObserved", message=message, since=_written(obj, ""))
+
+
+def _written(obj: Object, subresource: str) -> float | None:
     times = [
         moment_at(entry, "time")
         for entry in tables_at(obj, "metadata", "managedFields")
-        if string_at(entry, "subresource") == "status"
+        if string_at(entry, "subresource") == subresource
     ]
     return max((time for time in times if time is not None), default=None)
 
 
 def current_conditions(obj: Object) -> Iterator[Object]:
-    """Yield the conditions for the current generation that are not for information only (Cluster API, Knative)."""
+    """Yield the conditions for the current generation that are not for information only (Cluster API, Knative).
+
+    Those of a part of the object follow, as in `status.listeners[]` of a Gateway and `status.parents[]` of a route.
+    """
+    parts = [part for name in _PARTS for part in tables_at(obj, "status", name)]
     return (
         condition
-        for condition in tables_at(obj, "status", "conditions")
+        for conditions in (tables_at(obj, "status", "conditions"), *(tables_at(part, "conditions") for part in parts))
+        for condition in conditions
         if condition.get("severity") != "Info" and is_current(condition, obj)
     )
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kinformer.kinds.builtin import is_custom
 from kinformer.kinds.health import cluster, custom_resources, pods, workloads
-from kinformer.kinds.health.diagnosis import Diagnosis, status_written
+from kinformer.kinds.health.diagnosis import Diagnosis, is_unobserved, status_written
 from kinformer.objects.accessors import string_at
 from kinformer.objects.types import Object
 
@@ -87,9 +87,11 @@ RULES: tuple[Rule, ...] = (
     Rule("volume-pending", "error", 300, _CLAIM, cluster.waits_for_volume,
          "a claim has no volume. One that waits for its first pod is left out"),
     Rule("stalled", "error", 60, (CUSTOM,), custom_resources.is_stalled,
-         "Stalled, Degraded, Failed or an error is true"),
+         "Stalled, Degraded, Failed, NotReady or an error is true, also of a listener or parent"),
     Rule("condition", "error", 300, (CUSTOM,), custom_resources.is_unready,
          "Ready, Available, Healthy, Synced or a similar condition is false, or unknown for 15 minutes"),
+    Rule("unobserved", "error", 300, (*_WORKLOADS, CUSTOM), is_unobserved,
+         "its controller has not looked at its newest generation, perhaps because it does not run"),
 )
 # fmt: on
 

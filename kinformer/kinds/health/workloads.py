@@ -72,5 +72,5 @@ def has_failed(job: Object) -> Diagnosis | None:
         reason=string_at(failed, "reason") or "Failed",
         message=string_at(failed, "message") or "the Job has failed",
         since=moment_at(failed, "lastTransitionTime"),
-        needs_others=bool(controller_kind(job)),  # a later Job may have succeeded
+        needs_others=controller_kind(job) == "CronJob",  # whose later Job may have succeeded
     )

@@ -109,6 +109,13 @@ def deployment(name: str = "web", *, wanted: int = 3, ready: int = 3, **status: 
     )
 
 
+def spec_written(obj: Object, age: float) -> Object:
+    """Return an object whose spec was last written so many seconds ago."""
+    entry = {"manager": "kubectl", "operation": "Update", "apiVersion": obj["apiVersion"], "time": ago(age)}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}
+    return {**obj, "metadata": {**obj["metadata"], "managedFields": [entry]}}
+
+
 def workload(
     kind: str, name: str, *, wanted: int = 3, ready: int = 3, age: float | None = None, **status: Any
 ) -> Object:
@@ -362,6 +369,10 @@ SCENES: dict[str, Scene] = {
                 job("backup-1", COMPLETE, owner=CRON),
                 job("backup-2", FAILED, owner=CRON, created=60),
             ],
+            "beside a good one of the same operator": lambda: [
+                job("train-worker", FAILED, owner=resource("train")),
+                job("train-driver", COMPLETE, owner=resource("train"), created=60),
+            ],
         },
         {
             "running": lambda: [job("once")],
@@ -434,6 +445,11 @@ SCENES: dict[str, Scene] = {
             "an error without status": lambda: [
                 written(resource("a", {"type": "SyncError", "message": "no such branch"}), LONG)
             ],
+            "NotReady": lambda: [resource("a", condition("NotReady", "True"))],
+            "Failing": lambda: [resource("a", TRUE, condition("Failing", "True"))],
+            "of a listener": lambda: [
+                resource("a", TRUE, listeners=[{"conditions": [condition("Conflicted", "True")]}])
+            ],
             "the health of Argo CD": lambda: [written(resource("a", health={"status": "Degraded"}), LONG)],
         },
         {
@@ -448,6 +464,12 @@ SCENES: dict[str, Scene] = {
             "Synced": lambda: [resource("a", condition("Synced", "False"), TRUE)],
             "Available": lambda: [resource("a", condition("Available", "False"))],
             "unknown for long": lambda: [resource("a", condition("Ready", "Unknown"))],
+            "of one parent of two": lambda: [
+                resource(
+                    "a",
+                    parents=[{"conditions": [accepted]} for accepted in (ACCEPTED, {**ACCEPTED, "status": "False"})],
+                )
+            ],
         },
         {
             "true": lambda: [resource("a", TRUE)],
@@ -464,6 +486,17 @@ SCENES: dict[str, Scene] = {
                 make("Widget", "b", api="example.com/v1", status={"conditions": [1, {"type": 3, "status": []}]}),
                 make("Widget", "c", api="example.com/v1", status=["conditions"]),
             ],
+        },
+    ),
+    "unobserved": Scene(
+        {
+            "a custom resource": lambda: [spec_written(generation(resource("a", observedGeneration=2), 3), LONG)],
+            "a workload": lambda: [spec_written(generation(workload("StatefulSet", "db"), 2), LONG)],
+        },
+        {
+            "for a moment": lambda: [spec_written(generation(resource("a", observedGeneration=2), 3), BRIEFLY)],
+            "observed": lambda: [spec_written(generation(resource("a", observedGeneration=3), 3), LONG)],
+            "no controller that says so": lambda: [spec_written(generation(resource("a"), 3), LONG)],
         },
     ),
 }

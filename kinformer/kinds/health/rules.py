@@ -90,7 +90,7 @@ RULES: tuple[Rule, ...] = (
          "Stalled, Degraded, Failed, NotReady or an error is true, also of a listener or parent"),
     Rule("condition", "error", 300, (CUSTOM,), custom_resources.is_unready,
          "Ready, Available, Healthy, Synced or a similar condition is false, or unknown for 15 minutes"),
-    Rule("unobserved", "error", 300, (*_WORKLOADS, CUSTOM), is_unobserved,
+    Rule("unobserved", "error", 300, ("StatefulSet", "DaemonSet", CUSTOM), is_unobserved,
          "its controller has not looked at its newest generation, perhaps because it does not run"),
 )
 # fmt: on

@@ -467,7 +467,7 @@ SCENES: dict[str, Scene] = {
             "of one parent of two": lambda: [
                 resource(
                     "a",
-                    parents=[{"conditions": [accepted]} for accepted in (ACCEPTED, {**ACCEPTED, "status": "False"})],
+                    parents=[{"conditions": [condition("Accepted", status)]} for status in ("True", "False")],
                 )
             ],
         },

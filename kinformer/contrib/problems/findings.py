@@ -80,7 +80,10 @@ class Examiner:
         if not self._has_lasted(obj, ailment, since, fetch):
             self._note(obj, resource, rule, since)
             return ()
-        self._board.forget(obj.uid)
+        if diagnosis.until is None:
+            self._board.forget(obj.uid)
+        else:
+            fetch(self._moments, key=self._board.call_at(obj.uid, diagnosis.until))
         owner, name = self._owner(obj, rule, fetch)
         message = diagnosis.message
         if warning is not None and warning.message not in message:
@@ -104,7 +107,7 @@ class Examiner:
     def _ailment(self, obj: KubeObject) -> Ailment | None:
         """Return the first rule that applies, and what it has found."""
         if obj.api_version != API_VERSION:
-            return ailment_of(obj)
+            return ailment_of(obj, self._clock())
         diagnosis = INFORMER_RULE.find(obj) if obj.kind == INFORMER else None
         return None if diagnosis is None else Ailment(INFORMER_RULE, diagnosis)
 
@@ -176,7 +179,7 @@ class Examiner:
         """Return the node of a pod and its rule, if it has been down for the grace time of that rule."""
         node = string_at(pod, "spec", "nodeName")
         host = fetch(self._objects, key=f"{member_of('v1/nodes')}//{node}") if node else None
-        ailment = None if host is None else ailment_of(host)
+        ailment = None if host is None else ailment_of(host, self._clock())
         if host is None or ailment is None or ailment.rule.find is not is_node_down:
             return None
         since = ailment.began(host)

@@ -34,6 +34,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         count: The number of objects that are hit.
         unit: The objects that are counted, or "" for the object itself.
         events: True to add the newest warning about the object to the message.
+        until: The time from which it is over if nothing changes, in seconds since the epoch, or None.
         needs_others: True if other objects may show that nothing is wrong, such as a later Job.
     """
 
@@ -44,6 +45,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     unit: str = ""
     events: bool = True
+    until: float | None = None
     needs_others: bool = False
 
 

@@ -43,23 +43,29 @@ _START = frozenset(
         "StartError",
     }
 )
+_SETTLED = 600.0  # seconds of a run after which earlier ends do not count (kubelet, MaxContainerBackOff is reset)
 _OFTEN = 3  # restarts after which a container that is not ready is crashing, however short its last run was
 # Reasons of failed pods that were told to go (kubernetes, pkg/kubelet, eviction, nodeshutdown, preemption).
 _TOLD_TO_GO = frozenset({"DeadlineExceeded", "Evicted", "NodeShutdown", "Preempting", "Shutdown", "Terminated"})
 
 
 def is_healthy(pod: Object) -> bool:
-    """Return True if no rule can apply to a pod: it has ended well, or is ready and stays."""
+    """Return True if no rule can apply to a pod: it has ended well, its owner replaces it, or it is ready and stays."""
     if value_at(pod, "metadata", "deletionTimestamp"):
         return False
     phase = string_at(pod, "status", "phase")
+    if phase == "Failed":
+        return bool(tables_at(pod, "metadata", "ownerReferences"))
     return phase == "Succeeded" or (phase == "Running" and (condition_of(pod, "Ready") or {}).get("status") == "True")
 
 
 def crashes(pod: Object) -> Diagnosis | None:
     """Find a container that ends again and again."""
     for name, status, is_init in _unready_containers(pod):
+        if value_at(status, "state", "terminated", "exitCode") == 0:
+            continue  # it has ended well, at last
         waits = string_at(status, "state", "waiting", "reason")
+        runs_since = moment_at(status, "state", "running", "startedAt")
         ended = value_at(status, "lastState", "terminated") or value_at(status, "state", "terminated")
         restarts = number_at(status, "restartCount")
         if waits != "CrashLoopBackOff" and not (restarts >= _OFTEN and number_at(ended, "exitCode")):
@@ -70,6 +76,7 @@ def crashes(pod: Object) -> Diagnosis | None:
             message=f"{place} {_how_it_ended(ended)}, restarted {_times(restarts)}",
             since=_unready_since(pod),
             grace=0.0 if restarts >= _OFTEN else None,
+            until=None if runs_since is None else runs_since + _SETTLED,
             events=False,
         )
     return None

@@ -114,14 +114,14 @@ class Ailment(NamedTuple):
         return self.diagnosis.since if self.diagnosis.since is not None else status_written(obj)
 
 
-def ailment_of(obj: Object) -> Ailment | None:
-    """Return what is wrong with an object, whether its grace time has passed or not, or None."""
+def ailment_of(obj: Object, now: float) -> Ailment | None:
+    """Return what is wrong with an object at a time, whether its grace time has passed or not, or None."""
     api_version, kind = string_at(obj, "apiVersion"), string_at(obj, "kind")
     if kind == "Pod" and pods.is_healthy(obj):
         return None
     for rule in _rules_for(api_version.rpartition("/")[0], kind):
         diagnosis = rule.find(obj)
-        if diagnosis is not None:
+        if diagnosis is not None and (diagnosis.until is None or now < diagnosis.until):
             return Ailment(rule, diagnosis)
     return None
 

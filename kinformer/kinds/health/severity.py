@@ -45,7 +45,8 @@ def severity_of(obj: Object, *, now: float | None = None, since: float | None = 
         now: The time in seconds since the epoch. By default, the machine's.
         since: The time from which the present state counts, if the object does not tell.
     """
-    ailment = ailment_of(obj)
+    now = time.time() if now is None else now
+    ailment = ailment_of(obj, now)
     if ailment is None:
         group = string_at(obj, "apiVersion").rpartition("/")[0]
         return _KINDS.get((group, string_at(obj, "kind")), _other)(obj)
@@ -55,8 +56,7 @@ def severity_of(obj: Object, *, now: float | None = None, since: float | None = 
     if ailment.diagnosis.needs_others or began is None:
         return Severity("busy", reason=reason)
     bad_from = began + ailment.grace
-    is_bad = bad_from <= (time.time() if now is None else now)
-    return Severity("bad", reason=reason) if is_bad else Severity("busy", bad_from, reason)
+    return Severity("bad", reason=reason) if bad_from <= now else Severity("busy", bad_from, reason)
 
 
 # --- objects to which no rule applies ---------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ GATES = (
     Gate("G21", "CPU of a LIST of configmaps of 1 KB", "x orjson.loads", must=3.0, limit=4.5),
     Gate("G26", "CPU of a configmap that arrives alone over TLS", "x aiohttp drained", must=1.5, limit=1.8),
     Gate("G28", "CPU of 100,000 adds to 16 handlers", "x direct await", must=3.2, limit=3.6),
+    Gate("G29", "CPU of a handler that reads images and a condition", "x orjson.loads", must=1.6, limit=2.0),
 )
 
 
@@ -137,7 +138,7 @@ def in_a_process(gate: Gate) -> float:
 async def figure(name: str) -> float:
     """Measure here and now, with as little as is enough for a median."""
     # Imported here, because the verdict alone needs less.
-    from benchmarks import collector, fan_out, growth, list, lone_tls, memory, watch  # noqa: A004 - the module of lists
+    from benchmarks import collector, fan_out, growth, list, lone_tls, memory, reads, watch  # noqa: A004 - the module of lists
 
     if name == "G1":
         return (await watch.ratio(name, "pods", rounds=15)).value
@@ -151,6 +152,8 @@ async def figure(name: str) -> float:
         return lone_tls.over(lone_tls.measured("configmaps", "asyncio", 12), "aiohttp", name).value
     if name == "G28":
         return (await fan_out.adds(rounds=3)).value
+    if name == "G29":
+        return reads.in_a_handler().value
     if name == "G5":
         async with memory.synced(40_000) as synced:
             return synced.figure.value

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ import orjson
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, median, run
 from kinformer import NAMESPACE_INDEX, Indexer, Lister, meta_namespace_index_func
+from kinformer.objects.object import view
 from kinformer.wire.decoder import EntryDecoder
 
 PODS = 100_000
@@ -137,9 +139,33 @@ def copies(indexer: Indexer) -> list[Figure]:
     return [compared("G12 a mutable copy over copy.deepcopy", fresh, deep, (3, 1), faster=True, limit=4, aim=5)]
 
 
+def in_a_handler() -> Figure:
+    """The image of each container and one condition, read by a handler as subscripts, and from plain decoded JSON."""
+    data, decoder = KINDS["pods"].dropped(), EntryDecoder()
+    objects = [decoder.item(data.item(number), "v1", "Pod") for number in range(200)]
+
+    def images_and_ready(pod: Any) -> tuple[list[str], str]:
+        ready = next(condition for condition in pod["status"]["conditions"] if condition["type"] == "Ready")
+        return [container["image"] for container in pod["spec"]["containers"]], ready["status"]
+
+    # Code of its own, because the interpreter specializes a subscript for the type that it has seen there.
+    plainly = FunctionType(images_and_ready.__code__.replace(), globals())
+
+    def ours() -> None:
+        for obj in objects:
+            images_and_ready(view(obj))
+
+    def plain() -> None:
+        for obj in objects:
+            plainly(orjson.loads(obj.raw))
+
+    assert [images_and_ready(view(obj)) for obj in objects] == [plainly(orjson.loads(obj.raw)) for obj in objects]
+    return compared("G29 a handler's reads over orjson.loads", ours, plain, (20, 20), faster=False, limit=1.6)
+
+
 async def measure() -> list[Figure]:
     indexer = cached()
-    return [*lists(indexer), *lookups(indexer), *copies(indexer)]
+    return [*lists(indexer), *lookups(indexer), *copies(indexer), in_a_handler()]
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, loop_factory, peak, resident
 from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
-from kinformer.connection.config import Compression, Connection
+from kinformer.connection.config import Compression, ConnectionSettings
 from kinformer.connection.kubeconfig import load_kubeconfig
 
 WARM = 20  # events that do not count
@@ -69,7 +69,7 @@ def say(**figures: Any) -> None:
 @asynccontextmanager
 async def session(kubeconfig: str) -> AsyncIterator[aiohttp.ClientSession]:
     """aiohttp alone, as an informer's stream has it: the same TLS, the same buffer, no compression."""
-    connection: Connection = load_kubeconfig(kubeconfig)
+    connection: ConnectionSettings = load_kubeconfig(kubeconfig)
     assert connection.tls.ca is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=connection.tls.ca.read().decode())

@@ -2,6 +2,7 @@
 
     python -m benchmarks.workers                # half an hour, most of it writing 100,000 pods
     python -m benchmarks.workers --pods 500 --watched 500 --seconds 5 --rounds 1 --kills 1
+    python -m benchmarks.workers --starts 20000    only a start of all workers at once, with so many pods: five minutes
 
 A real kube-apiserver over TLS on the same machine. Each worker is a process of its own with an informer of all pods.
 
@@ -250,6 +251,47 @@ class Measurement:
         say(f"killed holder: first event at all followers after {took:.3f} s")
         return took
 
+    async def starts(self) -> list[Figure]:
+        """The costs of a start of all workers at once that share, over those of as many that do not."""
+        await self._start("")  # the server's own cache and the page cache are warm afterwards
+        alone, shared = [], []
+        for _ in range(self._options.rounds):
+            alone.append(await self._start(""))
+            shared.append(await self._start(self.socket()))
+        return [
+            median(
+                f"{what} of {self._options.workers} workers that start at once and share, over as many without",
+                [mine / theirs for mine, theirs in zip(with_, without, strict=True)],
+                "x",
+                reference=f"{statistics.median(with_):.4g} {unit}, without {statistics.median(without):.4g} {unit}",
+            )
+            for what, unit, with_, without in zip(
+                ("seconds to synced", "the server's CPU", "memory"),
+                ("s", "s", "MB"),
+                zip(*shared, strict=True),
+                zip(*alone, strict=True),
+                strict=True,
+            )
+        ]
+
+    async def _start(self, share: str) -> tuple[float, float, float]:
+        """Start all workers at once. Return seconds until the last has synced, the server's CPU, and megabytes."""
+        before = self._cluster.server_seconds()
+        started = await asyncio.gather(
+            *(Worker.start(self._cluster.kubeconfig, share) for _ in range(self._options.workers))
+        )
+        try:
+            spent = self._cluster.server_seconds() - before
+            # Of pages that processes share, each has its part.
+            memory = sum(psutil.Process(worker.process.pid).memory_full_info().pss for worker in started) / 1e6
+        finally:
+            for worker in started:
+                await worker.kill()
+        figures = max(worker.seconds for worker in started), spent, memory
+        say(f"a start {'with' if share else 'without'} sharing: {figures[0]:.1f} s, CPU {spent:.1f} s, {memory:.0f} MB")
+        await asyncio.sleep(3)
+        return figures
+
     async def first_lists(self) -> list[Figure]:
         """The seconds of a first list from a holder, over those from the server."""
         share = self.socket()
@@ -321,8 +363,11 @@ def measuring(options: argparse.Namespace) -> Callable[[], Coroutine[Any, Any, l
     async def measure() -> list[Figure]:
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            cluster = await stack.enter_async_context(real_cluster(min(options.watched, options.pods), 0))
+            pods = options.starts or min(options.watched, options.pods)
+            cluster = await stack.enter_async_context(real_cluster(pods, 0))
             measurement = Measurement(cluster, folder, options)
+            if options.starts:
+                return await measurement.starts()
             figures = await measurement.under_load()
             figures += await measurement.takeovers()
             if options.pods > options.watched:
@@ -341,11 +386,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement under load")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=0, metavar="PODS", help="only a start of all workers at once")
     options = parser.parse_args()
     if missing := lacks():
         print(f"workers: not measured, for there is no real server here. {missing}")
         return os.EX_OK
-    return run("workers", measuring(options))
+    return run("starts" if options.starts else "workers", measuring(options))
 
 
 if __name__ == "__main__":

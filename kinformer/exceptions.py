@@ -89,6 +89,10 @@ class CredentialError(ConfigError):
     """A credential could not be renewed: a plugin failed, or a provider. The message has its reason."""
 
 
+class ScopeError(ConfigError):
+    """A namespace is given for a resource without namespaces, as discovery says."""
+
+
 class SelectorError(KinformerError, ValueError):
     """A selector is invalid. `position` is the offset of the error, counted from 0."""
 

@@ -2,14 +2,17 @@
 
 PyYAML's safe loader runs no code, but a few hundred bytes of aliases or merge keys become millions of values, a tag
 such as `!!int ""` raises an IndexError, and a number with a million digits takes minutes. This reader refuses all of
-these before it builds a value. Its values are those of JSON, as in Kubernetes: an unquoted date is a string
-(sigs.k8s.io/yaml).
+these before it builds a value. Its values are those of Kubernetes (sigs.k8s.io/yaml, over goyaml.v2), which PyYAML
+reads otherwise: `y` is true, `1:30` and an unquoted date are strings, `1e3`, `08` and `0o17` are numbers, `1.0` is 1.
 """
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections.abc import Iterator
 from functools import cache
+from math import isinf
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from kinformer.exceptions import ConfigError
@@ -17,14 +20,26 @@ from kinformer.exceptions import ConfigError
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["MANY_VALUES", "read_yaml", "read_yaml_documents"]
+__all__ = ["MANY_VALUES", "read_yaml", "read_yaml_documents", "reading_as_kubernetes"]
 
 _BYTES = 16 * 1024 * 1024
 MANY_VALUES = 200_000  # of all documents, after aliases are expanded
 _DEPTH = 100  # nested mappings and lists
 _DIGITS = 200  # characters of a number
 _TAG = "tag:yaml.org,2002:"
-_TAGS = frozenset(_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge"))
+_NULLS = ("", "~", "null", "Null", "NULL")
+_BOOL = re.compile("[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF")
+_NO_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_NUMBER = re.compile(r"[-+0-9][-+0-9a-fA-FoOxX_.]*|\.[0-9][-+0-9eE]*")
+_INTEGER = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)"
+    r"|(?P<decimal>0|[1-9][0-9]*))"
+)
+_BASES = (("hex", 16), ("binary", 2), ("octal", 8))
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_TAGS = frozenset(
+    _TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp", "binary")
+)
 
 
 def read_yaml(text: bytes | str, where: str, *, what: str = "YAML", most_values: int = MANY_VALUES) -> Any:
@@ -83,13 +98,64 @@ def read_yaml_documents(
 def _loader_class() -> Any:
     import yaml
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {
-            first: [(tag, pattern) for tag, pattern in resolvers if tag in _TAGS]
-            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
+    return reading_as_kubernetes(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
+
+def reading_as_kubernetes(loader: Any) -> Any:
+    """Return a class of PyYAML's loaders whose plain scalars have the types and values of sigs.k8s.io/yaml."""
+    import yaml
+
+    class Loader(loader):  # type: ignore[misc]
+        bool_values: ClassVar[dict[str, bool]] = {**loader.bool_values, "y": True, "n": False}
+
+        def resolve(self, kind: object, value: str, implicit: tuple[bool, bool]) -> object:
+            if kind is yaml.ScalarNode and implicit[0]:
+                return f"{_TAG}{_type_of(value)}"
+            return super().resolve(kind, value, implicit)
+
+        def construct_number(self, node: yaml.ScalarNode) -> int | float:
+            found, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
+            if found is None or (node.tag == f"{_TAG}int" and isinstance(found, float) and not is_whole):
+                raise ValueError
+            return found
+
+        def construct_text(self, node: yaml.ScalarNode) -> str:
+            return b64decode(node.value).decode()
+
+    Loader.add_constructor(f"{_TAG}int", Loader.construct_number)
+    Loader.add_constructor(f"{_TAG}float", Loader.construct_number)
+    Loader.add_constructor(f"{_TAG}binary", Loader.construct_text)
+    Loader.add_constructor(f"{_TAG}timestamp", Loader.construct_yaml_str)
+    Loader.add_constructor(f"{_TAG}merge", Loader.construct_yaml_str)  # `<<` as a value
     return Loader
+
+
+def _type_of(text: str) -> str:
+    """Return the type of a plain scalar."""
+    if text == "<<":
+        return "merge"
+    if text in _NULLS:
+        return "null"
+    if _BOOL.fullmatch(text):
+        return "bool"
+    if _NO_JSON.fullmatch(text):
+        return "float"
+    if not _NUMBER.fullmatch(text) or (len(text) <= _DIGITS and _number(text) is None):
+        return "str"
+    return "int" if _INTEGER.fullmatch(text.replace("_", "")) else "float"
+
+
+def _number(text: str) -> int | float | None:
+    """Return the value of a number, or None if it is none, or only a string holds it."""
+    digits = text.replace("_", "")
+    if (whole := _INTEGER.fullmatch(digits)) is not None:
+        base = next((base for name, base in _BASES if whole[name] is not None), 10)
+        value = int(whole["sign"] + whole[{16: "hex", 8: "octal", 2: "binary", 10: "decimal"}[base]], base)
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+    if _FLOAT.fullmatch(digits) is None or isinf(number := float(digits)):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 1 << 63 else number
 
 
 class _Place(Protocol):
@@ -164,7 +230,7 @@ class _Limits:
         return weight
 
 
-def _constructed(loader: Any, node: yaml.Node) -> Any:
+def _constructed(loader: yaml.SafeLoader, node: yaml.Node) -> object:
     import yaml
 
     try:
@@ -176,7 +242,7 @@ def _constructed(loader: Any, node: yaml.Node) -> Any:
         raise _LimitError(f"a value is not of its type ({type(error).__name__})", mark) from None
 
 
-def _failing(loader: Any, node: yaml.Node) -> _Place:
+def _failing(loader: yaml.SafeLoader, node: yaml.Node) -> _Place:
     """Return the place of the first scalar that cannot be built."""
     import yaml
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.
 _MEDIA = (JSON, YAML, PROTOBUF)
 _STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 _FORMS = {"Table": "table", "PartialObjectMetadata": "partial", "PartialObjectMetadataList": "partial"}
+_QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -59,10 +61,8 @@ def _clauses(accept: str) -> list[_Clause]:
         media, *pairs = [part.strip() for part in text.split(";")]
         named = ((name.strip(), value.strip()) for name, _, value in (pair.partition("=") for pair in pairs))
         parameters = {name: value for name, value in named if value}  # `as=` is none
-        try:
-            weight = float(parameters.get("q", 1))
-        except ValueError:
-            weight = 0.0
+        quality = parameters.get("q", "1")
+        weight = float(quality) if _QUALITY.fullmatch(quality) else 0.0  # float() takes 1_0, nan and other digits too
         weighted.append((-weight, _Clause(media, parameters)))
     return [clause for _, clause in sorted(weighted, key=lambda entry: entry[0])]
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import posixpath
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
+from urllib.parse import parse_qsl
+
+from multidict import MultiDict
+from yarl import URL
 
 from kinformer.apiserver.selecting.names import parse_number
 from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
@@ -27,12 +32,14 @@ __all__ = [
     "ReadFeatures",
     "boolean_of",
     "integer_of",
+    "query_of",
     "read_options",
     "read_version",
 ]
 
 NOT_OLDER_THAN = "NotOlderThan"
 EXACT = "Exact"
+_REFUSED = re.compile(r";|%(?![0-9A-Fa-f]{2})")  # in a parameter, by Go's url.ParseQuery
 _BASE64 = f"{string.ascii_letters}{string.digits}-_"
 
 
@@ -58,7 +65,10 @@ USUAL: ReadFeatures = _Usual()
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a request for a collection. `revision` is None if resourceVersion is not given."""
+    """The options of a request for a collection.
+
+    `revision` is None if resourceVersion is not given, and `timeout` is 0 without a limit. A negative one has passed.
+    """
 
     watch: bool = False
     label_selector: str = ""
@@ -119,6 +129,12 @@ def _bad_token(reason: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {reason}")
 
 
+def query_of(url: URL) -> MultiDict[str]:
+    """Return the parameters of a URL as Go's net/http does: without those with a semicolon or a broken escape."""
+    pairs = (pair for pair in url.raw_query_string.split("&") if not _REFUSED.search(pair))
+    return MultiDict(parse_qsl("&".join(pairs), keep_blank_values=True))
+
+
 def boolean_of(params: Mapping[str, str], name: str) -> bool:
     """Return True if a parameter is given and not "0" or "false" (runtime.Convert_Slice_string_To_bool)."""
     return params.get(name, "0").lower() not in ("0", "false")
@@ -143,7 +159,7 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False, featu
         match=params.get("resourceVersionMatch", ""),
         limit=max(0, integer_of(params, "limit")),
         token=params.get("continue", ""),
-        timeout=float(max(0, integer_of(params, "timeoutSeconds"))),
+        timeout=float(integer_of(params, "timeoutSeconds")),
         bookmarks=boolean_of(params, "allowWatchBookmarks"),
         initial_events=boolean_of(params, "sendInitialEvents") if "sendInitialEvents" in params else None,
         shards=Shards(params["shardSelector"]) if features.sharding and "shardSelector" in params else None,

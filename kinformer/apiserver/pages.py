@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import EXACT, ContinueToken, Options
 from kinformer.apiserver.selecting.filters import Filter
 from kinformer.apiserver.status import (
@@ -21,7 +22,8 @@ __all__ = ["GZIP_LEVEL", "Page", "accepts_gzip", "chunks", "opening", "read_page
 _GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
 WAIT = 3.0  # seconds that a request waits for a future resourceVersion (cacher, blockTimeout)
-_SLICE = 200  # items joined into one piece of a body
+_SLICE = 200  # the most items that are joined into one piece of a body
+_PIECE = 128 << 10  # ... and bytes, besides the last item
 
 
 async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
@@ -71,20 +73,20 @@ async def _read_items(storage: Storage, collection: StoredCollection, selected: 
     if options.token:
         token = ContinueToken.decode(options.token)
         await wait_for_revision(storage, token.revision)
-        return _continued(storage, collection, selected, token, limit)
+        return await _continued(storage, collection, selected, token, limit)
     revision = options.revision
     if not revision:
         # Without a version, the newest state. With "0", the cache's state, which ignores the limit.
-        return _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
+        return await _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
     await wait_for_revision(storage, revision)
     exact = options.match == EXACT or (not options.match and limit)  # a limit without a match is the old form of Exact
     if not exact:
-        return _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
+        return await _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
     try:
         snapshot = _past(storage, collection, revision)
     except Compacted:
         raise expired(TOO_OLD_LIST) from None
-    return _page_of(collection, snapshot, selected, revision, limit)
+    return await _page_of(collection, snapshot, selected, revision, limit)
 
 
 def _past(storage: Storage, collection: StoredCollection, revision: int) -> Snapshot:
@@ -93,17 +95,17 @@ def _past(storage: Storage, collection: StoredCollection, revision: int) -> Snap
     return collection.at(revision)
 
 
-def _continued(
+async def _continued(
     storage: Storage, collection: StoredCollection, selected: Filter, token: ContinueToken, limit: int
 ) -> Page:
     start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
-        return _page_of(collection, collection.snapshot().onwards(start), selected, storage.revision, limit)
+        return await _page_of(collection, collection.snapshot().onwards(start), selected, storage.revision, limit)
     try:
         snapshot = _past(storage, collection, token.revision)
     except Compacted:
         raise expired(TOO_OLD_CONTINUE, token=ContinueToken(-1, token.start.removeprefix("/")).encode()) from None
-    return _page_of(collection, snapshot.onwards(start), selected, token.revision, limit)
+    return await _page_of(collection, snapshot.onwards(start), selected, token.revision, limit)
 
 
 def _absolute_key(namespace: str, start: str) -> str:
@@ -115,20 +117,24 @@ def _relative_key(namespace: str, key: str) -> str:
     return key[len(namespace) :] if namespace else f"/{key}"
 
 
-def _page_of(collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
+async def _page_of(
+    collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int
+) -> Page:
     within = snapshot.within(selected.namespace)
     if not selected.selects:
         items, rest = list(within.items), 0
         if limit and len(items) > limit:
             items, rest = items[:limit], len(items) - limit
     else:
-        items, rest = [], 0
+        items, rest, budget = [], 0, YieldBudget()
         for number, stored in enumerate(within.items, 1):
             if selected.matches(stored):
                 items.append(stored)
                 if len(items) == limit:
                     rest = len(within.items) - number  # whether they are selected or not
                     break
+            if budget.exhausted():
+                await budget.pause()
     if not rest:
         return Page(items, revision)
     collection.keep_snapshot(revision)
@@ -143,15 +149,17 @@ async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
     if view.form == "partial" and not page.items:  # a nil slice in Go, where other forms have an empty list
         yield head[:-1] + b"null" + tail[1:]
         return
-    pending = [head]
-    for start in range(0, len(page.items), _SLICE):
-        joined = b",".join([view.item(one) for one in page.items[start : start + _SLICE]])
-        pending.append(joined if start == 0 else b"," + joined)
-        yield b"".join(pending)
-        pending.clear()
-        await asyncio.sleep(0)
-    pending.append(tail)
-    yield b"".join(pending)
+    lead, items, size = head, list[bytes](), 0
+    for stored in page.items:
+        item = view.item(stored)
+        items.append(item)
+        size += len(item)
+        if len(items) == _SLICE or size >= _PIECE:
+            yield lead + b",".join(items)
+            lead, size = b",", 0
+            items.clear()
+            await asyncio.sleep(0)
+    yield (lead if items or lead is head else b"") + b",".join(items) + tail
 
 
 def accepts_gzip(accept_encoding: str) -> bool:

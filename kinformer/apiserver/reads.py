@@ -105,10 +105,9 @@ async def respond(backend: Backend, read: Read, response: ResponseWriter) -> Non
 
 async def _get(backend: Backend, read: Read, response: ResponseWriter, view: View, wanted: Wanted) -> None:
     version = read.params.get("resourceVersion", "")
-    if version:
-        await wait_for_revision(backend.storage, read_version(version))
-    else:
-        await backend.prove(Options())
+    revision = read_version(version) if version else None
+    await backend.prove(Options(revision=revision))
+    await wait_for_revision(backend.storage, revision or 0)
     await response.send_encoded(view.body(backend.get(read.namespace, read.name)), wanted.media)
 
 

@@ -6,8 +6,9 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import wait_for_revision
 from kinformer.apiserver.selecting.filters import Filter
@@ -22,9 +23,11 @@ MIN_REQUEST_TIMEOUT = 1800.0  # seconds. A watch without a timeout gets a random
 # A watch with this many pending events whose socket is blocked is ended cleanly, without an ERROR line.
 MAX_PENDING = 1000
 MAX_BLOCKED = 1.0  # seconds
+MAX_BATCH = 128 << 10  # bytes of the objects of a batch, besides its last one
 MAX_QUEUED = 20_000  # ... and one with this many, whether its socket is blocked at the moment or not
 
 T = TypeVar("T")
+_LEFT = "LEFT"
 
 
 class Line(Generic[T]):
@@ -38,11 +41,18 @@ class Line(Generic[T]):
         self.end_of_initial = end_of_initial
 
 
+class _Pending(NamedTuple):
+    """An event that is no line yet. Its type is `_LEFT` if the object no longer matches."""
+
+    type: str
+    change: StoredChange
+
+
 class Watcher(Generic[T]):
     """Queues the lines of one watch. Call `open` to subscribe, `next_batch` until it returns None, and then `close`.
 
-    Every change is evaluated as soon as it is made. So a slow reader only costs memory for references to lines that
-    all watchers share.
+    Every change is evaluated as soon as it is made, and becomes a line when it is sent. So a slow reader only costs
+    memory for references to objects that all watchers share, and for one batch.
 
     Attributes:
         direct: Sends a line at once and returns True, or returns False if it must wait in the queue. It is called for a
@@ -68,7 +78,7 @@ class Watcher(Generic[T]):
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._initial: Iterator[Stored] | None = None
-        self._lines: deque[Line[T]] = deque()
+        self._lines: deque[Line[T] | _Pending] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._marks_end = False  # a bookmark follows the initial events
@@ -114,13 +124,17 @@ class Watcher(Generic[T]):
         for change in self._collection.since(self._position):
             self.offer(change)
 
-    def _initial_batch(self, most: int) -> list[Line[T]]:
+    async def _initial_batch(self, most: int) -> list[Line[T]]:
         batch: list[Line[T]] = []
+        size, budget = 0, YieldBudget()
         for stored in self._initial or ():
             if self._filter.matches(stored):
                 batch.append(Line(self._event("ADDED", stored)))
-                if len(batch) == most:
+                size += stored.size
+                if len(batch) == most or size >= MAX_BATCH:
                     return batch
+            if budget.exhausted():
+                await budget.pause()
         self._initial = None
         if not self._was_held:
             batch += self._mark(self._position)
@@ -165,8 +179,8 @@ class Watcher(Generic[T]):
             return
         if change.revision <= self._position or self._ended:
             return
-        line = self._translate(change)
-        if line is None:
+        type_ = self._type_of(change)
+        if not type_:
             return
         self._last_known = max(self._last_known, change.revision)
         waiting = self._waiting
@@ -174,10 +188,10 @@ class Watcher(Generic[T]):
             self.direct is not None
             and waiting is not None
             and not (self._lines or self._collection.is_bulk or waiting.done())
-            and self.direct(line)
+            and self.direct(self._line(type_, change))
         ):
             return
-        self._lines.append(Line(line))
+        self._lines.append(_Pending(type_, change))
         if len(self._lines) > MAX_PENDING and self._is_slow():
             self._lines.clear()
             self._collection.watchers.pop(self.offer, None)
@@ -210,12 +224,11 @@ class Watcher(Generic[T]):
         """Return the next lines: an empty list after `wake`, or None at the end."""
         while True:
             if self._initial is not None and not self._ended:
-                batch = self._initial_batch(most)
+                batch = await self._initial_batch(most)
                 if batch:
                     return batch
-            lines = self._lines
-            if lines:
-                return [lines.popleft() for _ in range(min(most, len(lines)))]
+            if self._lines:
+                return self._queued_batch(most)
             if self._ended:
                 return None
             if self._woken:
@@ -265,22 +278,33 @@ class Watcher(Generic[T]):
         self._last_known = newest
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
-    def _translate(self, change: StoredChange) -> T | None:
-        """Return the line of a change for this watcher, depending on whether its selector matches before and after."""
+    def _queued_batch(self, most: int) -> list[Line[T]]:
+        batch: list[Line[T]] = []
+        lines, size = self._lines, 0
+        while lines and len(batch) < most and size < MAX_BATCH:
+            line = lines.popleft()
+            if isinstance(line, _Pending):
+                size += line.change.new.size
+                line = Line(self._line(*line))
+            batch.append(line)
+        return batch
+
+    def _type_of(self, change: StoredChange) -> str:
+        """Return the type of the event of a change, or "" for none: it depends on what matches before and after."""
         selected = self._filter
         if selected.everything:
-            return self._event(change.type, change.new, change)
+            return change.type
         before = change.old is not None and selected.matches(change.old)
-        now = change.type != "DELETED" and selected.matches(change.new)
-        if now:
-            return self._event("MODIFIED" if before else "ADDED", change.new, change)
-        if not before:
-            return None
-        if change.type == "DELETED":
-            return self._event("DELETED", change.new, change)
+        if change.type != "DELETED" and selected.matches(change.new):
+            return "MODIFIED" if before else "ADDED"
+        return "" if not before else change.type if change.type == "DELETED" else _LEFT
+
+    def _line(self, type_: str, change: StoredChange) -> T:
+        if type_ != _LEFT:
+            return self._event(type_, change.new, change)
         # It no longer matches: send the old content with the new revision (cache_watcher.go, convertToWatchEvent).
         assert change.old is not None
-        key = (self._view.key, "LEFT")
+        key = (self._view.key, _LEFT)
         line = cast("T | None", change.lines.get(key))
         if line is None or self._view.form == "table":
             line = self._event("DELETED", self._view.moved(change.old, change.revision))

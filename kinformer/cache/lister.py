@@ -101,6 +101,8 @@ class Lister(Generic[ObjectT]):
         namespace = namespace or self.default_namespace
         if namespace:
             found = self._get(f"{namespace}/{name}")
+            if found is None and namespace == self.default_namespace and "/" not in name:
+                found = self._get(name)  # of a resource without namespaces, to which a default does not apply
             if found is None:
                 _require_text("get", namespace)
                 _require_name(name, namespace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +10,9 @@ from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
 from kinformer.exceptions import BadRequestError
 from kinformer.objects.meta import is_namespace_name, is_path_segment
+from kinformer.objects.spellings import is_core_version
 
 __all__ = ["Selection", "Server", "UsageError", "check_name", "selections_of"]
-
-
-_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")  # apimachinery, pkg/version/helpers.go
 
 
 def check_name(name: str) -> None:
@@ -106,7 +103,11 @@ class Selection:
             ConfigError: The resource does not exist or cannot be listed.
             APIError, ConnectError, DecodeError: Discovery failed.
         """
-        resource = (await discover(client)).find(self.resource)
+        served = await discover(client)
+        for one in served if self.names else ():  # a group and a kind, read as RESOURCE/NAME
+            if one.group == self.resource and self.names[0] in (one.kind, one.name):
+                raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {one}")
+        resource = served.find(self.resource)
         if "list" not in resource.verbs:
             raise ConfigError(
                 f"{resource} cannot be listed; the server offers {', '.join(resource.verbs) or 'nothing'}"
@@ -160,6 +161,6 @@ def _split(word: str) -> tuple[str, str]:
     """Split `pods/web-1` into resource and name. A version belongs to the resource, as in `v1/pods/web-1`."""
     parts = word.split("/")
     depth = 3 if len(parts) > 2 else 1
-    if _VERSION.fullmatch(parts[0]) and len(parts) > 1:
+    if is_core_version(parts[0]) and len(parts) > 1:
         depth = 2
     return "/".join(parts[:depth]), "/".join(parts[depth:])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from kinformer.objects.units import duration_seconds
 
-__all__ = ["UsageError", "choice", "number", "seconds", "whole_number"]
+__all__ = ["UsageError", "choice", "number", "plain_float", "seconds", "whole_number"]
 
 
 class UsageError(Exception):
@@ -23,10 +24,15 @@ class UsageError(Exception):
         self.see_help = see_help
 
 
+def plain_float(text: str) -> float:
+    """Parse a number. Raises ValueError for spaces around it, `1_000` and the digits of other scripts too."""
+    return float(text if text.isascii() and not re.search(r"[\s_]", text) else "")
+
+
 def number(option: str, text: str, *, least: float = 0.0) -> float:
     """Parse the value of an option as a number. Raises UsageError if it is invalid or too small."""
     try:
-        found = float(text)
+        found = plain_float(text)
     except ValueError:
         found = math.nan
     if not (math.isfinite(found) and found >= least):
@@ -41,7 +47,7 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
         UsageError: The value is invalid or too small.
     """
     try:
-        found = float(text) if text[-1:].isdigit() else duration_seconds(text)
+        found = plain_float(text) if text[-1:].isdigit() else duration_seconds(text)
     except ValueError:
         found = math.nan
     if not (math.isfinite(found) and found >= least):

@@ -14,10 +14,10 @@ from yarl import URL
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import is_logged, note_write
+from kinformer.connection.addresses import environment_proxy
 from kinformer.connection.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.connection.config import TLS, ConnectionSettings, Pem, check_server
 from kinformer.connection.credentials.credential import CredentialKind
-from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.responses import decode_answer
 from kinformer.connection.retries import Exchange, Sender
 from kinformer.connection.showable import showable_url

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 
+from kinformer.connection.addresses import environment_proxy, is_host_name, split_url
 from kinformer.connection.credentials.credential import (
     Credential,
     CredentialKind,
@@ -21,9 +22,8 @@ from kinformer.connection.credentials.credential import (
     header_text,
 )
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
-from kinformer.connection.proxy import environment_proxy
 from kinformer.connection.retries import RateLimit
-from kinformer.connection.showable import showable_url
+from kinformer.connection.showable import showable_output, showable_url
 from kinformer.exceptions import ConfigError
 from kinformer.listening.address import is_loopback
 from kinformer.metrics import Metrics
@@ -169,50 +169,27 @@ def check_server(url: str, *, where: str, scheme: str | None = None) -> str:
     Raises:
         ConfigError: The URL is not http or https, has no host, an invalid port, a query, or a password.
     """
-    shown = showable_url(url)
-    host = url.strip().rstrip("/")
-    if scheme is not None and "/" not in host and (":" in host or "." in host):  # otherwise perhaps a token
-        url = f"{scheme}://{host}"
+    shown, url = showable_url(url), url.strip()
+    host = url if "://" in url else url.rstrip("/")
+    if scheme and "/" not in host and (":" in host or "." in host or showable_output(host) == host):
+        url = f"{scheme}://{host}"  # a word without : and . that looks secret is perhaps a token
     if "://" not in url:
         raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
-    parts = _split(url.strip())
-    if parts is None:
-        raise ConfigError(f"{where}: {shown!r} has an invalid host or port")
+    parts = split_url(url)
+    if parts is None or parts.scheme not in ("http", "https"):
+        raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443, with a valid host and port")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{where}: {shown!r} is not a URL such as https://host:6443")
-    is_host = ":" in parts.hostname or _is_host_name(parts.hostname)
-    if not is_host or not url.strip().isprintable() or " " in parts.netloc:
-        raise ConfigError(f"{where}: {shown!r} has no valid host name")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {shown!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
 
 
-def _split(url: str) -> SplitResult | None:
-    """Split a URL. Returns None for an invalid one, because the error quotes it, even as a context."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
-
-
 def check_server_name(name: str, *, where: str) -> str | None:
     """Return the host name to verify, or None if it is empty. Raises ConfigError if it is not a host name."""
-    if name and not (name.isprintable() and _is_host_name(name)):
+    if name and not is_host_name(name):
         raise ConfigError(f"{where}: must be a host name")
-    return name or None
-
-
-def _is_host_name(name: str) -> bool:
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        return False
-    return True
+    return name.removesuffix(".") or None
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> ConnectionSettings:

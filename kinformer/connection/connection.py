@@ -337,6 +337,11 @@ class Connection:
             flight = self._flights[key] = SingleFlight(call, ttl=ttl, joins_running=joins_running)
         return cast("T", await flight.get())
 
+    def _forget(self, key: Hashable) -> None:
+        """Drop the result of a shared call, so that the next caller makes it."""
+        if (flight := self._flights.get(key)) is not None:
+            flight.forget()
+
     async def _fetch(
         self,
         method: str,

@@ -23,8 +23,9 @@ __all__ = [
     "Discovery",
     "KubeSystemProbe",
     "discover",
-    "is_namespaced",
+    "forget_version",
     "recent_discovery",
+    "recent_entry",
     "recent_version",
     "served_kind",
     "served_verbs",
@@ -191,18 +192,18 @@ async def recent_version(client: Connection, resource: GroupVersionResource) -> 
     return await client._shared(("resources", path), lambda: client.request("GET", path), ttl=REMEMBERED)
 
 
-async def is_namespaced(client: Connection, resource: GroupVersionResource) -> bool | None:
-    """Return True if the resource is namespaced according to discovery of the last 10 s, or None if this is unknown."""
-    scope = (await _recent_entry(client, resource)).get("namespaced")
-    return scope if isinstance(scope, bool) else None
+def forget_version(client: Connection, resource: GroupVersionResource) -> None:
+    """Have `recent_version` ask again."""
+    client._forget(("resources", version_path(resource)))
 
 
 async def served_verbs(client: Connection, resource: GroupVersionResource) -> tuple[str, ...]:
     """Return the verbs of a resource according to discovery of the last 10 s, or none if they are unknown."""
-    return _texts(await _recent_entry(client, resource), "verbs")
+    return _texts(await recent_entry(client, resource), "verbs")
 
 
-async def _recent_entry(client: Connection, resource: GroupVersionResource) -> _Document:
+async def recent_entry(client: Connection, resource: GroupVersionResource) -> _Document:
+    """Return the entry of a resource in discovery of the last 10 s, or an empty mapping."""
     try:
         return _entry_of(resource, _dict(await recent_version(client, resource)))
     except UNANSWERED as error:

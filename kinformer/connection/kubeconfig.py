@@ -18,11 +18,12 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from kinformer._runtime.yaml_reader import MANY_VALUES, read_yaml
+from kinformer.connection.addresses import check_proxy, environment_proxy
 from kinformer.connection.config import TLS, ConnectionSettings, Pem, check_server, check_server_name, load_in_cluster
 from kinformer.connection.credentials.credential import Credential, StaticCredential, TokenFile, header_text
 from kinformer.connection.credentials.exec_plugin import ExecPlugin
 from kinformer.connection.credentials.library_provider import LibraryProvider
-from kinformer.connection.proxy import check_proxy, environment_proxy
+from kinformer.connection.credentials.oidc import OIDC_FIELDS, OIDCProvider
 from kinformer.connection.showable import showable_file
 from kinformer.exceptions import ConfigError
 
@@ -338,13 +339,17 @@ def _credential(user: _Field, cluster: _Field) -> Credential:
         name = provider.text("name", required=True)
         if name not in ("oidc", "gcp"):
             raise ConfigError(f"{provider.at('name')}: {name!r} is not supported, only oidc and gcp; use exec")
+        where = f"{provider.file}: {provider.path}"
+        if name == "oidc":
+            config = provider.mapping("config")
+            return OIDCProvider({field: config.text(field) for field in OIDC_FIELDS}, where=where)
         alone: dict[str, object] = {
             "current-context": "it",
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
             "clusters": [{"name": "it", "cluster": {"server": "http://unused"}}],
             "users": [{"name": "it", "user": {"auth-provider": provider.value}}],
         }
-        return LibraryProvider(alone, where=f"{provider.file}: {provider.path}")
+        return LibraryProvider(alone, where=where)
     token = user.text("token")
     if user.text("tokenFile"):
         shown = showable_file(user.text("tokenFile"))

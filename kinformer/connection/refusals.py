@@ -6,14 +6,18 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
-from kinformer.exceptions import APIError, KinformerError, NotWatchableError
+from kinformer.exceptions import APIError, KinformerError, NotWatchableError, ScopeError
 
-__all__ = ["Answers", "Refusals", "refuses"]
+__all__ = ["FINAL", "Answers", "Refusals", "refuses"]
 
 _STATUSES = (401, 403, 404)
 _REPEATED = 2  # the first one may come from a token that is being renewed, or a role that is just being created
 _LASTING = 4
 _LONG = 15.0  # seconds, because an API server that starts answers 403 until its roles are loaded
+
+
+FINAL = (NotWatchableError, ScopeError)
+"""The errors that no wait changes."""
 
 
 def refuses(error: BaseException | None) -> bool:
@@ -41,7 +45,7 @@ class Answers:
     Attributes:
         last: The last answer, if it is a refusal.
         at: The time of the last answer, on the loop's clock.
-        is_final: True if no wait changes it, because the resource cannot be watched.
+        is_final: True if no wait changes it, because the resource cannot be watched, or has no namespaces.
         is_repeated: True if the last answer is a refusal, and not the first one with its status.
         is_lasting: True if there have been at least 4 refusals for at least 15 s, and nothing else in between.
     """
@@ -59,9 +63,9 @@ class Answers:
     def note(self, error: BaseException | None) -> None:
         """Record an answer: its error, or None for a success."""
         self.at = now = asyncio.get_running_loop().time()
-        self.is_final = isinstance(error, NotWatchableError)
+        self.is_final = isinstance(error, FINAL)
         if not isinstance(error, APIError) or not refuses(error):
-            self.last = error if isinstance(error, NotWatchableError) else None
+            self.last = error if isinstance(error, FINAL) else None
             self.is_repeated = self.is_lasting = False
             return
         if self.last is None:
@@ -77,8 +81,9 @@ class Refusals:
     """The answers 401, 403 and 404 to the requests of one informer, which end a wait for its first sync.
 
     `fail_fast=True` ends it at the second one. None ends it once there has been nothing else for 15 s, in at least 4
-    answers of which the last one came during the wait. False never does. A resource that cannot be watched ends each
-    wait. A wait goes on after the first list until a watch is open, if the last answer before was a refusal.
+    answers of which the last one came during the wait. False never does. A resource that cannot be watched, or not in
+    a namespace, ends each wait. A wait goes on after the first list until a watch is open, if the last answer before
+    was a refusal.
 
     Args:
         name: The name of the informer.

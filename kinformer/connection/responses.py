@@ -120,7 +120,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, reason: str = 
     details = parsed.get("details")
     details = details if isinstance(details, dict) else {}
     seconds = details.get("retryAfterSeconds")
-    if retry_after is None and isinstance(seconds, int | float) and seconds > 0:
+    if retry_after is None and isinstance(seconds, int | float) and seconds is not True and seconds > 0:
         retry_after = seconds
     message = _joined(str(parsed.get("message") or ""), reason)
     return api_error(status, str(parsed.get("reason") or ""), message, retry_after, details)
@@ -135,7 +135,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", value):
+    if re.fullmatch(r"\+?[0-9]{1,9}(\.[0-9]+)?", value):
         return float(value)
     then, now = _seconds(value), _seconds(headers.get("Date", ""))
     return None if then is None else max(0.0, then - (time.time() if now is None else now))

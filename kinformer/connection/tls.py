@@ -94,7 +94,7 @@ class TLSMaterials:
             except (ssl.SSLError, ValueError) as error:
                 raise ConfigError(f"{ca.where}: not certificates in PEM: {error}") from None
         if self._credential.identity is not None:
-            _load_identity(context, "the credential plugin", *self._credential.identity)
+            _load_identity(context, getattr(self._credential, "where", "a plugin"), *self._credential.identity)
         elif self._tls.cert is not None:
             key = self._tls.key or self._tls.cert
             _load_identity(context, self._tls.cert.where, self._tls.cert.read(), key.read())

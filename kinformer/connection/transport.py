@@ -8,6 +8,7 @@ server: 2.1 ms per request, against 0.6 ms here).
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -53,7 +54,8 @@ class _DisconnectedError(aiohttp.ClientError):
 class _Arguments(TypedDict, total=False):
     """The arguments of aiohttp's `request` that only some connections need."""
 
-    proxy: str
+    proxy: URL
+    proxy_headers: Mapping[str, str]
     server_hostname: str
     auto_decompress: bool
     skip_auto_headers: Sequence[str]
@@ -280,7 +282,11 @@ class Transport:
     def _arguments(self) -> _Arguments:
         arguments: _Arguments = {}
         if self.connection.proxy:
-            arguments["proxy"] = self.connection.proxy
+            proxy = URL(self.connection.proxy)
+            arguments["proxy"] = proxy.with_user(None)
+            if proxy.user is not None:  # aiohttp would encode it as Latin-1, and renames this to Proxy-Authorization
+                pair = base64.b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+                arguments["proxy_headers"] = {"Authorization": f"Basic {pair}"}
         if self.connection.tls.server_name and self._tls is not None:
             arguments["server_hostname"] = self.connection.tls.server_name
         return arguments

@@ -182,6 +182,7 @@ def _informer_of(
     require_synced: bool,
     max_staleness: float | None,
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
+    resource = GroupVersionResource.parse(resource)  # a bad one is an error now, not at the first request
     asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer] = WeakKeyDictionary()
 
     async def informer(connection: HTTPConnection) -> SharedInformer:

@@ -17,10 +17,13 @@ from kinformer.client.client import Client
 from kinformer.controller.references import version_or_zero
 from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
+from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource, meta_namespace_key
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
 from kinformer.objects.requests.encoding import encode
+from kinformer.verbs.bodies import refuse_changed_model
 
 __all__ = ["Applier", "owned_fields", "projection"]
 
@@ -137,7 +140,7 @@ class Applier:
         if not 0 < len(field_manager) <= 128:
             raise ConfigError(f"invalid field_manager={field_manager!r}: expected 1 to 128 characters")
         self._client = client
-        self._resource = GroupVersionResource.parse(resource)
+        self._resource = parse_resource(resource)
         self._informer = informer
         self._manager = field_manager
         self._params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
@@ -149,7 +152,8 @@ class Applier:
 
         Args:
             wanted: The whole state that this controller wants: apiVersion, kind, metadata.name, and its fields. A field
-                that was applied before and is now omitted is given up, and removed if no other manager owns it.
+                that was applied before and is now omitted is given up, and removed if no other manager owns it. An
+                object with a model gets it back with what is returned.
             owner: The object to which the controller reference points. See `owned_by`.
 
         Returns:
@@ -162,13 +166,17 @@ class Applier:
             TypeError: `wanted` has a value without JSON, such as nan. The message names its path.
             ValueError: `owner` cannot own the object.
             APIError, ConnectError: As in `Client.request`.
+            ConfigError: The model of `wanted` was changed, and not `wanted`.
         """
+        await refuse_changed_model(wanted, "apply")
         document = dict(wanted) if owner is None else owned_by(wanted, owner)
         key = meta_namespace_key(document)
         body = encode(document, ordered=True)
         digest = _digest_of(body)
         known = self._object_without_drift(key, digest)
-        return known if known is not None else await self._send(key, self._path_of(document), body, digest)
+        return read_like(
+            wanted, known if known is not None else await self._send(key, self._path_of(document), body, digest)
+        )
 
     def forget(self, key: str) -> None:
         """Forget the state of a key, so that the next `apply` makes a request whatever the cache holds."""

@@ -16,6 +16,7 @@ from kinformer.controller.sources import ControllerSource, Mapper, has_clusters,
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.informer import SharedInformer
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 
@@ -111,15 +112,16 @@ class Controller:
 
         Args:
             informer: The informer of the owned resource. It may be metadata_only.
-            owner_kind: `"Deployment"`, or `"apps/Deployment"` if several groups have that kind.
+            owner_kind: `"Deployment"` in the group of the resource of `for_`, `"apps/Deployment"` or
+                `"apps/v1/Deployment"` in any version of that group, `"v1/Service"` in the core group.
             predicate: Chooses the events that trigger. None is all of them.
 
         Raises:
-            ConfigError: `owner_kind` is not a valid kind.
+            ConfigError: `owner_kind` is not a valid kind. If it is the name of a resource, the message has its kind.
             RuntimeError: The controller is running.
             TypeError: `predicate` cannot be called with an event.
         """
-        mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
+        mapper = keys_of_owners(owner_kind, self._is_cluster_scoped, self._group)
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
     def watches(self, informer: Collection, mapper: Mapper, predicate: EventFilter | None = None) -> Self:
@@ -158,6 +160,13 @@ class Controller:
         if key is None:
             return None
         return key.count("//") == 1 if core is not None and core.has_members else "/" not in key
+
+    def _group(self) -> str | None:
+        """Return the group of the reconciled objects, or None if they are no resource."""
+        core = core_of(self._main)
+        informers = core.roots() if core is not None and core.has_members else []
+        resource = getattr(informers[0].face if informers else self._main, "resource", None)
+        return resource.group if isinstance(resource, GroupVersionResource) else None
 
     # --- running ------------------------------------------------------------------------------------------
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, ConflictError, NotFoundError
+from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import read_like
 from kinformer.objects.types import M
 
 __all__ = ["Finalizer"]
@@ -54,7 +55,7 @@ class Finalizer:
             )
         self.name = name
         self._client = client
-        self._resource = GroupVersionResource.parse(resource)
+        self._resource = parse_resource(resource)
 
     def is_on(self, obj: KubeObject) -> bool:
         """Return True if the object has the finalizer."""

@@ -26,6 +26,7 @@ from kinformer.objects.accessors import has_ended, key_of, resource_version_of, 
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.path import RequestPath
+from kinformer.objects.spellings import plural_of
 from kinformer.objects.types import ApiObject
 
 __all__ = ["WAIT_LIMIT", "OwnWrites", "object_in"]
@@ -361,6 +362,4 @@ def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
 
 def _plurals(kind: str) -> tuple[str, ...]:
     """Return the possible resource names of a kind: the usual plurals of English."""
-    singular = kind.lower()
-    stem = singular[:-1] + "ies" if singular.endswith("y") else f"{singular}es"
-    return singular, f"{singular}s", stem
+    return (plural_of(kind), *(kind.lower() + ending for ending in ("", "s", "es")))

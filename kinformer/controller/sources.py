@@ -13,8 +13,9 @@ from kinformer._runtime.clock import UserFunction, YieldBudget, in_steps
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
-from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.exceptions import StoppedError
 from kinformer.informer.collection import Collection, core_of
+from kinformer.kinds.builtin import parse_kind
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
@@ -58,31 +59,31 @@ def _has_members(source: ControllerSource) -> bool:
     return core is not None and core.has_members
 
 
-def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
+def keys_of_owners(
+    owner_kind: str, is_cluster_scoped: Callable[[], bool | None], own_group: Callable[[], str | None]
+) -> Mapper:
     """Return a mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
 
     Args:
-        owner_kind: `"Deployment"`, or `"apps/Deployment"` if another group has the same kind.
+        owner_kind: The kind in a form of `parse_kind`.
         is_cluster_scoped: Returns True if the owners have no namespace, or None if unknown, because an owner reference
             has no namespace. A cluster-scoped object cannot have a namespaced owner (such a reference is ignored).
+        own_group: Returns the group of the owners if `owner_kind` has none, or None for any group.
 
     Raises:
-        ConfigError: `owner_kind` has neither form.
+        ConfigError: `owner_kind` has no such form.
     """
-    group, slash, kind = owner_kind.rpartition("/")
-    if not kind or "/" in group or (slash and not group):
-        raise ConfigError(
-            f"invalid owner_kind={owner_kind!r}: expected a kind, such as 'Deployment' or 'apps/Deployment'"
-        )
+    named, kind = parse_kind(owner_kind, "owner_kind")
 
     def owners(obj: KubeObject) -> list[str]:
+        group = own_group() if named is None else named
         without_namespace = is_cluster_scoped()
         if not obj.namespace and without_namespace is False:
             return []
         return [
             owner.name if not obj.namespace or without_namespace else f"{obj.namespace}/{owner.name}"
             for owner in obj.owner_references
-            if owner.controller and owner.kind == kind and (not slash or owner.api_version.rpartition("/")[0] == group)
+            if owner.controller and owner.kind == kind and group in (None, owner.api_version.rpartition("/")[0])
         ]
 
     return owners

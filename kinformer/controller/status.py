@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from kinformer.client.client import Client
+from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode
-from kinformer.objects.typed import read_like
 from kinformer.objects.types import M
 
 __all__ = ["write_status"]
@@ -35,16 +36,17 @@ async def write_status(
         The server's new state of the object, with the model of `obj`, or `obj` itself if there was nothing to write.
 
     Raises:
+        ConfigError: `resource` is invalid.
         TypeError: The status has a value without JSON, such as nan. The message names its path.
         ConflictError: `obj` is not the latest state. A `Controller` retries this.
         APIError, ConnectError: As in `Client.request`.
     """
+    path = parse_resource(resource).path(obj.namespace, obj.name, "status")
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
     differing = _differing_fields(known, msgspec.json.decode(encode(dict(status))))  # a tuple differs from its list
     if not differing:
         return obj
-    path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")
     metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version}
     response = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
     if not isinstance(response, KubeObject):

@@ -26,10 +26,10 @@ from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.models import check_model
+from kinformer.objects.models.decoding import check_model
+from kinformer.objects.models.typed import Model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
-from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.processor.first_sync import FirstSync
 from kinformer.reflector.health import InformerHealth
@@ -48,11 +48,11 @@ P = TypeVar("P")
 class _Held:
     """An informer, the options that it was requested with, and the number of its holders."""
 
-    def __init__(self, informer: SharedInformer, options: ResourceOptions) -> None:
+    def __init__(self, informer: SharedInformer, options: ResourceOptions, chosen: SharedInformer | None) -> None:
         self.informer = informer
         self.options = options
         self.holders = 1
-        self.namespaces: SharedInformer | None = None  # of its namespaces, if this factory follows them
+        self.namespaces = chosen  # the informer of its namespaces, if this factory follows them
         self._by_model: dict[object, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
@@ -187,7 +187,7 @@ class SharedInformerFactory(Entered):
             namespace, namespaces: *Selection.* One namespace, or several in one merged cache. All namespaces by
                 default. A `LabelSelector` chooses namespaces by their labels: the factory follows them, and they join
                 and leave the cache. So do the keys of a collection, such as an informer of Namespaces or a collection
-                derived from one.
+                derived from one. A default of the factory does not apply to resources without namespaces.
             label_selector, field_selector, shard_selector: Filters that the server applies.
             shard: A `kinformer.sharding.Shard`: only its objects. Never a default of the factory.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
@@ -211,7 +211,8 @@ class SharedInformerFactory(Entered):
             metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
-            ConfigError: An option or the model is invalid, or differs from that of the existing informer.
+            ConfigError: An option or the model is invalid, or not that of the existing informer, or a built-in resource
+                has no namespaces. (Each wait raises it for a custom one.)
             RuntimeError: The factory was exited, or was entered on another event loop.
         """
         self._require_running(f"for_resource({str(resource)!r})")
@@ -220,7 +221,7 @@ class SharedInformerFactory(Entered):
         gvr = GroupVersionResource.parse(resource)
         if str(gvr) == _SECRETS or options.get("poll") is not None:  # a default neither permits nor fits this
             options = {"snapshot": None, **options}
-        settings = ResourceOptions.of(options, self._defaults)
+        settings = ResourceOptions.of(options, self._defaults).fit_scope(gvr, options)
         if settings.poll is not None and self._share is not None:
             raise ConfigError(f"{gvr}: poll={settings.poll!r} is not possible with share=; use another factory")
         identity = InformerIdentity.of(gvr, settings)
@@ -235,33 +236,31 @@ class SharedInformerFactory(Entered):
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
-        namespaces = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
-        informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen)
+        chosen = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
+        informer = self._make(identity, indexers, settings, chosen or identity.chosen)
         self._refuse_shared_file(informer)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
-        self._held[identity] = held = _Held(informer, settings)
-        held.namespaces = namespaces
+        self._held[identity] = held = _Held(informer, settings, chosen)
         return held.read_as(model)
 
     def _namespaces(self, selector: LabelSelector) -> SharedInformer:
         """Return the informer of the namespaces that match a selector."""
         timeout = self._defaults.shutdown_timeout
         settings = ResourceOptions(metadata_only=True, label_selector=selector, shutdown_timeout=timeout)
-        gvr = GroupVersionResource.parse(_NAMESPACES)
-        held = self._held.get(identity := InformerIdentity.of(gvr, settings))
+        identity = InformerIdentity.of(GroupVersionResource.parse(_NAMESPACES), settings)
+        held = self._held.get(identity)
         if held is not None:
             held.holders += 1
             return held.informer
-        informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
+        informer = self._make(identity, {}, replace(settings, metrics=self._defaults.metrics), None)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
-        self._held[identity] = _Held(informer, settings)
+        self._held[identity] = _Held(informer, settings, None)
         return informer
 
     def _make(
         self,
-        gvr: GroupVersionResource,
         identity: InformerIdentity,
         indexers: Indexers,
         settings: ResourceOptions,
@@ -272,7 +271,7 @@ class SharedInformerFactory(Entered):
         def source(namespace: str | None) -> ListerWatcher:
             direct = ListWatch(
                 self._client,
-                gvr,
+                identity.resource,
                 namespace=namespace,
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
@@ -293,7 +292,7 @@ class SharedInformerFactory(Entered):
         sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
         informer: SharedInformer = SharedInformer(
             sources if chosen is None else ChosenNamespaces(chosen, source),
-            name=str(gvr),
+            name=str(identity.resource),
             indexers=indexers,
             **keywords_of(settings, InformerKeywords),
         )

@@ -11,22 +11,24 @@ from kinformer.exceptions import StoppedError
 from kinformer.informer.collection import Collection, core_of
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject, view
+from kinformer.objects.types import M
 
 __all__ = ["wait_for"]
 
 V = TypeVar("V")
 
-Condition = Callable[[KubeObject | None], object]
-
 
 @overload
 async def wait_for(
-    informer: Collection[KubeObject], key: str, condition: Narrowing, timeout: float | None = None
-) -> KubeObject: ...
+    informer: Collection[KubeObject[M]], key: str, condition: Narrowing, timeout: float | None = None
+) -> KubeObject[M]: ...
 @overload
 async def wait_for(
-    informer: Collection[KubeObject], key: str, condition: Condition, timeout: float | None = None
-) -> KubeObject | None: ...
+    informer: Collection[KubeObject[M]],
+    key: str,
+    condition: Callable[[KubeObject[M] | None], object],
+    timeout: float | None = None,
+) -> KubeObject[M] | None: ...
 @overload
 async def wait_for(
     informer: Collection[V], key: str, condition: Callable[[V | None], object], timeout: float | None = None

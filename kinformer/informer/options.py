@@ -12,9 +12,11 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
+from kinformer.kinds.builtin import DefaultNamespace, is_namespaced, wrong_scope
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import LabelSelector
 from kinformer.processor.callbacks import Transform
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
@@ -92,6 +94,22 @@ class ResourceOptions(InformerOptions):
         if keywords.get("shard") is not None:
             raise ConfigError(_NO_DEFAULT)
         return cls(**keywords)
+
+    def fit_scope(self, resource: GroupVersionResource, asked: Mapping[str, Any]) -> ResourceOptions:
+        """Return options without a default namespace if the resource has no namespaces.
+
+        Raises:
+            ConfigError: The resource is built in and has no namespaces, and one was asked for.
+        """
+        scope = is_namespaced(resource)
+        if scope is None and isinstance(self.namespace, str) and "namespace" not in asked:
+            return replace(self, namespace=DefaultNamespace(self.namespace))
+        if scope is not False:
+            return self
+        for option in ("namespace", "namespaces"):
+            if (value := asked.get(option)) is not None:
+                raise wrong_scope(resource, value, option)
+        return replace(self, namespace=None, namespaces=None)
 
     @property
     def following(self) -> Mapping[str, object]:

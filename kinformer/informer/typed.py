@@ -14,8 +14,8 @@ from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView
 from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
+from kinformer.objects.models.typed import Model
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import Model
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream, InformerEvent, StreamParts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from kinformer.exceptions import ConfigError
-from kinformer.kinds.builtin import builtin_kind
+from kinformer.kinds.builtin import builtin_kind, parse_resource
 from kinformer.kinds.rows.cells import Row, age_of, name_of
 from kinformer.kinds.rows.rows import ROWS, default_row
 from kinformer.objects.meta import GroupVersionResource
@@ -62,9 +62,9 @@ def columns_of(resource: str | GroupVersionResource) -> tuple[Column, ...]:
     """Return the columns of a built-in resource as a kube-apiserver v1.36 prints them, or () for any other resource.
 
     Raises:
-        ConfigError: The name is not a resource, such as `"v1/pods"`.
+        ConfigError: The name is not a resource, such as `"v1/pods"`. The message has the right one.
     """
-    gvr = GroupVersionResource.parse(resource)
+    gvr = parse_resource(resource)
     table = kind_table(gvr.group, builtin_kind(gvr))
     return () if table is None else table.columns
 

@@ -42,7 +42,7 @@ def is_loopback(host: str | None) -> bool:
 def url_of(host: str | None, port: int) -> str:
     """Return the URL of a server, for clients on this machine."""
     host = host or "localhost"
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}".replace("%", "%25")  # fe80::1%eth0 (RFC 6874)
 
 
 def bind_unix(path: Path) -> socket.socket:

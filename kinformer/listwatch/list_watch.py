@@ -13,8 +13,8 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.connection.body import Body
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import KubeSystemProbe
-from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
-from kinformer.kinds.builtin import builtin_kind
+from kinformer.exceptions import APIError, DecodeError, NotFoundError, ScopeError, WatchError
+from kinformer.kinds.builtin import DefaultNamespace, builtin_kind, is_namespaced, wrong_scope
 from kinformer.list_watcher import (
     Events,
     ListOptions,
@@ -55,6 +55,7 @@ _HEAD_TIMEOUT = LONG_HEAD_TIMEOUT + 5.0  # seconds for a caller without a limit 
 _SLICE = 64 * 1024  # bytes of a LIST decoded at once, which takes a fifth of a millisecond
 _LINES = 16  # events decoded between two checks of the clock
 _ALL_SENT = "%s: the server seems to ignore the shard selector and send all objects"
+_NO_SCOPE = "%s has no namespaces: the default %r does not apply"
 _SELECTORS = ("labelSelector", "fieldSelector", "shardSelector")
 
 # Supported by servers since 1.38 (ManagedFieldsOptOut). Older servers and proxies ignore the parameter, and a server
@@ -84,7 +85,8 @@ class ListWatch(Source):
             within its limit of 60 s per request. Set a smaller value if memory is limited.
 
     Raises:
-        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid.
+        ConfigError: `resource`, `namespace`, `part` or a path in `fields` is invalid, or a built-in resource has no
+            namespaces.
 
     Attributes:
         stats: The counts so far.
@@ -117,23 +119,14 @@ class ListWatch(Source):
         # Three that are narrower than in Source, which is sound because nothing sets them from outside.
         self.client = client  # pyright: ignore[reportIncompatibleVariableOverride]
         self.resource = GroupVersionResource.parse(resource)
-        self.namespace = check_namespace(namespace, self.resource) if namespace else None
         self.stats = IngestStats()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.head_limit = HeadLimit()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.handler_limiter = client.handler_limiter
-        own = type(self)  # a subclass may return other objects
-        self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
-        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
-        self._path = self.resource.path(self.namespace)
-        self._selectors = {
-            name: value
-            for name, value in (
-                ("label_selector", label_selector),
-                ("field_selector", field_selector),
-                ("shard_selector", selector_of(part, shard_selector, str(self.resource))),
-            )
-            if value
-        }
+        # A subclass may return other objects.
+        self.decodes = (type(self).list, type(self).watch) == (ListWatch.list, ListWatch.watch)
+        shards = selector_of(part, shard_selector, str(self.resource))
+        selectors = {"label_selector": label_selector, "field_selector": field_selector, "shard_selector": shards}
+        self._selectors = {name: value for name, value in selectors.items() if value}
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak, self._part = tweak_list_options, part
@@ -142,11 +135,11 @@ class ListWatch(Source):
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._expected = ExpectedType(
-            self.resource.api_version,
-            builtin_kind(self.resource),
-            namespace=self.namespace,
-            metadata_only=metadata_only,
+            self.resource.api_version, builtin_kind(self.resource), metadata_only=metadata_only
         )
+        if namespace and is_namespaced(self.resource) is False:
+            raise wrong_scope(self.resource, namespace)
+        self._ask_in(check_namespace(namespace, self.resource) if namespace else None)
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields, expected=self._expected)
         self._told = LogOnce()
         self._form = {
@@ -158,6 +151,23 @@ class ListWatch(Source):
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
+
+    def _ask_in(self, namespace: str | None) -> None:
+        self.namespace = self._expected.namespace = namespace
+        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
+        self._path = self.resource.path(namespace)
+
+    async def relocate(self, error: NotFoundError) -> None:
+        """Ask without the namespace from now on if it was a default and the cause of a 404. Otherwise raise that.
+
+        :meta private:
+        """
+        reason = await explained(self.client, self.resource, error, self.namespace)
+        if not (isinstance(self.namespace, DefaultNamespace) and isinstance(reason, ScopeError)):
+            raise reason from None
+        log.info(_NO_SCOPE, self.resource, self.namespace, resource=self.resource, reason="no_scope")
+        self._ask_in(None)
+        self._expected.namespace = ""
 
     async def list(self, options: ListOptions) -> ListPage:
         """List one page. Returns after the head of the response, and `items` are read as their bytes arrive.
@@ -185,7 +195,8 @@ class ListWatch(Source):
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await explained(self.client, self.resource, error) from None
+            await self.relocate(error)
+        return await self.list(options)
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[Events]]:
@@ -211,9 +222,9 @@ class ListWatch(Source):
             try:
                 body = await stack.enter_async_context(stream)
             except APIError as error:
-                if error.status == 404 and not options.send_initial_events:
-                    raise
-                raise await explained(self.client, self.resource, error) from None
+                if isinstance(error, NotFoundError) and options.send_initial_events:
+                    await self.relocate(error)
+                raise (error if error.status == 404 else await explained(self.client, self.resource, error)) from None
             self._check_status(body, WatchError)
             framer = LineFramer(self._max_event_bytes)
             events = await stack.enter_async_context(aclosing(self._events(body, framer)))

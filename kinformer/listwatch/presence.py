@@ -1,4 +1,4 @@
-"""The presence of a collection on a server: whether it is gone or cannot be watched, and what was meant instead.
+"""The presence of a collection on a server: whether it is gone, where it is, and what was meant instead.
 
 A 404 proves nothing, because a proxy and a wrong backend send it too, and so does a server that no longer serves a
 version whose objects go on in another one.
@@ -10,11 +10,19 @@ import asyncio
 
 from kinformer._runtime.logs import get_logger
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import REMEMBERED, UNANSWERED, recent_discovery, served_verbs
+from kinformer.connection.discovery import (
+    REMEMBERED,
+    UNANSWERED,
+    forget_version,
+    recent_discovery,
+    recent_entry,
+    served_verbs,
+)
 from kinformer.exceptions import APIError, ForbiddenError, NotFoundError, NotWatchableError
+from kinformer.kinds.builtin import is_namespaced, wrong_scope
 from kinformer.objects.meta import GroupVersionResource
 
-__all__ = ["METADATA", "explained", "presence"]
+__all__ = ["METADATA", "differs_in_scope", "explained", "presence"]
 
 log = get_logger("kinformer.discovery")
 
@@ -47,6 +55,20 @@ async def presence(client: Connection, resource: GroupVersionResource) -> bool |
         return None
 
 
+async def differs_in_scope(client: Connection, resource: GroupVersionResource, *, namespaced: bool) -> bool:
+    """Return True if a resource is certainly not namespaced, or certainly is, other than the argument says.
+
+    No request is made for a built-in resource. Of others, discovery of the last 10 s is asked, and a new one before the
+    answer is True, because a definition may have been replaced by one with another scope.
+    """
+    if (scope := is_namespaced(resource)) is not None:
+        return scope is not namespaced
+    if (await recent_entry(client, resource)).get("namespaced") is not (not namespaced):
+        return False
+    forget_version(client, resource)
+    return (await recent_entry(client, resource)).get("namespaced") is (not namespaced)
+
+
 async def _is_defined(client: Connection, resource: GroupVersionResource) -> bool:
     try:
         path = _DEFINITIONS.path(name=f"{resource.resource}.{resource.group}")
@@ -56,15 +78,20 @@ async def _is_defined(client: Connection, resource: GroupVersionResource) -> boo
     return True
 
 
-async def explained(client: Connection, resource: GroupVersionResource, error: APIError) -> Exception:
+async def explained(
+    client: Connection, resource: GroupVersionResource, error: APIError, namespace: str | None = None
+) -> Exception:
     """Return the error of a request for a collection, with what discovery says about it. It may take 5 s.
 
-    A 404 gets the nearest resource that the server has, if it lacks this one: another version of it, if there is one.
+    A 404 in a namespace is a ScopeError if the resource has no namespaces. Another 404 gets the nearest resource that
+    the server has, if it lacks this one: another version of it, if there is one.
     A 405, as a watch gets it, is a NotWatchableError if the resource has no verb `watch`.
     """
     try:
         async with asyncio.timeout(_HINT_TIMEOUT):
             if isinstance(error, NotFoundError):
+                if namespace and await differs_in_scope(client, resource, namespaced=True):
+                    return wrong_scope(resource, namespace)
                 return _with_nearest(error, resource, (await recent_discovery(client)).nearest(resource))
             verbs = await served_verbs(client, resource) if error.status == _NOT_ALLOWED else ()
     except (*UNANSWERED, TimeoutError) as failure:

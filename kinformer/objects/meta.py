@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from kinformer.exceptions import ConfigError, KeyFuncError
+from kinformer.objects.spellings import parts_of, resource_hint
 
 __all__ = [
     "DeletedFinalStateUnknown",
@@ -30,7 +31,6 @@ __all__ = [
 
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_CORE_VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
 _RESOURCE_VERSION = re.compile(r"[1-9][0-9]*")
 
@@ -61,7 +61,7 @@ class GroupVersionResource:
         if not _LABEL.fullmatch(self.resource):
             raise ConfigError(
                 f"resource {str(self)!r}: invalid resource name {self.resource!r}, expected a lower-case plural such as"
-                " 'pods'"
+                f" 'pods'{resource_hint(str(self))}"
             )
 
     @classmethod
@@ -69,21 +69,18 @@ class GroupVersionResource:
         """Parse `"v1/pods"` or `"apps/v1/deployments"`. A GroupVersionResource is returned unchanged.
 
         Raises:
-            ConfigError: The string has neither form. The message quotes it.
+            ConfigError: The string has neither form. The message quotes it, and has the right form of a kind, or of
+                another name of a resource.
         """
         if isinstance(text, GroupVersionResource):
             return text
         if not isinstance(text, str):
             raise ConfigError(f"a resource must be a string such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
-        parts = text.split("/")
-        # A core version looks like v1. Anything else before a single slash is a group without its version, and a core
-        # version before two slashes is followed by a subresource.
-        is_core = bool(_CORE_VERSION.fullmatch(parts[0]))
-        if len(parts) == 3 and parts[0] and not is_core:
-            return cls(*parts)
-        if len(parts) == 2 and is_core:
-            return cls("", *parts)
-        raise ConfigError(f"invalid resource {text!r}: expected the form 'v1/pods' or 'apps/v1/deployments'")
+        group, version, name = parts_of(text)
+        if version is not None and "/" in text and str(resource := cls(group or "", version, name)) == text:
+            return resource
+        hint = resource_hint(text)
+        raise ConfigError(f"invalid resource {text!r}: expected the form 'v1/pods' or 'apps/v1/deployments'{hint}")
 
     @property
     def api_version(self) -> str:

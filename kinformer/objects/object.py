@@ -20,9 +20,10 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.excerpts import excerpt_of
+from kinformer.objects.frozen import FrozenDict, frozen
 from kinformer.objects.meta import OwnerReference, decode_owner_references
-from kinformer.objects.models import decode_as
-from kinformer.objects.paths.json_path import PathValues, parse_path, path_value
+from kinformer.objects.models.decoding import decode_as
+from kinformer.objects.paths.json_path import PathValues, parse_path
 from kinformer.objects.requests.encoding import encode
 from kinformer.objects.types import JSON, KeyedValue, M_co
 
@@ -89,9 +90,10 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     Objects are created by `from_dict`, `from_json`, informers and clients. The constructor is not part of the public
     API.
 
-    `obj["spec"]` and the like decode at each read, so the result belongs to the caller and can be changed freely,
-    without affecting the cache or other readers. Attributes are cheap, except for `annotations`, `generation` and the
-    two timestamps, which read the JSON. Reads are safe from any thread.
+    `obj["spec"]` and the like decode at each read. What they return refuses to be changed, by a TypeError, because the
+    object would stay as it is. `to_dict()` returns a copy that can be changed, and so does `copy.deepcopy` of a part.
+    Attributes are cheap, except for `annotations`, `generation` and the two timestamps, which read the JSON. Reads are
+    safe from any thread.
 
     Two objects are equal if they have the same uid and resourceVersion, whatever they were decoded from. Without
     these, they are equal if they have the same bytes. A mapping that is not a KubeObject is never equal. Compare it
@@ -210,7 +212,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         Raises:
             ConfigError: The path is invalid. The message names the position.
         """
-        return path_value(self.raw, path, default)
+        return _at_path(self.raw, path, default)
 
     def to_dict(self) -> dict[str, Any]:
         """Decode the whole object as a new dict, which belongs to the caller."""
@@ -243,7 +245,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return _checked(_decode_members, self)  # the top-level values, not yet decoded
 
     def __getitem__(self, key: str) -> Any:
-        return _decode_any(self._members()[key])
+        return frozen(_decode_any(self._members()[key]))
 
     @overload
     def get(self, key: str, /) -> Any: ...
@@ -273,12 +275,12 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return self._members().keys()
 
     def items(self) -> ItemsView[str, Any]:
-        """Return the top-level keys and values of a new `to_dict()`."""
-        return self.to_dict().items()
+        """Return the top-level keys and values."""
+        return FrozenDict(self.to_dict()).items()
 
     def values(self) -> ValuesView[Any]:
-        """Return the top-level values of a new `to_dict()`."""
-        return self.to_dict().values()
+        """Return the top-level values."""
+        return FrozenDict(self.to_dict()).values()
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -329,10 +331,8 @@ _FIELDS = len(KubeObject.__struct_fields__)
 class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
     """An object as passed to a handler: the same value, which caches decoded parts.
 
-    Unlike the object in the cache, it is tracked by the garbage collector, so it may hold values that the program
-    changes. `view["spec"]` is the same dict at each read, even after a change, and no other reader sees the change.
-    `to_dict()`, `decode()` and `raw` stay as the server sent them. A view equals its original object, and has the same
-    hash.
+    Unlike the object in the cache, it is tracked by the garbage collector, so it may hold decoded values.
+    `view["spec"]` is the same dict at each read. A view equals its original object, and has the same hash.
     """
 
     # None, or key -> value. A value that has not been read is msgspec.Raw.
@@ -341,7 +341,7 @@ class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
     def _members(self) -> dict[str, Any]:
         memo = self._memo
         if memo is None:
-            memo = dict(super()._members())
+            memo = _checked(_decode_members, self)
             force_setattr(self, "_memo", memo)
         return memo
 
@@ -349,12 +349,12 @@ class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
         memo = self._members()
         value = memo[key]
         if type(value) is msgspec.Raw:
-            value = memo[key] = _decode_any(value)
+            value = memo[key] = frozen(_decode_any(value))
         return value
 
     def path(self, path: str, default: object = None) -> Any:
         """Like `KubeObject.path`, but uses and caches this view's decoded values."""
-        return parse_path(path).value(self, default)
+        return _at_path(self, path, default)
 
     def _decoded(self) -> dict[str, Any]:
         return {key: self[key] for key in self._members()}
@@ -407,6 +407,14 @@ def view(obj: object) -> object:
     if isinstance(obj, KeyedValue):
         return view(obj.value)
     return obj._view() if isinstance(obj, KubeObject) else obj
+
+
+def _at_path(source: bytes | Mapping[str, object], path: str, default: object) -> object:
+    parsed = parse_path(path)
+    value = parsed.value(source, default)
+    if parsed.is_multiple:
+        return [frozen(item) for item in value]  # the list itself is the caller's own
+    return value if value is default else frozen(value)
 
 
 def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 from kinformer.exceptions import DecodeError
+from kinformer.objects.models.typed import read_like
 from kinformer.objects.object import KubeObject
 
 __all__ = ["HIDDEN", "showable"]
@@ -56,14 +57,14 @@ def showable(obj: KubeObject | dict[str, Any]) -> KubeObject | dict[str, Any]:
         obj: An object, or a dict. Neither is changed.
 
     Returns:
-        The object itself if nothing is hidden, or a new one. For a dict, a new dict.
+        The object itself if nothing is hidden, or a new one with its model. For a dict, a new dict.
     """
     if not isinstance(obj, KubeObject):
         return _without_values(obj) if _may_be_secret(str(obj.get("kind") or "")) else dict(obj)
     if not _may_be_secret(obj.kind):
         return obj
     try:
-        return KubeObject.from_dict(_without_values(obj.to_dict()))
+        return read_like(obj, KubeObject.from_dict(_without_values(obj.to_dict())))
     except DecodeError:  # nested too deeply, so only its identity is shown
         metadata = {"name": obj.name, "uid": obj.uid, "resourceVersion": obj.resource_version}
         if obj.namespace:

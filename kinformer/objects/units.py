@@ -61,7 +61,7 @@ def _reduced(whole: int, base: int, suffixes: tuple[str, ...]) -> str:
     return f"{whole}{suffixes[place]}"
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([^\d.]*)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -35,14 +35,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP, Backoff
-from kinformer.connection.refusals import refuses
+from kinformer.connection.refusals import FINAL, refuses
 from kinformer.exceptions import (
     APIError,
     DecodeError,
     ExpiredError,
     ForbiddenError,
     NotFoundError,
-    NotWatchableError,
     ResourceVersionTooLargeError,
     ServerError,
     TooManyRequestsError,
@@ -175,7 +174,7 @@ def _after_initial_stream(error: Exception, state: InitialStream, facts: Facts) 
 
 def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool]:
     """Return whether the server lacks initial streams, and whether the error counts as a failed attempt."""
-    if isinstance(error, InitialStreamError | NotWatchableError):
+    if isinstance(error, (InitialStreamError, *FINAL)):
         return isinstance(error, InitialStreamError), False
     if isinstance(error, APIError):
         if error.status in (*_REFUSED_OPTIONS, 501) or (

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from kinformer.client.client import Client
 from kinformer.connection.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError, NotFoundError
+from kinformer.kinds.builtin import parse_kind
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
 
@@ -197,6 +198,7 @@ class ObjectFactory:
 
     async def _resource(self, api_version: str, kind: str) -> APIResource:
         loop = asyncio.get_running_loop()
+        parse_kind(f"{api_version}/{kind}", "kind")
         # A built-in kind is served or not. A custom kind may be served soon.
         group = api_version.rpartition("/")[0].removesuffix(".k8s.io")
         deadline = loop.time() + (DISCOVERY_PATIENCE if "." in group else 0.0)

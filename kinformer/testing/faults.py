@@ -20,6 +20,7 @@ from typing import Any
 
 from kinformer.apiserver.status import REASONS, StatusError, failure
 from kinformer.apiserver.status import expired as _expired
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.kinds.resources import selected_name
 
@@ -231,12 +232,16 @@ class Faults:
         fault: Fault,
         *,
         verb: str | None = None,
-        resource: Any = None,
+        resource: str | GroupVersionResource | None = None,
         namespace: str | None = None,
         after_events: int | None = None,
         times: int | None = None,
     ) -> FaultHandle:
-        """Activate a fault. The module describes the selectors. Raises ValueError for a resource without version."""
+        """Activate a fault. The module describes the selectors.
+
+        Raises:
+            ConfigError: `resource` is no name of a resource. The message has the right one.
+        """
         if times is None and fault.kind == "rewind":
             times = 1
         name = None if resource is None else selected_name(resource)

@@ -18,6 +18,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.options import query_of
 from kinformer.apiserver.reads import check_timeout
 from kinformer.apiserver.status import StatusError, failure, internal
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
@@ -335,7 +336,7 @@ class APIServer(State):
             self._handling.discard(task)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        params = dict(request.query)
+        params = dict(query_of(request.rel_url))
         info = read_request(request.method, request.path, params)
         user = _NOT_KNOWN
         logged = False

@@ -12,6 +12,8 @@ import msgspec
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.apiserver.status import StatusError, bad_request
 from kinformer.apiserver.storage import Storage
+from kinformer.kinds.builtin import parse_kind
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.requests.encoding import encode
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.lifecycle import Lifecycle
@@ -152,13 +154,18 @@ class State:
         return decode_stored(resource, stored)
 
     def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
-        """Serve a custom kind immediately, without a CRD object. It has a status subresource and accepts any fields."""
-        group, _, version = api_version.rpartition("/")
+        """Serve a custom kind immediately, without a CRD object. It has a status subresource and accepts any fields.
+
+        Raises:
+            ConfigError: A name is invalid, such as a resource where the kind is expected.
+        """
+        parse_kind(kind, "kind")
+        resource = GroupVersionResource.parse(f"{api_version}/{plural}")
         self._registry.add_type(
             ResourceType(
-                group=group,
-                version=version,
-                plural=plural,
+                group=resource.group,
+                version=resource.version,
+                plural=resource.resource,
                 kind=kind,
                 namespaced=namespaced,
                 subresources=(Subresource("status", kind),),

@@ -10,10 +10,11 @@ import msgspec
 
 from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, ConfigError
+from kinformer.objects.models.typed import models_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
-__all__ = ["Document"]
+__all__ = ["Document", "refuse_changed_model"]
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -55,7 +56,8 @@ class Document:
         """Read an object.
 
         Raises:
-            ConfigError: It is not an object of the API, or a field of its identity has a wrong type.
+            ConfigError: It is not an object of the API, a field of its identity has a wrong type, or its model was
+                changed, which is not the object.
             TypeError: It cannot be sent as JSON. The message names the path.
         """
         raw = await _encode(obj, verb)
@@ -90,9 +92,22 @@ class _Serializer(Protocol):
     def to_python(self, value: object, *, mode: str, by_alias: bool, exclude_none: bool) -> object: ...
 
 
+async def refuse_changed_model(obj: object, verb: str) -> None:
+    """Refuse an object whose model was read and changed, because the object is the old one.
+
+    Raises:
+        ConfigError: It is such an object.
+    """
+    if (models := models_of(obj)) is not None:
+        read, stored = [await _encode(model, verb) for model in models]
+        if read != stored:
+            raise ConfigError(f"{verb}: the model of {obj!r} was changed, not the object; pass obj.model, or a dict")
+
+
 async def _encode(obj: object, verb: str) -> bytes:
     """Return the JSON of an object. Members of a model that are None are left out, because they are not set."""
     if isinstance(obj, KubeObject):
+        await refuse_changed_model(obj, verb)
         return obj.raw
     if isinstance(obj, type | str | bytes):
         raise TypeError(f"{verb}: expected a KubeObject, a dict or an instance of a model, got {_type_name(obj)}")

@@ -15,9 +15,9 @@ from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT, LONG_HEAD_TIMEOUT
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import Model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
-from kinformer.objects.typed import Model
 from kinformer.verbs.targets import check_scope
 
 __all__ = ["list_pages", "one_by_one"]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
 from kinformer.connection.connection import Connection
+from kinformer.connection.discovery import forget_version
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError
 from kinformer.listwatch.presence import explained
 from kinformer.objects.accessors import string_at, table_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models.typed import Model, read_like
 from kinformer.objects.object import KubeObject
-from kinformer.objects.typed import Model, read_like
 from kinformer.verbs.bodies import Document
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
@@ -47,29 +48,33 @@ async def get(
 async def create(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Create an object. See `Client.create`."""
     document = await Document.of(obj, "create")
-    target = await target_of(client, "create", document, subresource=subresource)
-    if subresource is None:
-        path = target.resource.path(target.namespace)
-    else:
-        _check_name(document, target)
-        path = target.path(subresource)
-    answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
-    return read_like(obj, _object_in(answer, target))
+
+    async def send(target: Target) -> KubeObject:
+        if subresource is not None:
+            _check_name(document, "create")
+        path = target.resource.path(target.namespace) if subresource is None else target.path(subresource)
+        answer = await _send(client, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
+        return _object_in(answer, target)
+
+    return read_like(obj, await _about(client, "create", document, subresource, send))
 
 
 async def replace(client: Connection, obj: object, *, subresource: str | None, dry_run: bool) -> KubeObject:
     """Replace an object. See `Client.replace`."""
     document = await Document.of(obj, "replace")
-    target = await target_of(client, "replace", document, subresource=subresource)
-    _check_name(document, target)
-    if not document.resource_version:
-        raise ConfigError(
-            f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch or "
-            "apply"
-        )
-    params = _params(dry_run=dry_run)
-    answer = await _request(client, target, "PUT", subresource, body=document.raw, params=params)
-    return read_like(obj, _object_in(answer, target))
+
+    async def send(target: Target) -> KubeObject:
+        _check_name(document, "replace")
+        if not document.resource_version:
+            raise ConfigError(
+                f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch "
+                "or apply"
+            )
+        params = _params(dry_run=dry_run)
+        answer = await _request(client, target, "PUT", subresource, body=document.raw, params=params)
+        return _object_in(answer, target)
+
+    return read_like(obj, await _about(client, "replace", document, subresource, send))
 
 
 async def apply(
@@ -79,16 +84,19 @@ async def apply(
     if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
         raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
     document = await Document.of(obj, "apply")
-    target = await target_of(client, "apply", document, subresource=subresource)
-    _check_name(document, target)
-    if document.has_managed_fields:
-        raise ConfigError(
-            f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an object "
-            "that was read"
-        )
     params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
-    answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
-    return read_like(obj, _object_in(answer, target))
+
+    async def send(target: Target) -> KubeObject:
+        _check_name(document, "apply")
+        if document.has_managed_fields:
+            raise ConfigError(
+                f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an "
+                "object that was read"
+            )
+        answer = await _request(client, target, "PATCH", subresource, body=document.raw, params=params, headers=_APPLY)
+        return _object_in(answer, target)
+
+    return read_like(obj, await _about(client, "apply", document, subresource, send))
 
 
 async def patch(
@@ -166,9 +174,30 @@ def _params(*, dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _check_name(document: Document, target: Target) -> None:
+def _check_name(document: Document, verb: str) -> None:
     if not document.name:
-        raise ConfigError(f"{target.verb} {document}: metadata.name is missing")
+        raise ConfigError(f"{verb} {document}: metadata.name is missing")
+
+
+async def _about(
+    client: Connection,
+    verb: str,
+    document: Document,
+    subresource: str | None,
+    send: Callable[[Target], Awaitable[KubeObject]],
+) -> KubeObject:
+    """Send an object to the resource of its kind. After a 404 of the resource, ask again which resource that is."""
+    target = await target_of(client, verb, document, subresource=subresource)
+    try:
+        return await send(target)
+    except NotFoundError as error:
+        if error.details.get("name"):
+            raise  # the object or its namespace is not there
+        forget_version(client, target.resource)
+        now = await target_of(client, verb, document, subresource=subresource)
+        if now == target:
+            raise
+        return await send(now)
 
 
 async def _request(

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import is_namespaced, recent_discovery, recent_version
+from kinformer.connection.discovery import forget_version, recent_discovery, recent_version
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
-from kinformer.kinds.builtin import builtin_kind, builtin_resource, is_namespaced_kind
+from kinformer.kinds.builtin import builtin_resource, is_namespaced_kind
+from kinformer.listwatch.presence import differs_in_scope
 from kinformer.objects.accessors import flag_at, string_at, tables_at
 from kinformer.objects.meta import (
     GroupVersionResource,
     split_meta_namespace_key,
-    version_path,
 )
 from kinformer.verbs.bodies import Document
 
-__all__ = ["Target", "about", "check_scope", "target_of", "target_of_key"]
+__all__ = ["Target", "about", "check_key", "check_scope", "target_of", "target_of_key"]
 
 # Objects that are sent to a subresource, and the resource that has it. A Scale may belong to any resource.
 _PARENTS = {"Binding": "pods", "Eviction": "pods", "TokenRequest": "serviceaccounts"}
@@ -63,13 +63,7 @@ async def target_of_key(client: Connection, verb: str, resource: str | GroupVers
         raise ConfigError(f"{verb} {gvr}: {error}") from None
     if not name or key.startswith("/"):
         raise ConfigError(f"{verb} {gvr}: invalid key {key!r}: expected 'namespace/name' or 'name'")
-    namespaced = await scope_of(client, gvr)
-    if namespaced is True and not namespace:
-        message = f"the key {key!r} has no namespace, but {gvr} is namespaced: expected 'namespace/name'"
-        raise ConfigError(f"{verb} {gvr}: {message}")
-    if namespaced is False and namespace:
-        message = f"the key {key!r} has a namespace, but {gvr} is cluster-scoped: expected 'name'"
-        raise ConfigError(f"{verb} {gvr}: {message}")
+    await check_key(client, verb, gvr, key)
     return Target(verb, gvr, namespace, name)
 
 
@@ -94,16 +88,19 @@ def about(error: NotFoundError, what: str) -> NotFoundError:
     return NotFoundError(error.status, error.reason, f"{what}: {error.message}", error.retry_after, error.details)
 
 
+async def check_key(client: Connection, verb: str, resource: GroupVersionResource, key: str) -> None:
+    """Raise ConfigError if a key has a namespace and the resource has none, or the other way round."""
+    if not await differs_in_scope(client, resource, namespaced="/" in key):
+        return
+    has, scope, expected = ("a", "cluster-scoped", "name") if "/" in key else ("no", "namespaced", "namespace/name")
+    message = f"the key {key!r} has {has} namespace, but {resource} is {scope}: expected {expected!r}"
+    raise ConfigError(f"{verb} {resource}: {message}")
+
+
 async def check_scope(client: Connection, verb: str, resource: GroupVersionResource, namespace: str | None) -> None:
     """Raise ConfigError if a namespace is given for a resource without namespaces."""
-    if namespace and await scope_of(client, resource) is False:
+    if namespace and await differs_in_scope(client, resource, namespaced=True):
         raise ConfigError(f"{verb} {resource}: namespace={namespace!r} is given, but {resource} is cluster-scoped")
-
-
-async def scope_of(client: Connection, resource: GroupVersionResource) -> bool | None:
-    """Return True if a resource is namespaced, or None if this is unknown."""
-    kind = builtin_kind(resource)
-    return is_namespaced_kind(kind) if kind else await is_namespaced(client, resource)
 
 
 async def _resource_of(
@@ -128,18 +125,30 @@ async def _discovered(
     client: Connection, verb: str, obj: Document, sample: GroupVersionResource
 ) -> tuple[GroupVersionResource, bool]:
     """Look for a kind among the resources of its group version, which `sample` is a member of."""
-    for fresh in (False, True):  # a kind that is missing may have been defined since
+    found: tuple[GroupVersionResource, bool] | None = None
+    for is_last in (False, True):  # a kind that is missing, or has another scope, may have been defined since
         try:
-            document = await (client.request("GET", version_path(sample)) if fresh else recent_version(client, sample))
+            found = _of_kind(obj.kind, sample, await recent_version(client, sample))
         except NotFoundError:
+            found = None
             break
-        for entry in tables_at(document, "resources"):
-            name = string_at(entry, "name")
-            if string_at(entry, "kind") == obj.kind and "/" not in name:
-                return GroupVersionResource(sample.group, sample.version, name), flag_at(entry, "namespaced")
+        if is_last or (found is not None and found[1] == bool(obj.namespace)):
+            break
+        forget_version(client, sample)
+    if found is not None:
+        return found
     nearest = await _nearest(client, obj)
     hint = f"; the nearest is {nearest}" if nearest else ""
     raise ConfigError(f"{verb} {obj}: the server has no kind {obj.kind!r} in apiVersion {obj.api_version!r}{hint}")
+
+
+def _of_kind(kind: str, sample: GroupVersionResource, document: object) -> tuple[GroupVersionResource, bool] | None:
+    """Return the resource of a kind in the discovery of its group version, and whether it is namespaced, or None."""
+    for entry in tables_at(document, "resources"):
+        name = string_at(entry, "name")
+        if string_at(entry, "kind") == kind and "/" not in name:
+            return GroupVersionResource(sample.group, sample.version, name), flag_at(entry, "namespaced")
+    return None
 
 
 async def _nearest(client: Connection, obj: Document) -> str:

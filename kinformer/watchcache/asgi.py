@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, cast
-from urllib.parse import parse_qsl
 
 from aiohttp import HttpVersion, HttpVersion11, web
-from multidict import CIMultiDict, MultiDict
+from multidict import CIMultiDict
+from yarl import URL
 
 from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.options import query_of
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.watchcache.backend import respond_from
 from kinformer.watchcache.cached_resource import CachedResource
@@ -25,7 +26,7 @@ class _Request(NamedTuple):
 
     method: str
     headers: CIMultiDict[str]
-    query: MultiDict[str]
+    rel_url: URL
     version: HttpVersion = HttpVersion11
 
 
@@ -66,8 +67,8 @@ async def respond_asgi(cache: CachedResource, scope: Scope, send: Send, namespac
     asked = _Request(
         str(scope["method"]),
         CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
-        MultiDict(parse_qsl(query, keep_blank_values=True)),
+        URL.build(query_string=query, encoded=True),
     )
     request = cast("web.BaseRequest", asked)
-    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, request.query))
+    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, query_of(request.rel_url)))
     return await respond_from(cache, response, namespace, name)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from aiohttp import ClientConnectionError
 
 from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
-from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
+from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of, query_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.selecting.filters import Filter
@@ -91,10 +91,14 @@ class _CachedBackend:
         return stored
 
     async def prove(self, options: Options) -> Options:
-        """Return once the objects are as new as the server, if the options ask for the newest ones."""
+        """Return once the objects are as new as the options ask for."""
         if options.token:  # perhaps of a page of the server, which knows older and newer versions
             revision = ContinueToken.decode(options.token).revision
             if not self.collection.undoable <= revision <= self.storage.revision:
+                raise _LeftToServer
+            return options
+        if options.revision:  # perhaps the server's, which counts the changes of all resources
+            if (options.initial_events or not options.watch) and not await self._cache.reached(options.revision):
                 raise _LeftToServer
             return options
         unset = options.revision is None and options.initial_events is not False
@@ -114,7 +118,7 @@ class _CachedBackend:
 async def respond_from(cache: CachedResource, response: ResponseWriter, namespace: str, name: str) -> bool:
     """Answer the request of a response, or return False if only the server can. See `WatchCache.respond`."""
     request = response.request
-    params = request.query
+    params = query_of(request.rel_url)
     if cache.namespace and namespace != cache.namespace:
         return False
     if request.method != "GET" or not PARAMETERS.issuperset(params) or not await cache.ready():

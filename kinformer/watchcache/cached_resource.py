@@ -120,6 +120,11 @@ class CachedResource:
             return False
         return True
 
+    async def reached(self, revision: int) -> bool:
+        """Return True once the objects are as new as a version that the server may have given, or False after 0.1 s."""
+        storage = self.storage
+        return storage.revision >= revision or (await self.proved() and storage.revision >= revision)
+
     async def prove(self) -> None:
         """Return once the objects are as new as the server was at the call. Raises the errors of the requests."""
         await self._core.prove()

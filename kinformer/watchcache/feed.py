@@ -214,4 +214,4 @@ def _hold(obj: KubeObject) -> Held:
 
 
 def _number(version: str) -> int:
-    return int(version) if version.isdigit() else 0
+    return int(version) if version.isdecimal() else 0

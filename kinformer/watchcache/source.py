@@ -44,11 +44,11 @@ class CacheSource:
         self._field_selector = field_selector
 
     async def list(self, options: ListOptions) -> ListPage:
-        """List one page. Without a version, the cache is proved to be as new as the server before."""
+        """List one page. Without a version, or with a newer one, the cache is proved to be as new as the server."""
         cache = self._cache
         await cache.complete()
         read = self._options(options)
-        if read.revision is None and not read.token:
+        if not read.token and (read.revision is None or read.revision > cache.storage.revision):
             await cache.prove()
         try:
             selected = select(cache.resource, self.namespace or "", read)
@@ -66,6 +66,8 @@ class CacheSource:
         cache = self._cache
         await cache.complete()
         read = self._options(options, watch=True)
+        if read.initial_events and (read.revision or 0) > cache.storage.revision:
+            await cache.prove()
         try:
             selected = select(cache.resource, self.namespace or "", read)
         except StatusError as error:

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 from kinformer.apiserver.accept import is_pretty
+from kinformer.apiserver.options import query_of
 from kinformer.apiserver.storage import Limits, Storage
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
@@ -92,7 +93,7 @@ class WatchCache:
         from kinformer.apiserver.response import ResponseWriter
         from kinformer.watchcache.backend import respond_from
 
-        response = ResponseWriter(request, pretty=is_pretty(request.headers, request.query))
+        response = ResponseWriter(request, pretty=is_pretty(request.headers, query_of(request.rel_url)))
         return response.stream if await respond_from(self._cached, response, namespace, name) else None
 
     async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:

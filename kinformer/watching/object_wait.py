@@ -11,8 +11,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import within
 from kinformer.connection.connection import Connection
-from kinformer.connection.discovery import is_namespaced
-from kinformer.exceptions import APIError, DeletedError, NotWatchableError, describe
+from kinformer.connection.refusals import FINAL
+from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
@@ -21,6 +21,7 @@ from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
 from kinformer.reflector.reflector import Reflector
+from kinformer.verbs.targets import check_key
 from kinformer.watching.stream import following
 
 __all__ = ["describe_object", "wait_for_object"]
@@ -54,7 +55,7 @@ async def wait_for_object(
 
     try:
         async with within(timeout, late):
-            _check_scope(gvr, key, await is_namespaced(client, gvr))
+            await check_key(client, "wait_for", gvr, key)
             source = ListWatch(
                 client,
                 gvr,
@@ -71,13 +72,6 @@ async def wait_for_object(
                 return state.result.result()
     finally:
         state.close()
-
-
-def _check_scope(resource: GroupVersionResource, key: str, namespaced: bool | None) -> None:
-    if namespaced is True and "/" not in key:
-        raise ValueError(f"the key {key!r} has no namespace, but {resource} is namespaced: expected 'namespace/name'")
-    if namespaced is False and "/" in key:
-        raise ValueError(f"the key {key!r} has a namespace, but {resource} is cluster-scoped: expected 'name'")
 
 
 def _newest(options: ListOptions) -> ListOptions:
@@ -189,7 +183,7 @@ class _ObjectState:
 
     def failed(self, reflector: Reflector, error: Exception) -> None:
         """Process an error of a request. The second consecutive refusal ends the wait, or that it cannot be watched."""
-        if isinstance(error, NotWatchableError) and not self.result.done():
+        if isinstance(error, FINAL) and not self.result.done():
             self.result.set_exception(error)
         if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
             return

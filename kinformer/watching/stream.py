@@ -14,10 +14,10 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import (
     ConfigError,
     ExpiredError,
-    NotWatchableError,
     ResourceVersionTooLargeError,
     StoppedError,
 )
@@ -230,7 +230,7 @@ class WatchStream:
         return Resumption(cast("ChunkedList[KubeObject]", items), self._since)
 
     def _failed(self, reflector: Reflector, error: Exception) -> None:
-        if isinstance(error, NotWatchableError):
+        if isinstance(error, FINAL):
             raise error
         if self._since and (self._store.catch_up or not reflector.health().synced):
             if isinstance(error, ExpiredError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -176,3 +177,13 @@ async def test_what_a_definition_is_about_cannot_be_changed(widgets: APIServer) 
     ):
         reply = await send(widgets, "PATCH", path, {"spec": change}, MERGE)
         assert (reply.status, reply.json["message"].rpartition("is invalid: ")[2]) == (422, text)
+
+
+async def test_numbers_of_a_custom_resource_come_back_as_go_writes_them(widgets: APIServer) -> None:
+    text = json.dumps(widget(free={"mark": 1}))
+    numbers = '"a":1.0,"b":1E2,"c":1.5,"d":9223372036854775807,"e":9223372036854775808,"f":99999999999999999999'
+    assert (await send(widgets, "POST", WIDGETS, text.replace('"mark": 1', numbers))).status == 201
+    reply = await send(widgets, "GET", f"{WIDGETS}/w")
+    assert json.dumps(reply.json["spec"]["free"], separators=(",", ":")) == (
+        '{"a":1,"b":100,"c":1.5,"d":9223372036854775807,"e":9223372036854776000,"f":100000000000000000000}'
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kinformer import ConfigError
 from kinformer.testing import APIServer, faults
 from tests.support.apiserver_http import Exchange, ask, watch
 from tests.support.kube import config_map
@@ -238,9 +239,9 @@ async def test_a_rewind_takes_back_definitions_too_and_fails_where_history_ends(
 def test_a_resource_that_no_request_has_is_refused() -> None:
     server = APIServer()
     for name in ("configmaps", ""):
-        with pytest.raises(ValueError, match="write it with its version"):
+        with pytest.raises(ConfigError, match="invalid resource"):
             server.faults.add(faults.reset(), resource=name)
-        with pytest.raises(ValueError, match="write it with its version"):
+        with pytest.raises(ConfigError, match="invalid resource"):
             APIServer(rules=[("alice", "list", name)])
     assert server.faults.add(faults.reset(), resource="*")
 

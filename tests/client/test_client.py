@@ -578,7 +578,8 @@ SLOW = """
     while (folder / "hold").exists():
         time.sleep(0.01)
     print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-                      "status": {"token": "slow", "expirationTimestamp": "2020-01-01" if first else "2999-01-01"}}))
+                      "status": {"token": "slow",
+                                 "expirationTimestamp": f"{2020 if first else 2999}-01-01T00:00:00Z"}}))
 """
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kinformer import Client, ListWatch
 from kinformer.client import APIResource, discover
-from kinformer.connection.discovery import is_namespaced, served_kind
+from kinformer.connection.discovery import recent_entry, served_kind
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.listwatch.presence import presence
 from kinformer.objects import GroupVersionResource
@@ -118,7 +118,7 @@ def test_any_documents_are_read_or_refused_by_a_clear_error(documents: dict[str,
         async with answering(documents) as server, Client.from_url(server.url) as client:
             for resource in (PODS, THINGS):
                 assert await presence(client, resource) is not True
-                assert await is_namespaced(client, resource) is None
+                assert (await recent_entry(client, resource)).get("namespaced") is None
                 assert await served_kind(client, resource) == ""
             with contextlib.suppress(DecodeError, NotFoundError):
                 assert list(await discover(client)) == []

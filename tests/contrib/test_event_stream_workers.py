@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kinformer import SharedInformerFactory
+from kinformer import Client, SharedInformerFactory
 from kinformer.contrib.fastapi import get_factory, kinformer_lifespan, sse_response
 from kinformer.testing import APIServer, faults
 from kinformer.watchcache import Share
 from tests.support.kube import config_map
+from tests.support.relay import Relay
 from tests.support.waiting import until
 from tests.support.web_server import Event, reading, serving
 
@@ -34,13 +36,16 @@ class Workers:
         self._path = path
         self.factories: list[SharedInformerFactory] = []
 
-    async def start(self, *, shares: bool = True, **options: Any) -> str:
-        """Start one, with the shared cache or a watch of its own, and return the URL of its event stream."""
+    async def start(self, *, shares: bool = True, url: str = "", **options: Any) -> str:
+        """Start one, with the shared cache or a watch of its own, and return the URL of its event stream.
+
+        `url` is another way to the server.
+        """
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
             async with (
-                self._server.client() as client,
+                Client.from_url(url) if url else self._server.client() as client,
                 SharedInformerFactory(client, share=Share(self._path) if shares else None) as factory,
             ):
                 factory.for_resource(MAPS, **options)
@@ -189,3 +194,62 @@ async def test_a_browser_resumes_after_the_worker_that_served_it_has_ended(serve
     await workers.have("a", "b")
     async with reading(second, last_id=seen) as stream:
         assert told([await stream.next()]) == [("ADDED", "b")]
+
+
+EVENTS = ("created", "deleted", "behind", "listed", "killed")
+ORDERS = [
+    order
+    for order in permutations(EVENTS)
+    if order.index("created") < min(order.index("deleted"), order.index("killed"))  # or it has nothing to keep
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+async def test_a_browser_ends_equal_to_the_server_in_whatever_order_things_happen(
+    server: APIServer, workers: Workers, order: tuple[str, ...]
+) -> None:
+    """It reads at one worker until that one is killed, and resumes at another one, which was behind or has listed."""
+    server.create(config_map("a"))
+    shown = {"a"}
+    async with Relay(server.url) as relay, AsyncExitStack() as ending:
+        first = await Workers(server, ending, workers._path).start(shares=False)
+        second = await workers.start(shares=False, url=relay.url)
+        await begin(second, 1)
+        seen = ""
+        reader = await ending.enter_async_context(reading(first))
+        await reader.take(1)
+        for event in order:
+            if event == "created":
+                server.create(config_map("b"))
+            elif event == "deleted":
+                server.delete(MAPS, "default", "b")
+            elif event == "behind":
+                relay.pause()
+            elif event == "listed":
+                server.faults.add(faults.expired(), verb="watch", resource=MAPS, times=1)
+                relay.cut()
+            else:
+                seen = reader.last_id
+                await ending.aclose()
+            if event in ("created", "deleted") and seen == "":
+                shown = folded(shown, [await reader.next()])
+        relay.resume()
+        server.create(config_map("c"))
+        await workers.have("a", "c")
+    async with reading(second, last_id=seen) as stream:
+        while shown != {"a", "c"}:
+            shown = folded(shown, [await stream.next()])
+
+
+def folded(shown: set[str], events: list[Event]) -> set[str]:
+    """Return what a browser shows after some events."""
+    shown = set(shown)
+    for event in events:
+        if event.type == "RESET":
+            shown = set()
+        elif event.type == "DELETED":
+            shown.discard(event.data["metadata"]["name"])
+        else:
+            shown.add(event.data["metadata"]["name"])
+    return shown

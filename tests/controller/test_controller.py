@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from kinformer import (
+    Client,
     ConfigError,
     ConflictError,
     Controller,
     KubeObject,
+    ListWatch,
     Request,
     Result,
     SharedInformer,
@@ -29,6 +31,7 @@ from kinformer import (
 from kinformer._runtime.fence import Fence
 from kinformer.controller import generation_changed
 from kinformer.exceptions import LeadershipLostError, TooManyRequestsError
+from kinformer.testing import APIServer
 from kinformer.workqueue import ExponentialFailureRateLimiter
 from tests.support.lagging_source import LaggingSource
 from tests.support.log_records import Said, message_of, records, said
@@ -260,13 +263,36 @@ def put(source: MemorySource, name: str, *owners: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("owner_kind", "api_version", "hit"),
-    [("Deployment", "apps/v1", True), ("apps/Deployment", "apps/v1", True), ("apps/Deployment", "mine.io/v1", False)],
+    [
+        ("Deployment", "apps/v1", True),
+        ("apps/Deployment", "apps/v1", True),
+        ("apps/Deployment", "mine.io/v1", False),
+        ("apps/v1/Deployment", "apps/v1beta1", True),
+        ("apps/v1/Deployment", "mine.io/v1", False),
+        ("v1/Service", "v1", True),
+        ("v1/Service", "serving.knative.dev/v1", False),
+        ("serving.knative.dev/Service", "serving.knative.dev/v1", True),
+    ],
 )
 async def test_an_owner_kind_may_name_its_group(owner_kind: str, api_version: str, hit: bool) -> None:
-    owned, recorder = MemorySource(), Recorder()
-    put(owned, "c", {"apiVersion": api_version, "kind": "Deployment", "name": "x", "uid": "1", "controller": True})
+    owned, recorder, kind = MemorySource(), Recorder(), owner_kind.rpartition("/")[2]
+    put(owned, "c", {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "1", "controller": True})
     informer = SharedInformer(owned)
     async with running(Controller(recorder, name="test").owns(informer, owner_kind), informer):
+        await settle()
+    assert recorder.keys == (["default/x"] if hit else [])
+
+
+@pytest.mark.parametrize(("api_version", "hit"), [("v1", True), ("serving.knative.dev/v1", False)])
+async def test_an_owner_kind_alone_is_of_the_group_of_what_is_reconciled(
+    server: APIServer, client: Client, api_version: str, hit: bool
+) -> None:
+    owned, recorder = MemorySource(), Recorder()
+    put(owned, "c", {"apiVersion": api_version, "kind": "Service", "name": "x", "uid": "1", "controller": True})
+    services, informer = SharedInformer(ListWatch(client, "v1/services")), SharedInformer(owned)
+    controller = Controller(recorder, name="test").for_(services).owns(informer, "Service")
+    async with running(controller, services, informer):
+        await services.wait_synced(5)
         await settle()
     assert recorder.keys == (["default/x"] if hit else [])
 
@@ -306,9 +332,18 @@ async def test_an_owner_without_a_namespace_is_found_from_what_it_owns_in_one() 
         assert set(recorder.keys) == {"x"}
 
 
-@pytest.mark.parametrize("owner_kind", ["", "apps/", "/Deployment", "apps/v1/Deployment"])
-async def test_an_owner_kind_that_is_none_is_refused(owner_kind: str) -> None:
+@pytest.mark.parametrize(
+    "owner_kind",
+    ["", "apps/", "/Deployment", "v1/apps/Deployment", "a/b/c/Deployment", "apps/v1/", "//Service", None],
+)
+async def test_an_owner_kind_that_is_none_is_refused(owner_kind: Any) -> None:
     with pytest.raises(ConfigError, match="owner_kind"):
+        Controller(Recorder()).owns(SharedInformer(MemorySource()), owner_kind)
+
+
+@pytest.mark.parametrize("owner_kind", ["deployments", "apps/deployments", "apps/v1/deployments"])
+async def test_the_name_of_a_resource_is_refused_with_its_kind(owner_kind: str) -> None:
+    with pytest.raises(ConfigError, match=r"the kind of deployments is (apps/)?Deployment"):
         Controller(Recorder()).owns(SharedInformer(MemorySource()), owner_kind)
 
 

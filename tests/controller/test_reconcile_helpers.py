@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from kinformer import Client, ConfigError, ConflictError, KubeObject, NotFoundError
@@ -37,23 +36,6 @@ def stored(server: APIServer, obj: KubeObject) -> KubeObject:
 
 def writes(server: APIServer) -> int:
     return sum(request.method != "GET" for request in server.requests)
-
-
-async def test_every_function_that_returns_the_object_returns_it_with_its_model(client: Client, make_pod: Make) -> None:
-    class Pod(msgspec.Struct):
-        kind: str
-        metadata: dict[str, Any]
-
-    made = await make_pod()
-    obj = await client.get(PODS, made.key, model=Pod)
-    finalizer = Finalizer(client, PODS, CLEANUP)
-    obj = await finalizer.add(obj)
-    assert obj.model.metadata["finalizers"] == [CLEANUP]
-    assert await finalizer.add(obj) is obj
-    obj = await write_status(client, PODS, obj, {"phase": "Running"})
-    replaced = await client.replace(obj)
-    assert replaced.model.metadata["uid"] == obj.model.metadata["uid"] == made.uid
-    assert replaced.model.kind == "Pod"
 
 
 # --- finalizers ----------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from kinformer import Client, KubeObject, ListOptions, ListWatch, WatchEvent
 from kinformer.exceptions import DecodeError, KinformerError, WatchError
 from kinformer.kinds.builtin import builtin_kind, builtin_resource, is_namespaced_kind
 from kinformer.objects import GroupVersionResource
+from kinformer.objects.spellings import meanings
 from kinformer.testing.kinds.builtins import recorded
 from tests.support.http_server import HttpServer, json_answer, line
 from tests.support.kube import config_map, widget
@@ -89,6 +90,8 @@ def test_the_kinds_of_built_in_resources_are_those_of_discovery() -> None:
                 f"{row['group']}/{row['version']}/{row['plural']}".removeprefix("/")
             )
             assert is_namespaced_kind(kind) == row["namespaced"], row
+            for name in (kind, row["plural"], *row.get("shortNames", ())):
+                assert (row["group"], kind) in meanings(name), row
     assert builtin_kind(GroupVersionResource("metrics.k8s.io", "v1", "pods")) == ""
     assert builtin_resource("metrics.k8s.io", "v1", "Pod") is None
 

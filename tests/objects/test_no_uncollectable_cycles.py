@@ -25,8 +25,8 @@ import pytest
 
 from kinformer import Indexer, KubeObject, Lister, SharedInformer, meta_namespace_key
 from kinformer.objects.attribute_hints import AttributeHint
+from kinformer.objects.models.typed import Model
 from kinformer.objects.object import view
-from kinformer.objects.typed import Model
 from tests.support.interpreter import FREE_THREADED
 from tests.support.memory_source import MemorySource
 

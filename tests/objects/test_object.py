@@ -118,11 +118,10 @@ def test_labels_and_annotations_are_read_only(field: str) -> None:
         getattr(pod(), field)["new"] = "x"
 
 
-def test_what_is_read_belongs_to_the_reader() -> None:
+def test_a_copy_belongs_to_the_reader() -> None:
     obj = pod()
-    obj["spec"]["nodeName"] = "elsewhere"
     obj.to_dict()["spec"]["nodeName"] = "elsewhere"
-    obj.path("spec.containers")[0]["image"] = "elsewhere"
+    obj.path("spec.containers[*].image").append("elsewhere")
     assert obj.to_dict() == POD
 
 
@@ -283,9 +282,10 @@ def test_a_view_remembers_what_it_decoded_and_nobody_else_sees_it() -> None:
     entry = pod()
     mine, yours = view(entry), view(entry)
     spec = mine["spec"]
-    spec["nodeName"] = "elsewhere"
     assert mine["spec"] is spec
-    assert mine.path("spec.nodeName") == "elsewhere"
+    assert spec["containers"] is spec["containers"]
+    assert spec["containers"][0] is spec.get("containers")[0]
+    assert mine.path("spec.nodeName") == "n1"
     assert dict(mine.items())["spec"] is spec
     assert next(value for value in mine.values() if value is spec)
     assert yours["spec"] == entry["spec"] == view(mine)["spec"] == POD["spec"]
@@ -311,8 +311,8 @@ def test_a_cycle_through_a_view_is_collected() -> None:
 
     one = view(pod())
     assert gc.is_tracked(one)
-    one["spec"]["self"] = one
-    one["status"]["canary"] = Canary()
+    dict.__setitem__(one["spec"], "self", one)  # past its refusal
+    dict.__setitem__(one["status"], "canary", Canary())
     del one
     gc.collect()
     assert flag
@@ -323,9 +323,9 @@ def test_no_public_method_makes_a_cycle_that_is_never_freed() -> None:
     def attempt(entry: KubeObject) -> None:
         for obj in (entry, view(entry)):
             spec = obj["spec"]
-            spec["self"] = obj
+            dict.__setitem__(spec, "self", obj)  # past its refusal
             obj.to_dict()["self"] = obj
-            obj.path("spec.containers").append(obj)
+            list.append(obj.path("spec.containers"), obj)
             obj.decode(DataPod).spec.nodeName = obj  # type: ignore[assignment]
             dict(obj.labels)["self"] = obj  # type: ignore[assignment]
             for field in (obj.labels, obj.annotations):
@@ -336,7 +336,7 @@ def test_no_public_method_makes_a_cycle_that_is_never_freed() -> None:
                     setattr(obj, name, [obj])
             for value in obj.values():
                 if isinstance(value, dict):
-                    value["self"] = obj
+                    dict.__setitem__(value, "self", obj)
 
     raw = pod().raw[:-1] + b',"ballast":"' + b"x" * 20_000 + b'"}'
 

@@ -29,7 +29,7 @@ REFUSED = {
     "a number of underscores": ("a: !!int _", "line 1, column 4: not YAML: a value is not of its type"),
     "no bool": ('a: !!bool "x"', "line 1, column 4: not YAML: a value is not of its type"),
     "no float": ('a: !!float ""', "line 1, column 4: not YAML: a value is not of its type"),
-    "a type that JSON has not": ("a: !!timestamp 2001-01-01", "line 1, column 4: not YAML: a value has a tag"),
+    "a number that JSON has not": ("a: -.inf", "line 1, column 4: not YAML: a value is not of its type"),
     "a set": ("a: !!set {b, c}", "line 1, column 4: not YAML: a value has a tag"),
     "an object of Python": ("a: !!python/object/apply:os.system [true]", "a value has a tag"),
     "aliases": (nested(9, 9, "[{}]"), "more than 200000 values"),
@@ -38,7 +38,7 @@ REFUSED = {
     "deep brackets": ("[" * 5000, "not YAML"),
     "a deep list": ("- " * 5000, "nested more than 100 levels deep"),
     "digits": ("a: " + "9" * 100_000, "line 1, column 4: not YAML: a number is too long"),
-    "a number of base 60": ("a: 1" + ":30" * 20_000, "a number is too long"),
+    "digits in hexadecimal": ("a: 0x" + "9f" * 50_000, "a number is too long"),
     "a key that is a list": ("? [1]\n: 2", "line 1, column 3: not YAML"),
     "two documents": ("a: 1\n---\nb: 2", "expected one document, got 2"),
     "no YAML": ("a: [", "not YAML: did not find expected node content"),
@@ -106,7 +106,7 @@ def test_any_text_is_a_value_or_a_config_error(text: str) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    return repr(one) == repr(other)  # nan equals nan
+    return bool(one == other)  # also 1 and 1.0
 
 
 @given(st.binary(max_size=60))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -62,3 +63,39 @@ async def test_a_reader_that_does_not_read_is_let_go_and_others_go_on(server: AP
                     assert line["object"]["metadata"]["name"] == f"m-{number}"
                 sent += 100
             assert watchers(front, "configmaps") == 1
+
+
+@pytest.mark.parametrize("query", ["watch=1&resourceVersion=0", "resourceVersion=0"])
+async def test_readers_that_do_not_read_hold_no_copy_of_the_cache(
+    server: APIServer, client: Client, query: str
+) -> None:
+    for number in range(100):
+        server.create(config_map(f"m-{number}", data={"k": "v" * 50_000}))
+    readers = []
+    async with front_of(server, client) as front:
+        parts = urlsplit(front.url)
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(20):
+                reader = socket.socket()
+                readers.append(reader)
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                reader.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(reader, (parts.hostname, parts.port))
+                reader.send(f"GET {MAPS}?{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await until(lambda: front.answered == 20)
+            await asyncio.sleep(0.5)
+            after, _ = tracemalloc.get_traced_memory()
+            assert after - before < 20 * 1_000_000, "each may have a piece, of the 5 MB that it has not read"
+            if "watch" in query:  # nor of what changes meanwhile
+                await until(lambda: watchers(front, "configmaps") == 20)
+                for number in range(100):
+                    server.delete("v1/configmaps", "default", f"m-{number}")
+                await front.caught_up()
+                later, _ = tracemalloc.get_traced_memory()
+                assert later - after < 20 * 1_000_000
+        finally:
+            tracemalloc.stop()
+            for reader in readers:
+                reader.close()

@@ -11,12 +11,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kinformer import Client, SharedInformer, SharedInformerFactory
+from kinformer import Client, ListOptions, SharedInformer, SharedInformerFactory
 from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer, faults
 from kinformer.watchcache import WatchCache
 from tests.support.kube import config_map, pod
 from tests.support.waiting import until
+
+NOT_OLDER = "NotOlderThan"
+STREAMED = f"watch=1&sendInitialEvents=1&resourceVersionMatch={NOT_OLDER}&timeoutSeconds=1&"
 
 
 class Front:
@@ -31,6 +34,10 @@ class Front:
         headers = {"Accept": accept} if accept else {}
         async with self.session.get(f"{self.url}/pods{path}?{query}", headers=headers) as response:
             return response.status, json.loads(await response.read() or b"null")
+
+    async def status(self, query: str, path: str) -> int:
+        async with self.session.get(f"{self.url}/pods{path}?{query}") as response:
+            return response.status
 
     async def watch(self, query: str, count: int) -> list[tuple[str, str, str]]:
         """Return the type, name and version of the first events of a watch."""
@@ -171,10 +178,35 @@ async def test_listed_objects_are_sent_with_their_type_in_a_watch(server: APISer
     assert [(event["object"]["apiVersion"], event["object"]["kind"]) for event in events] == [("v1", "Pod")] * 3
 
 
-@pytest.mark.slow
-async def test_a_version_that_is_not_reached_is_too_large(front: Front) -> None:
-    status, body = await front.get("resourceVersion=99999")
-    assert (status, body["details"]["retryAfterSeconds"]) == (504, 1)
+@pytest.mark.parametrize("path", ["", "/web-1"])
+@pytest.mark.parametrize("query", ["", "limit=2&", STREAMED])
+async def test_a_version_that_the_server_gave_is_never_too_large(
+    server: APIServer, front: Front, query: str, path: str
+) -> None:
+    server.create(config_map("of-another-resource"))  # of which no event tells the cache
+    query = f"{query if not path else ''}resourceVersion={server.resource_version}"
+    assert front.cache.storage.revision < int(server.resource_version)
+    assert await front.status(query, path) == 406  # is left to the server
+    await front.informer.confirm()
+    assert await front.status(query, path) == 200
+
+
+async def test_nor_is_it_for_an_informer_of_the_same_process(server: APIServer, front: Front) -> None:
+    server.create(config_map("of-another-resource"))
+    source = front.cache.source()
+    page = await source.list(ListOptions(resource_version=server.resource_version, resource_version_match=NOT_OLDER))
+    assert (len(page.items), page.resource_version) == (3, server.resource_version)
+    server.create(config_map("another"))
+    newest = ListOptions(
+        resource_version=server.resource_version, resource_version_match=NOT_OLDER, send_initial_events=True
+    )
+    async with source.watch(newest) as stream:
+        assert [event.type for event in await anext(stream)][:3] == ["ADDED"] * 3
+
+
+@pytest.mark.parametrize("query", ["", "limit=2&", "resourceVersionMatch=Exact&"])
+async def test_a_version_that_the_server_does_not_have_is_left_to_it(front: Front, query: str) -> None:
+    assert (await front.get(f"{query}resourceVersion=99999"))[0] == 406
 
 
 async def test_selectors_of_labels_and_names_are_answered(front: Front) -> None:
@@ -206,3 +238,26 @@ async def test_an_informer_with_a_selector_is_refused(client: Client) -> None:
     async with SharedInformerFactory(client) as factory:
         with pytest.raises(ConfigError, match="watch cache"):
             WatchCache(factory.for_resource("v1/pods", label_selector="app=web"))
+
+
+async def test_a_scan_for_fields_leaves_the_loop_its_turns(server: APIServer, client: Client) -> None:
+    for number in range(3000):
+        server.create(pod(f"scanned-{number}"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    informer = SharedInformerFactory(client).for_resource("v1/pods")
+    async with WatchCache(informer) as cache:
+        source = cache.source(field_selector="spec.nodeName=none")
+        await source.list(ListOptions(limit=1))
+        for stored in cache.storage.collection("objects").objects.values():
+            stored.fields = None  # which is what takes time
+        running = asyncio.create_task(others())
+        assert (await source.list(ListOptions(resource_version="0"))).items == []
+        running.cancel()
+        assert turns >= 5

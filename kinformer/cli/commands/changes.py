@@ -63,9 +63,7 @@ class ChangeFilter:
 
     def matches(self, kind: str, name: str) -> bool:
         """Return True if changes of an object are to be printed."""
-        if self.kind is not None and self.kind.casefold() != kind.casefold():
-            return False
-        return self.name is None or fnmatchcase(name, self.name)
+        return self.kind in (None, kind) and (self.name is None or fnmatchcase(name, self.name))
 
 
 async def changes(
@@ -91,6 +89,8 @@ async def changes(
     limit = asyncio.timeout(duration)
     try:
         async with limit, server.client() as client, SharedInformerFactory(client, keep_managed_fields=True) as factory:
+            if wanted.kind is not None:  # in any form, as a resource
+                wanted = replace(wanted, kind=(await discover(client)).find(wanted.kind).kind)
             usual = isinstance(selections, Selection)
             chosen = await _usual(client, selections) if isinstance(selections, Selection) else selections
             followed = [one for selection in chosen for one in await _follow(client, factory, selection)]

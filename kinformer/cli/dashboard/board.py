@@ -26,6 +26,7 @@ from kinformer.contrib.changes import Changes
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.problems import Problems
 from kinformer.derived import DerivedCollection
+from kinformer.kinds.builtin import builtin_kind, is_namespaced
 
 __all__ = ["EVENTS", "Board", "board_of", "present_board"]
 
@@ -34,21 +35,6 @@ EVENTS = "v1/events"
 _KEPT = 300.0  # seconds for which a resource is still followed after the last request of a page
 _CHANGES = 8192  # changes kept for pages, which look at them four times a second
 _ROWS_KEPT = 60.0  # seconds for which rows are kept after the last page has gone
-
-_KINDS = {
-    "configmaps": "ConfigMap",
-    "cronjobs": "CronJob",
-    "daemonsets": "DaemonSet",
-    "deployments": "Deployment",
-    "jobs": "Job",
-    "namespaces": "Namespace",
-    "nodes": "Node",
-    "pods": "Pod",
-    "replicasets": "ReplicaSet",
-    "secrets": "Secret",
-    "services": "Service",
-    "statefulsets": "StatefulSet",
-}
 
 
 class Board:
@@ -250,7 +236,7 @@ class Board:
             "kind": kind,
             "levels": rows.levels() if rows is not None else {},
             "columns": column_names(group, kind),
-            "namespaced": _is_namespaced(informer, kind),
+            "namespaced": _is_namespaced(name, informer),
             "state": health.state,
             "synced": health.synced,
             "live": health.live,
@@ -352,9 +338,9 @@ def _kind_of(name: str, informer: SharedInformer) -> tuple[str, str]:
     if some and some[0].kind and some[0].kind != "PartialObjectMetadata":
         return some[0].api_version.rpartition("/")[0], some[0].kind
     gvr = _resource(name)
-    return gvr.group, _KINDS.get(gvr.resource, gvr.resource.capitalize().removesuffix("s"))
+    return gvr.group, builtin_kind(gvr) or gvr.resource.capitalize().removesuffix("s")
 
 
-def _is_namespaced(informer: SharedInformer, kind: str) -> bool:
+def _is_namespaced(name: str, informer: SharedInformer) -> bool:
     key = informer.indexer.any_key()
-    return "/" in key if key else kind not in ("Node", "Namespace", "PersistentVolume", "StorageClass")
+    return "/" in key if key else is_namespaced(_resource(name)) is not False

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import binascii
+import json
 from pathlib import Path
 from typing import Literal, Protocol
 
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError
+from kinformer.objects.types import JSON
 
 __all__ = [
     "REREAD",
@@ -16,12 +19,20 @@ __all__ = [
     "StaticCredential",
     "TokenFile",
     "header_text",
+    "json_of",
     "reason_of",
 ]
 
 log = get_logger("kinformer.credentials")
 
 REREAD = 60.0  # seconds between two reads of a token file (client-go, transport/token_source.go)
+
+_REASONS = (
+    (TimeoutError, "no answer in time"),
+    (binascii.Error, "it is not base64"),
+    (UnicodeError, "it is not text in UTF-8"),
+    (ValueError, "it has a character that is not allowed there"),  # NUL, in a path, an argument or a variable
+)
 
 CredentialKind = Literal["none", "token", "password", "token-file", "exec-plugin", "auth-provider", "api-client"]
 
@@ -70,6 +81,15 @@ def header_text(value: str, *, where: str) -> str:
     if not value.isprintable():
         raise ConfigError(f"{where}: must be one line of text")
     return value
+
+
+def json_of(text: bytes) -> JSON:
+    """Parse JSON as Go does, without NaN. Returns None for anything else, because the errors contain the text."""
+    try:
+        parsed: JSON = json.loads(text, parse_constant=int)  # which refuses NaN
+    except (ValueError, RecursionError):
+        return None
+    return parsed
 
 
 class StaticCredential:
@@ -160,5 +180,7 @@ class TokenFile:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error without the file name, which the caller knows."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    """Return the reason of an error without the file name, which the caller knows, and without what may be secret."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), type(error).__name__)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import cast
 
 import anyio
 
 from kinformer._runtime.logs import get_logger
-from kinformer.connection.credentials.credential import CredentialKind, header_text, reason_of
+from kinformer._runtime.yaml_reader import read_yaml
+from kinformer.connection.credentials.credential import CredentialKind, header_text, json_of, reason_of
 from kinformer.connection.showable import is_secret_name, showable_output
 from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, CredentialError
-from kinformer.objects.types import JSON
 
 __all__ = ["ExecPlugin"]
 
@@ -32,6 +33,9 @@ _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
 _MOST_OUTPUT = 1024 * 1024  # bytes of a plugin's output. A credential has a few KB
 _MOST_WORDS = 64 * 1024  # bytes of output that is not JSON, whose words may be credentials
 _SHORTEST_SECRET = 8  # characters of a word that is a credential, if the output is not JSON
+
+_KIND = "ExecCredential"
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 _HINT = (
     "; run it by itself to see why, or log its stderr with Client(log_plugin_stderr=True) and the level DEBUG of the "
@@ -121,7 +125,7 @@ class ExecPlugin:
         spec: dict[str, object] = {"interactive": interactive}
         if self.cluster is not None:
             spec["cluster"] = dict(self.cluster)
-        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        info = {"apiVersion": self.api_version, "kind": _KIND, "spec": spec}
         env = {**os.environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         program = _PluginProcess()
         try:
@@ -156,25 +160,29 @@ class ExecPlugin:
 
     def _take(self, output: bytes) -> None:
         # The output is secret even if it is malformed, so no part of it may appear in a message.
-        parsed = _parse(output)
-        if parsed is None:
+        parsed = json_of(output)
+        if parsed is None and output.lstrip()[:1] != b"{":  # client-go takes YAML too
+            with suppress(ConfigError):
+                parsed = read_yaml(output, self.where, what="an ExecCredential", most_values=1000)
+        if not isinstance(parsed, dict):
             raise ConfigError(f"{self.where}.command: {self.command} did not print JSON")
-        status = parsed.get("status") if isinstance(parsed, dict) else None
-        if not isinstance(parsed, dict) or not isinstance(status, dict) or parsed.get("kind") != "ExecCredential":
+        status = parsed.get("status")
+        if not isinstance(status, dict) or parsed.get("kind", _KIND) != _KIND:
             raise ConfigError(f"{self.where}.command: {self.command} did not print an ExecCredential with a status")
         if parsed.get("apiVersion") != self.api_version:
             raise ConfigError(
                 f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another version"
             )
+        for name in ("token", "clientCertificateData", "clientKeyData", "expirationTimestamp"):
+            if not isinstance(status.get(name), str | None):
+                raise ConfigError(f"{self.where}.command: {self.command} printed a {name} that is not a string")
         token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
-        if not all(value is None or isinstance(value, str) for value in (token, cert, key)):
-            raise ConfigError(f"{self.where}.command: {self.command} printed a credential that is not a string")
         if bool(cert) != bool(key) or not (token or cert):
             raise ConfigError(
                 f"{self.where}.command: {self.command} printed neither a token nor a certificate with its key"
             )
         expires = status.get("expirationTimestamp")
-        renew_at = self._deadline(str(expires)) if expires else None
+        renew_at = None if expires is None else self._deadline(str(expires))
         what = f"{self.where}.command: the token of {self.command}"
         self._authorization = f"Bearer {header_text(str(token), where=what)}" if token else None
         self._renew_at = renew_at
@@ -183,10 +191,11 @@ class ExecPlugin:
 
     def _deadline(self, expires: str) -> float:
         try:
-            end = datetime.fromisoformat(expires)
-        except ValueError:
-            raise ConfigError(f"{self.where}.command: {self.command} printed an invalid expirationTimestamp") from None
-        at = (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
+            if not _TIME.fullmatch(expires):  # fromisoformat accepts a time without a zone, and weeks
+                raise ValueError
+            at = datetime.fromisoformat(expires).timestamp()
+        except (ValueError, OverflowError):
+            raise ConfigError(f"{self.where}.command: {self.command} printed no RFC 3339 expirationTimestamp") from None
         return at - min(60.0, max(0.0, at - time.time()) * 0.1)
 
 
@@ -246,18 +255,9 @@ class _PluginProcess(asyncio.SubprocessProtocol):
         self._ended.set()
 
 
-def _parse(output: bytes) -> JSON:
-    """Parse JSON. Returns None for anything else, because the errors of parsers contain the output."""
-    try:
-        parsed: JSON = json.loads(output)
-    except (ValueError, RecursionError):
-        return None
-    return parsed
-
-
 def _values_in(output: bytes) -> list[str]:
     """Return the strings in the output of a plugin that may be a credential: those of its status, or all words."""
-    parsed = _parse(output)
+    parsed = json_of(output)
     if parsed is None:
         words = output[:_MOST_WORDS].decode(errors="replace").split()
         return [word for word in words if len(word) >= _SHORTEST_SECRET]

@@ -1,14 +1,15 @@
-"""The old `auth-provider`s of kubeconfigs, by kubernetes_asyncio."""
+"""The old `auth-provider` `gcp` of kubeconfigs, by kubernetes_asyncio."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import Protocol
 
 import anyio.to_thread
 
-from kinformer.connection.credentials.credential import REREAD, CredentialKind
+from kinformer.connection.credentials.credential import REREAD, CredentialKind, reason_of
 from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import CredentialError
 
@@ -28,9 +29,9 @@ class _Loader(Protocol):
 
 
 class LibraryProvider:
-    """The old `auth-provider`s `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
+    """The old `auth-provider` `gcp`, as far as kubernetes_asyncio renews it.
 
-    They are checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
+    It is checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
     is never written. The first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
 
     Args:
@@ -74,10 +75,7 @@ class LibraryProvider:
             assert self._configuration is not None
             await self._loader.load_and_set(self._configuration)
         except Exception as error:  # noqa: BLE001 - any exception of a provider concerns this field
-            # The library's messages are safe. Other messages and the cause are omitted, because they may quote the
-            # token.
-            reason = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
-            self.failure = f"{self._where}: no credential: {reason}"
+            self.failure = f"{self._where}: no credential: gcp: {_reason(error)}"
             raise CredentialError(self.failure) from None
         self.failure = ""
         self._looked_at = asyncio.get_running_loop().time()
@@ -89,3 +87,16 @@ class LibraryProvider:
 
         self._configuration = Configuration()
         self._loader = KubeConfigLoader(config_dict=self._kubeconfig)
+
+
+def _reason(error: Exception) -> str:
+    """Return the field of the config and the reason. Other messages and the cause may quote the token."""
+    match error:
+        case KeyError() | TypeError() | UnicodeError() | json.JSONDecodeError():
+            return "cmd-path did not print the JSON of gcloud, with credential.access_token and credential.token_expiry"
+        case OSError():
+            return f"cmd-path cannot be run: {reason_of(error)}"
+        case ValueError():
+            return "cmd-path and cmd-args must be set to run gcloud, and expiry must be a time"
+    name = type(error).__name__
+    return str(error) if name in ("ConfigException", "ModuleNotFoundError") else name  # messages of the library's own

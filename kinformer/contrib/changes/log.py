@@ -20,6 +20,7 @@ from kinformer.contrib.changes.differences import Difference, object_differences
 from kinformer.contrib.changes.noise import is_noise
 from kinformer.contrib.changes.summary import summary_of
 from kinformer.exceptions import DecodeError
+from kinformer.kinds.builtin import parse_kind, parse_resource
 from kinformer.objects import showable
 
 __all__ = ["Changes"]
@@ -189,14 +190,23 @@ class Changes:
             after: Only those with a higher number.
             resource, kind, namespace, name: Only those of such objects.
             noise: True to include changes of nothing but noise, if the log keeps them.
+
+        Raises:
+            ConfigError: `resource` or `kind` is the name of another thing. The message has the right one.
         """
+        group, kind = parse_kind(kind, "kind") if kind is not None else (None, None)
         wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
         asked = {field: value for field, value in wanted.items() if value is not None}
-        return [
+        found = [
             change
             for change in self._log.entries(minor=noise)
-            if change.number > after and all(getattr(change, field) == value for field, value in asked.items())
+            if change.number > after
+            and all(getattr(change, field) == value for field, value in asked.items())
+            and group in (None, change.resource.rpartition("/")[0].rpartition("/")[0])
         ]
+        if not found and resource is not None and resource not in self._followed:
+            parse_resource(resource.partition("#")[0])
+        return found
 
     async def wait(self, number: int, timeout: float | None = None) -> bool:
         """Wait until there is a change after `number`. Returns False after `timeout` seconds."""

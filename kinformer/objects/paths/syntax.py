@@ -30,6 +30,8 @@ _LITERAL = re.compile(r"(?:\+?0*(?=\d))?(?P<plain>-?\d+(?:\.\d+)?|true|false)(?!
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CHARACTER = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
+_get, _values, _each_item = dict.get, dict.values, list.__iter__
+
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -260,7 +262,12 @@ def _from_each(onward: Callable[[object], Iterable[object]]) -> Step:
 
 
 def _key(name: str) -> Step:
-    return _from_each(lambda value: [value[name]] if isinstance(value, Mapping) and name in value else ())
+    def onward(value: object) -> Iterable[object]:
+        if isinstance(value, dict):  # without the wrappers of what an object that was read refuses to be changed by
+            return [_get(value, name)] if name in value else ()
+        return [value[name]] if isinstance(value, Mapping) and name in value else ()
+
+    return _from_each(onward)
 
 
 def _quoted_key(text: str) -> Step:
@@ -271,9 +278,11 @@ def _quoted_key(text: str) -> Step:
 
 
 def _items(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return _values(value)
     if isinstance(value, Mapping):
         return value.values()
-    return value if isinstance(value, list) else ()
+    return _each_item(value) if isinstance(value, list) else ()
 
 
 def _descendants(value: object) -> Iterator[object]:

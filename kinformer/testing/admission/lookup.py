@@ -19,14 +19,10 @@ class Lookup:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._types: dict[str, ResourceType] = {}
 
     def type_of(self, kind: str) -> ResourceType:
         """Return the served type of a kind."""
-        found = self._types.get(kind)
-        if found is None:
-            found = self._types[kind] = self.ledger.registry.find(kind)
-        return found
+        return self.ledger.registry.find(kind)
 
     def is_empty(self, kind: str) -> bool:
         """True if there is no object of a kind."""

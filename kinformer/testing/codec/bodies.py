@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from kinformer._runtime.yaml_reader import reading_as_kubernetes
 from kinformer.apiserver.status import StatusError, bad_request, failure
 from kinformer.testing.codec.protobuf import ProtobufError, decode_protobuf
 
@@ -181,7 +182,7 @@ def json_error(body: bytes) -> str:
 
 @cache
 def _loader() -> Any:
-    """Return a safe loader that reads dates and all keys as strings, like Kubernetes, and records duplicate keys."""
+    """Return a safe loader that reads scalars and keys like Kubernetes, and records duplicate keys."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -214,11 +215,7 @@ def _loader() -> Any:
             made = super().construct_mapping(node, deep)
             return {key if isinstance(key, str) else json.dumps(key, default=str): made[key] for key in made}
 
-    Loader.yaml_implicit_resolvers = {
-        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    return Loader
+    return reading_as_kubernetes(Loader)
 
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:

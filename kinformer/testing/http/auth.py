@@ -12,6 +12,7 @@ from kinformer.apiserver.status import failure, forbidden, unauthorized
 from kinformer.exceptions import ConfigError
 from kinformer.listening.aiohttp_server import refusal_of
 from kinformer.listening.hosts import AllowedHosts
+from kinformer.objects.spellings import parts_of
 from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
@@ -159,12 +160,9 @@ class AccessControl:
             return self._roles.rules(Subject(user.name, user.groups), namespace)
         found = []
         for verb, name in sorted((verb, resource) for one, verb, resource in self.rules or () if one == user.name):
-            group, _, resource = name.rpartition("/")
-            group = group.rpartition("/")[0]
-            every = name == "*"
-            found.append(
-                {"verbs": [verb], "apiGroups": ["*" if every else group], "resources": ["*" if every else resource]}
-            )
+            group, version, _ = parts_of(name)
+            resource = name.removeprefix(f"{group_version(group or '', version or '')}/")
+            found.append({"verbs": [verb], "apiGroups": ["*" if group is None else group], "resources": [resource]})
         return found
 
     def user_of(self, token: str) -> User | None:

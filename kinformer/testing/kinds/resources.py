@@ -8,9 +8,12 @@ from typing import Any
 
 from kinformer.apiserver.selecting.fields import FieldPaths
 from kinformer.apiserver.status import StatusError, missing_resource, not_found, page_not_found
+from kinformer.kinds.builtin import parse_resource
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.spellings import is_core_version
 from kinformer.testing.kinds.schema import ANY, Node
 
-__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "resource_name", "selected_name"]
+__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "selected_name"]
 
 # In the order of discovery (endpoints/installer.go sorts, but CRDs keep the order of their own handler).
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -118,21 +121,16 @@ def group_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-def resource_name(resource: Any) -> str:
-    """Return `"apps/v1/deployments"` for that string or for a GroupVersionResource."""
-    if isinstance(resource, str):
-        return resource
-    group, version, plural = resource.group, resource.version, resource.resource
-    return f"{group}/{version}/{plural}" if group else f"{version}/{plural}"
+def selected_name(resource: str | GroupVersionResource) -> str:
+    """Return the name of a request selector: a resource, `"*"`, or a subresource such as `"v1/pods/status"`.
 
-
-def selected_name(resource: Any) -> str:
-    """Return the `resource_name` of a request selector, or `"*"`. Raises ValueError if no request can have it."""
-    name = resource_name(resource)
-    if "/" not in name and name != "*":
-        raise ValueError(
-            f"{name!r} is not a resource: write it with its version, as in 'v1/pods' or 'apps/v1/deployments'"
-        )
+    Raises:
+        ConfigError: No request can have it. The message has the right name.
+    """
+    name = str(resource)
+    if name != "*":
+        depth = 2 if is_core_version(name.partition("/")[0]) else 3
+        parse_resource("/".join(name.split("/")[:depth]))
     return name
 
 
@@ -166,12 +164,18 @@ class Registry:
         """Return the resource with an object's apiVersion and kind, or None."""
         return self._by_kind.get((api_version, kind))
 
-    def find(self, resource: Any) -> ResourceType:
-        """Return a resource by `"v1/pods"` or a GroupVersionResource. Raises LookupError if it is not served."""
-        name = resource_name(resource)
-        found = self._by_name.get(name)
+    def find(self, resource: str | GroupVersionResource) -> ResourceType:
+        """Return a resource by `"v1/pods"` or a GroupVersionResource.
+
+        Raises:
+            ConfigError: It has another form. The message has the right one.
+            LookupError: It is not served.
+        """
+        found = self._by_name.get(str(resource))
         if found is None:
-            raise LookupError(f"the server does not serve {name!r}; register it, or its CRD, first")
+            raise LookupError(
+                f"the server does not serve {str(parse_resource(resource))!r}; register it, or its CRD, first"
+            )
         return found
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:

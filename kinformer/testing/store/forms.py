@@ -7,6 +7,8 @@ throughout.
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -46,6 +48,8 @@ _EVENT_ORDER = {
 }
 _SORTED_MAPS = ("data", "binaryData", "stringData")
 
+_MAYBE_OTHER = re.compile(rb"[0-9](?:\.0|e|[0-9]{18})")  # a number that Go writes in another way, or text like it
+
 _encoder = msgspec.json.Encoder()
 _sorting = msgspec.json.Encoder(order="sorted")
 
@@ -81,10 +85,22 @@ def _ordered_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     return ordered
 
 
+def _go_numbers(value: Any) -> Any:
+    """Return JSON with numbers as Go has them: 1.0 is 1, and an integer of more than 64 bits is a float64."""
+    if isinstance(value, dict):
+        return {name: _go_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_go_numbers(inner) for inner in value]
+    number = float(value) if type(value) is int and not -(1 << 63) <= value < 1 << 63 else value
+    is_whole = type(number) is float and number.is_integer() and abs(number) < 1e21
+    return int(Decimal(repr(number))) if is_whole else number
+
+
 def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
     """Encode an object (in its storage version) as a list item."""
     if not resource.builtin:
-        return escaped(_sorting.encode(obj))
+        encoded = _sorting.encode(obj)
+        return escaped(_sorting.encode(_go_numbers(obj)) if _MAYBE_OTHER.search(encoded) else encoded)
     ordered: dict[str, Any] = {"metadata": _ordered_metadata(obj["metadata"])}
     if resource.kind == "Event":
         obj = _ordered(obj, tuple(_EVENT_ORDER[obj["apiVersion"]].split()))

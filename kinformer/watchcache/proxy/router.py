@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from kinformer.apiserver.options import boolean_of
-from kinformer.apiserver.pages import wait_for_revision
+from kinformer.apiserver.options import boolean_of, query_of
 from kinformer.apiserver.status import StatusError, failure
 from kinformer.connection.discovery import APIResource
 from kinformer.informer.informer import SharedInformer
@@ -28,9 +27,6 @@ from kinformer.watchcache.watch_cache import WatchCache
 __all__ = ["Router", "Served"]
 
 _FOLLOWED = ("watching", "polling", "listing", "starting", "backing_off")
-
-_DIGITS = 20  # of a version that can be one
-_REACHED = 1.0  # seconds that a read waits until the cache has a version, before the server answers it
 
 _source: ContextVar[str] = ContextVar("kinformer source", default="proxy")
 """What answers the request of the current task."""
@@ -53,20 +49,6 @@ class Served(NamedTuple):
         if not path.namespace:
             return not path.name and self.namespace is None
         return self.namespace in (None, path.namespace)
-
-    async def reaches(self, params: Mapping[str, str]) -> bool:
-        """Return True once the cache has the version that a list or an object must have, or False after a second.
-
-        The server may have given a newer one, since it counts the changes of all resources.
-        """
-        version = params.get("resourceVersion", "")
-        if boolean_of(params, "watch") or not version.isdecimal() or len(version) > _DIGITS:
-            return True
-        try:
-            await wait_for_revision(self.cache.storage, int(version), wait=_REACHED)
-        except StatusError:
-            return False
-        return True
 
     @property
     def is_ready(self) -> bool:
@@ -146,14 +128,13 @@ class Router:
             if answer is not None:
                 return answer
         _source.set("server")
-        is_watch = boolean_of(request.query, "watch") or (path is not None and path.prefix == "watch")
-        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(request.query, "follow"))
+        params = query_of(request.rel_url)
+        is_watch = boolean_of(params, "watch") or (path is not None and path.prefix == "watch")
+        return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(params, "follow"))
 
     async def _from_cache(self, request: web.Request, path: RequestPath) -> web.StreamResponse | None:
         served = self._served.get((path.group, path.version, path.resource))
         if served is None or not served.holds(path) or not served.is_ready or request.path.endswith("/"):
-            return None
-        if not await served.reaches(request.query):
             return None
         _source.set("cache")
         namespace = path.namespace if served.resource.namespaced else ""

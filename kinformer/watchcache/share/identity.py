@@ -23,6 +23,7 @@ __all__ = ["Identity", "IdentityCheck"]
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _NOT_SERVED = (404, 405, 501)
+_OF_THE_TOKEN = "authentication.kubernetes.io/credential-id"  # another one after each renewal, of the same user
 _LOOK = 5.0  # seconds between two looks at the credentials
 _ASK = 600.0  # seconds after which the server is asked again, although nothing is known to have changed
 _AGAIN = 10.0  # ... after the last question, at least
@@ -36,7 +37,7 @@ class Identity:
         server: The URL of the server.
         cluster: The uid of the cluster, or "" if the user may not read it.
         user: The name of the user.
-        rights: A digest of name, uid and groups, on which the rights depend.
+        rights: A digest of name, uid, groups and extra fields, on which the rights depend.
     """
 
     server: str
@@ -63,12 +64,13 @@ class Identity:
         document = review if isinstance(review, Mapping) else review.to_dict()
         user = (document.get("status") or {}).get("userInfo") or {}
         name = str(user.get("username") or "")
-        told = [name, str(user.get("uid") or ""), sorted(user.get("groups") or ())]
+        extra = {field: sorted(values) for field, values in (user.get("extra") or {}).items() if field != _OF_THE_TOKEN}
+        told = [name, str(user.get("uid") or ""), sorted(user.get("groups") or ()), extra]
         return cls(
             server=client.server,
             cluster=cluster,
             user=name,
-            rights=hashlib.sha256(json.dumps(told).encode()).hexdigest(),
+            rights=hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest(),
         )
 
     def params(self) -> dict[str, str]:
@@ -88,8 +90,8 @@ class Identity:
             return f"the holder follows another cluster: {ours}, not {theirs}; give each cluster its own path"
         if self.rights != other.rights:
             return (
-                f"the holder is the user {self.user!r}, with other groups or another name than {other.user!r}; "
-                "give each user its own path"
+                f"the holder is the user {self.user!r}, with another name, other groups or extra fields than "
+                f"{other.user!r}; give each user its own path"
             )
         return ""
 
@@ -123,7 +125,7 @@ class IdentityCheck:
     async def changed(self, known: Identity) -> Identity:
         """Wait until the identity is another one than `known`, and return it. While the server cannot tell, it stays.
 
-        A user with other groups counts as another one.
+        A user with other groups or extra fields counts as another one.
         """
         now = asyncio.get_running_loop().time
         while True:

@@ -26,25 +26,28 @@ from kinformer.exceptions import (
     ForbiddenError,
     KinformerError,
     NotWatchableError,
+    ScopeError,
     UnauthorizedError,
     describe,
 )
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
-from kinformer.watchcache.share.kept import KeptCaches
+from kinformer.watchcache.share.kept import LOST, KeptCaches
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
 
-__all__ = ["HEARTBEAT", "PROTOCOL", "SESSION", "Listener"]
+__all__ = ["HEARTBEAT", "PROTOCOL", "SESSION", "YIELD", "Listener"]
 
 log = get_logger("kinformer.share")
 
-PROTOCOL = "1"
+PROTOCOL = "2"
 """The version of what a follower and its holder say to each other, besides the Kubernetes API."""
 
 SESSION = "/kinformer/session"
+YIELD = "/kinformer/yield"
+"""Asks the holder with the given `pid` to let another process hold the cache."""
 HEARTBEAT = 1.0
 """Seconds between two signs of life of a holder."""
 
@@ -62,7 +65,12 @@ class Listener:
         identity: The identity of the holder.
         caches: The caches that answer.
         on_refused: Called when the server has refused a request that was passed on with 401 or 403.
+
+    Attributes:
+        is_asked_to_yield: True once a follower has asked for another holder, because it reaches the server.
     """
+
+    is_asked_to_yield = False
 
     def __init__(
         self,
@@ -135,6 +143,8 @@ class Listener:
             return _refused(error.status, error.reason, error.message)
         except NotWatchableError as error:
             return _refused(405, "MethodNotAllowed", str(error))
+        except ScopeError as error:
+            return _refused(404, "NotFound", str(error))
         except ConfigError as error:
             return _refused(400, "BadRequest", str(error))
         except ClientConnectionError:
@@ -151,6 +161,10 @@ class Listener:
             return _refused(403, "Forbidden", f"the cache belongs to uid {os.geteuid()}, and this is uid {uid}")
         if request.path == SESSION:
             return await self._keep_session(request)
+        if request.path == YIELD:
+            # Of several followers, the last ones may ask the next holder.
+            self.is_asked_to_yield |= request.query.get("pid") == str(os.getpid()) and LOST in self._caches.down()
+            return web.Response()
         if request.method != "GET":
             return _refused(405, "MethodNotAllowed", "a shared cache is only read")
         key = SourceKey.of_request(request.path, request.query, request.headers.get("Accept", ""))

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
+import msgspec
+
+from kinformer._runtime.json_depth import bounded
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.connection.body import Body
 from kinformer.connection.config import ConnectionSettings, at_once, installed_version
-from kinformer.exceptions import APIError, ConnectError, DecodeError
+from kinformer.exceptions import MALFORMED, APIError, ConnectError, DecodeError
 from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.kept import LOST
 from kinformer.watchcache.share.listener import PROTOCOL, SESSION
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
 
 __all__ = ["Session", "client_at", "opened"]
 
 _HANDSHAKE = 5.0  # seconds. The holder answers at once unless it hangs
+_LINE = 1 << 20  # bytes, more than the tokens of a thousand caches
+
+_NO_ANSWER: tuple[type[Exception], ...] = (DecodeError, *MALFORMED)
+
+
+class _Hello(msgspec.Struct, gc=False):
+    pid: int
+
+
+_decode_hello: Callable[[bytes], _Hello] = bounded(msgspec.json.Decoder(_Hello).decode)
+_decode_down: Callable[[bytes], list[str]] = bounded(msgspec.json.Decoder(list[str]).decode)
 
 
 class Session:
@@ -27,11 +41,15 @@ class Session:
     Attributes:
         holder: The process id of the holder, as it sees itself.
         down: The tokens of the caches that do not follow the server, by the last heartbeat.
+        lost_since: The time since which the holder has not reached the server, or None.
+        has_begun: True once there was a heartbeat.
     """
 
     def __init__(self, body: Body) -> None:
         self.holder = 0
+        self.has_begun = False
         self.down: Collection[str] = ()
+        self.lost_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._body = body
@@ -42,20 +60,32 @@ class Session:
         """Read the answer of the holder. Return False if it ends instead.
 
         Raises:
-            ValueError, KeyError, TypeError: It is not an answer.
+            DecodeError, msgspec.DecodeError, RecursionError: It is not an answer.
         """
-        line = await self._line()
-        if line:
-            self.holder = int(json.loads(line)["pid"])
-        return bool(line)
+        if not await self._received():
+            return False
+        line, _, self._buffer = self._buffer.partition(b"\n")  # heartbeats may have come with it
+        self.holder = _decode_hello(line).pid
+        return True
 
     @property
     def silence(self) -> float:
         """Seconds since the last heartbeat."""
         return self._loop.time() - self._heard
 
+    def has_lost_server(self, seconds: float) -> bool:
+        """Return True if the holder has not reached the server for so long, and once for each such time."""
+        if self.lost_since is None or self._heard - self.lost_since < seconds:
+            return False
+        self.lost_since = None
+        return True
+
     async def heard(self, within: float) -> bool | None:
-        """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds."""
+        """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds.
+
+        Raises:
+            DecodeError, msgspec.DecodeError, RecursionError: It is not a heartbeat.
+        """
         if self._hearing is None:
             self._hearing = asyncio.ensure_future(self._hear())
         done, _ = await asyncio.wait({self._hearing}, timeout=within)
@@ -73,23 +103,27 @@ class Session:
 
     async def _hear(self) -> bool:
         try:
-            line = await self._line()
-            self._heard = self._loop.time()
-            if line:
-                self.down = json.loads(line)
-        except (ConnectError, ValueError):
+            if not await self._received():
+                return False
+        except ConnectError:
             return False
-        return bool(line)
+        self._heard = self._loop.time()
+        lines, _, self._buffer = self._buffer.rpartition(b"\n")
+        self.down = _decode_down(lines.rpartition(b"\n")[2])
+        self.lost_since = (self.lost_since or self._heard) if LOST in self.down else None
+        self.has_begun = True
+        return True
 
-    async def _line(self) -> bytes:
-        """Return the last line that has come, or b"" at the end."""
+    async def _received(self) -> bool:
+        """Read until there is a whole line. Return False at the end."""
         while b"\n" not in self._buffer:
             chunk = await self._body.read()
             if not chunk:
-                return b""
+                return False
+            if len(self._buffer) > _LINE:
+                raise DecodeError(f"a line of more than {_LINE} bytes")
             self._buffer += chunk
-        *lines, self._buffer = self._buffer.split(b"\n")
-        return lines[-1]
+        return True
 
 
 @asynccontextmanager
@@ -115,7 +149,7 @@ async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]
             raise UnreachableError(error.message or str(error), may_appear=error.status == 503) from None  # it ends
         except ConnectError as error:
             raise UnreachableError(str(error), may_appear=True) from None
-        except (DecodeError, ValueError, KeyError, TypeError) as error:
+        except _NO_ANSWER as error:
             raise UnreachableError(f"{path} is served by another program: {error}") from None
 
 

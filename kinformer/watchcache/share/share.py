@@ -21,6 +21,7 @@ from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.identity import Identity, IdentityCheck
 from kinformer.watchcache.share.key import SourceKey
+from kinformer.watchcache.share.listener import YIELD
 from kinformer.watchcache.share.lock import HolderLock
 from kinformer.watchcache.share.session import Session, client_at, opened
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
@@ -41,8 +42,9 @@ _SILENT = 3.0  # seconds without a heartbeat after which the cache is not live
 _SPREAD = 2.0  # seconds within which the followers go to the server, so that they do not all at once
 _RETURN = 10.0  # seconds of heartbeats after which a follower returns to a holder that had been silent
 _REFUSED = 10.0  # seconds between two attempts after a refusal
+_LOST = 30.0  # seconds without the server after which a holder lets a process hold that reaches it
 _SEED = 5.0  # seconds for which a new holder waits until its own cache has applied what it has received
-_YIELD = 1.0  # seconds for which a process that has become another user leaves the lock to its followers
+_YIELD = 1.0  # seconds for which a process that lets another one hold leaves the lock to its followers
 _SOCKET = 1.0  # seconds between two looks whether the socket of a holder is still there
 
 
@@ -237,7 +239,7 @@ class Share:
                 if self._lock.acquire():
                     await self._hold(client, check, identity, options)
                     self._expect_holder()
-                await self._follow(identity)
+                await self._follow(check, identity)
             except UnreachableError as error:
                 if error.may_appear and asyncio.get_running_loop().time() < self._alone_from:
                     await asyncio.sleep(_AGAIN * (0.5 + random.random()))
@@ -291,10 +293,20 @@ class Share:
             self._lock.release()
             await listener.close()
             await caches.close()
+        if listener.is_asked_to_yield:
+            await asyncio.sleep(_YIELD)
 
     async def _keep_listening(self, listener: Listener) -> None:
-        """Listen again when the socket has been removed, by a cleaner of /tmp for example, until the lock has been."""
-        while not self._lock.is_gone:
+        """Listen again when the socket has been removed, by a cleaner of /tmp for example.
+
+        Return when the lock has been removed, or a follower asks for another holder.
+
+        Raises:
+            UnreachableError: This process has no descriptors for its own informers.
+        """
+        while not (self._lock.is_gone or listener.is_asked_to_yield):
+            if self._is_refused():
+                raise UnreachableError(f"{self._path}: the connections of this process itself are refused")
             try:
                 await listener.listen_again()
                 self._told.forget("socket")
@@ -304,37 +316,41 @@ class Share:
                     log.warning(message, self._path, error, reason="socket")
             await asyncio.sleep(_SOCKET)
 
-    async def _follow(self, identity: Identity) -> None:
+    async def _follow(self, check: IdentityCheck, identity: Identity) -> None:
         """Follow a holder until it ends.
 
         Raises:
-            UnreachableError: There is none, or it refuses.
+            UnreachableError: There is none, it refuses, or it ends before it gives a sign of life.
         """
         async with opened(self._path, identity) as session:
             self._told.forget("alone")
             try:
                 while True:
                     async with client_at(self._path) as client:  # its end closes the streams from this holder
-                        is_silent = await self._follow_session(session, client)
+                        is_silent = await self._follow_session(session, client, check)
                     if not is_silent or not await self._has_returned(session):
-                        return
+                        break
             finally:
-                self._expect_holder()
+                if session.has_begun:
+                    self._expect_holder()
+            if not session.has_begun:
+                raise UnreachableError(f"{self._path}: the holder ends each session", may_appear=True)
 
-    async def _follow_session(self, session: Session, client: Client) -> bool:
+    async def _follow_session(self, session: Session, client: Client, check: IdentityCheck) -> bool:
         """Read from the holder until it ends (False), or is silent (True)."""
         state = Following(client, session)
         self._become(state)
         try:
-            return await self._listen(session)
+            return await self._listen(session, client, check)
         finally:
             if self._state is state:
                 self._become(Seeking(state))  # before its streams end, so that they wait for the next route
 
-    async def _listen(self, session: Session) -> bool:
-        """Return False once the holder has ended, and True if it was silent and this process now reads from the server.
+    async def _listen(self, session: Session, client: Client, check: IdentityCheck) -> bool:
+        """Return False once the holder has ended, and True if this process now reads from the server.
 
-        A silent holder whose lock is free has ended, and a child that it forked keeps its connections open.
+        It does so if the holder is silent, or refuses connections, as one with few descriptors does. A silent holder
+        whose lock is free has ended, and a child that it forked keeps its connections open.
         """
         while True:
             for seconds in (_SILENT, _ABSENT - _SILENT + random.random() * _SPREAD):
@@ -348,6 +364,25 @@ class Share:
                 return True
             if not heard:
                 return False
+            if session.has_lost_server(_LOST):
+                await self._ask_for_another_holder(session, client, check)
+            if self._is_refused():
+                self._go_alone(f"the holder, process {session.holder}, refuses connections")
+                return True
+
+    async def _ask_for_another_holder(self, session: Session, client: Client, check: IdentityCheck) -> None:
+        """Have the holder let another process hold, if this one reaches the server that the holder has lost."""
+        try:
+            async with asyncio.timeout(_SILENT):
+                await check.ask()
+                await client.request("GET", YIELD, params={"pid": str(session.holder)}, retries=0)
+        except (KinformerError, OSError, TimeoutError, UnreachableError):
+            return  # nor does this one, or the holder is about to end
+        message = "%s: the holder, process %s, has lost the server, which this process reaches"
+        log.warning(message, self._path, session.holder, reason="yield")
+
+    def _is_refused(self) -> bool:
+        return self._state.route is not None and self._state.route.is_refused
 
     async def _has_returned(self, session: Session) -> bool:
         """Return True once the holder has been heard for a while without a pause, and False once it has ended."""

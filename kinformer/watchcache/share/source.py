@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kinformer.client.client import Client
-from kinformer.exceptions import APIError, ConnectError, NotWatchableError
+from kinformer.exceptions import APIError, ConnectError, NotFoundError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.listwatch.sharing import StateOf
@@ -29,6 +31,7 @@ T = TypeVar("T")
 
 _MOVED = 2.0  # seconds within which a lost connection is followed by another route, if the holder has ended
 _MARGIN = 1.0  # seconds by which a stream may end before its timeoutSeconds in order
+_REFUSED = 5.0  # seconds for which requests to a holder fail before this process reads by itself
 _QUICK_ENDS = 3  # streams in a row that end without an event before the informer is told
 
 
@@ -71,10 +74,24 @@ class Route(ABC):
     def __init__(self) -> None:
         self.is_gone = False
         self._waiting: set[asyncio.Timeout] = set()
+        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since when
 
     @abstractmethod
     def source(self, shared: SharedSource) -> ListerWatcher:
         """Return the source on this route."""
+
+    @property
+    def is_refused(self) -> bool:
+        """True once the requests of an informer have failed for 5 s."""
+        since = min(self._failing.values(), default=math.inf)
+        return asyncio.get_running_loop().time() - since >= _REFUSED
+
+    def note(self, shared: SharedSource, error: BaseException | None) -> None:
+        """Note the outcome of a request: the error that the holder could not be reached, or None."""
+        if error is None:
+            self._failing.pop(shared, None)
+        else:
+            self._failing.setdefault(shared, asyncio.get_running_loop().time())
 
     async def answer(self, awaited: Awaitable[T]) -> T:
         """Wait for an answer on this route.
@@ -130,6 +147,10 @@ class FromHolder(Route):
             self._sources[shared] = shared.at_holder(self._client)
         return self._sources[shared]
 
+    def forget(self, shared: SharedSource) -> None:
+        """Make the source anew when it is asked for."""
+        self._sources.pop(shared, None)
+
 
 class SharedSource(ListerWatcherWrapper):
     """A `ListerWatcher` that reads from wherever the cache of its objects is.
@@ -141,7 +162,7 @@ class SharedSource(ListerWatcherWrapper):
         state: See `StateOf`, of the informer that reads from this source.
 
     Attributes:
-        direct, key, state: See above.
+        direct, state: See above.
         has_listed: True once its informer has listed the objects.
     """
 
@@ -156,12 +177,17 @@ class SharedSource(ListerWatcherWrapper):
     ) -> None:
         super().__init__(direct)
         self.direct = direct
-        self.key = key
+        self._key = key
         self.state = state
         self.has_listed = False
         self._routes = routes
         self._paths: list[str] = []
         self._at_holder: ListWatch | None = None
+
+    @property
+    def key(self) -> SourceKey:
+        """The key of these objects."""
+        return replace(self._key, namespace=self.direct.namespace)
 
     def shared(self) -> tuple[bool, int | None]:
         """Return whether the holder gives signs of life and follows the server, and its process id."""
@@ -211,6 +237,14 @@ class SharedSource(ListerWatcherWrapper):
         try:
             listing = route.source(self).list(options)
             page = await (listing if route.is_direct else route.answer(listing))
+        except NotFoundError as error:
+            if self._at_holder is None or not isinstance(route, FromHolder):
+                raise
+            if self._at_holder.namespace == self.direct.namespace:
+                await self.direct.relocate(error)
+            self._at_holder = None
+            route.forget(self)
+            return await self.list(options)
         except APIError as error:
             if route.is_direct or error.status != 405:
                 raise
@@ -219,8 +253,10 @@ class SharedSource(ListerWatcherWrapper):
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise
             if route.is_direct or not await self._routes.replaced(route, _MOVED):
+                route.note(self, error)
                 raise _lost(error) from error
             return await self.list(options)
+        route.note(self, None)
         if not route.is_direct and isinstance(page.items, AsyncIterator):
             page.items = _read(page.items, route)
         return page
@@ -350,13 +386,16 @@ class _Stream:
             try:
                 opening = self._route.source(self._shared).watch(options)
                 self._events = await self._route.answer(self._connection.enter_async_context(opening))
-                return
             except (ConnectError, OSError, RuntimeError) as error:
                 if not self._route_ended(error) or not await self._has_moved():
+                    self._route.note(self._shared, error)
                     raise
             except APIError as error:
                 if error.status != 503 or not await self._has_moved():  # 503: the holder is about to end
                     raise
+            else:
+                self._route.note(self._shared, None)
+                return
 
     async def aclose(self) -> None:
         """Close the stream that is open."""

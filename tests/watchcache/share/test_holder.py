@@ -14,6 +14,7 @@ from kinformer import Client
 from kinformer.exceptions import APIError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.relay import Relay
 from tests.support.sockets import connections_to
 from tests.support.waiting import until
 from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, started, workers
@@ -37,6 +38,34 @@ async def test_one_watch_on_one_connection_is_left_after_the_start(server: APISe
 def connections(server: APIServer) -> int:
     """Return how many connections the server has."""
     return connections_to(int(server.url.rpartition(":")[2]))
+
+
+async def test_a_holder_that_has_lost_the_server_lets_a_process_hold_that_reaches_it(
+    server: APIServer, path: Path
+) -> None:
+    async with Relay(server.url) as relay:
+        lost = Worker(server, path, client=Client.from_url(relay.url))
+        three = [lost, Worker(server, path), Worker(server, path)]
+        async with started(*three):
+            assert lost.share.role == "holder"
+            relay.close()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            server.create(config_map("a"))
+            await until(lambda: all(list(worker.versions) == ["default/a"] for worker in three), 60)
+            assert 30 < loop.time() - began < 45
+            assert lost.share.role == "follower"
+            await asyncio.sleep(60)
+            assert [worker.share.role for worker in three].count("holder") == 1
+            assert not any(worker.mirror.wrong for worker in three)
+
+
+async def test_a_holder_stays_while_no_process_reaches_the_server(server: APIServer, path: Path) -> None:
+    async with workers(server, path, 2) as two:
+        await server.restart(downtime=100)
+        assert [worker.share.role for worker in two] == ["holder", "follower"]
+        server.create(config_map("a"))
+        await until(lambda: all(list(worker.versions) == ["default/a"] for worker in two), 60)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

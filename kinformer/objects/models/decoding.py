@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
 from typing import Protocol, TypeGuard, TypeVar, cast
 
 import msgspec
@@ -25,7 +27,8 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
     """Decode JSON as a new instance of `type`.
 
     `type` is any type that msgspec decodes (Struct, dataclass, TypedDict ...), a pydantic model or dataclass (it has
-    `__pydantic_validator__`), or a model of kubernetes_asyncio (it has `openapi_types` and `attribute_map`).
+    `__pydantic_validator__`, as the models of kubernetes from 37 on), or a model of kubernetes_asyncio or an earlier
+    kubernetes (it has `openapi_types` and `attribute_map`), whose parts come from the same package.
 
     Raises:
         DecodeError: The JSON does not match the type. The message names `source` and the field, and `__cause__` has
@@ -73,12 +76,13 @@ def _is_openapi_model(kind: object) -> TypeGuard[_OpenAPIModel]:
 
 @lru_cache(maxsize=256)  # bounded, because a decoder keeps its type alive
 def _decoder_of(kind: object) -> Decode:
-    if _is_openapi_model(kind):
-        return _openapi_decoder(kind)
     # A pydantic model, or a pydantic dataclass, which msgspec would fill without validating it.
     validate: Decode | None = getattr(kind, "model_validate_json", None)
     validator = getattr(kind, "__pydantic_validator__", None)
-    return validate or getattr(validator, "validate_json", None) or msgspec.json.Decoder(kind).decode
+    validate = validate or getattr(validator, "validate_json", None)
+    if validate is None and _is_openapi_model(kind):
+        return _openapi_decoder(kind)
+    return validate or msgspec.json.Decoder(kind).decode
 
 
 def _name_of(kind: object) -> str:
@@ -94,7 +98,7 @@ def _reason(error: Exception) -> str:
     return "; ".join(f"{one['msg']} - at `{'.'.join(['$', *map(str, one['loc'])])}`" for one in problems)
 
 
-# --- models of kubernetes_asyncio --------------------------------------------------------------------------
+# --- models of OpenAPI generators --------------------------------------------------------------------------
 
 
 class _Misfit(ValueError):
@@ -121,12 +125,10 @@ _PRIMITIVES: dict[str, tuple[type, ...]] = {
 
 def _openapi_decoder(model: _OpenAPIModel) -> Decode:
     """Return a decoder like kubernetes_asyncio's ApiClient.deserialize, which needs no response and ApiClient."""
-    # Imported here, because the models take 0.6 s and 60 MB.
-    from kubernetes_asyncio.client import Configuration, models
-
+    models = _package_of(model)
     # A client's validation must not reject a server's data. All models share one configuration, because otherwise each
     # creates its own, which makes 50 for a Pod.
-    configuration = Configuration()
+    configuration = models.Configuration()
     configuration.client_side_validation = False
 
     def build(value: JSON, kind: str) -> object:
@@ -140,7 +142,7 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
         if kind in _PRIMITIVES:
             return _primitive(value, kind)
         nested = getattr(models, kind, None)
-        return value if nested is None else build_model(value, nested)  # kubernetes_asyncio lacks some models
+        return value if nested is None else build_model(value, nested)  # the packages lack some models
 
     def build_model(value: JSON, kind: _OpenAPIModel) -> object:
         document = _needs(dict, value)
@@ -163,6 +165,15 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
         return None if value is None else build_model(value, model)
 
     return decode
+
+
+def _package_of(model: _OpenAPIModel) -> ModuleType:
+    """Return the package of a model, or of the model that it derives from. It was imported with that."""
+    for base in getattr(model, "__mro__", ()):
+        package, found, _ = base.__module__.partition(".models.")
+        if found:
+            return import_module(package)
+    return import_module("kubernetes_asyncio.client")
 
 
 def _needs(kind: type[T], value: object) -> T:

@@ -14,11 +14,11 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer.objects.models import check_model, decode_as
+from kinformer.objects.models.decoding import check_model, decode_as
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, force_setattr, view
 from kinformer.objects.types import M, M_co
 
-__all__ = ["Model", "ModelView", "read_like"]
+__all__ = ["Model", "ModelView", "models_of", "read_like"]
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -131,6 +131,13 @@ def read_like(obj: object, stored: KubeObject) -> KubeObject:
     if isinstance(obj, ModelView) and obj is not stored and obj.kind == stored.kind:
         return obj._model().read(stored)
     return stored
+
+
+def models_of(obj: object) -> tuple[object, object] | None:
+    """Return the model that was read from an object, and the same decoded anew. None if it was not read."""
+    if not isinstance(obj, ModelView) or obj._value is msgspec.UNSET:
+        return None
+    return obj._value, decode_as(obj.raw, obj._model().type, obj)
 
 
 def _unpickled(fields: tuple[object, ...], kind: type[_T], resource: str) -> KubeObject[_T]:

@@ -1,0 +1,1 @@
+"""Models: JSON as instances of a type, and objects that have one."""

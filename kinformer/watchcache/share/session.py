@@ -74,11 +74,8 @@ class Session:
         return self._loop.time() - self._heard
 
     def has_lost_server(self, seconds: float) -> bool:
-        """Return True if the holder has not reached the server for so long, and once for each such time."""
-        if self.lost_since is None or self._heard - self.lost_since < seconds:
-            return False
-        self.lost_since = None
-        return True
+        """Return True if the holder has not reached the server for so long."""
+        return self.lost_since is not None and self._heard - self.lost_since >= seconds
 
     async def heard(self, within: float) -> bool | None:
         """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds.

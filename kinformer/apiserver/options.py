@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from multidict import MultiDict
-from yarl import URL
 
 from kinformer.apiserver.selecting.names import parse_number
 from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
@@ -129,9 +128,9 @@ def _bad_token(reason: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {reason}")
 
 
-def query_of(url: URL) -> MultiDict[str]:
-    """Return the parameters of a URL as Go's net/http does: without those with a semicolon or a broken escape."""
-    pairs = (pair for pair in url.raw_query_string.split("&") if not _REFUSED.search(pair))
+def query_of(raw: str) -> MultiDict[str]:
+    """Parse the query of a URL as Go's net/http does: without parameters with a semicolon or a broken escape."""
+    pairs = (pair for pair in raw.split("&") if not _REFUSED.search(pair))
     return MultiDict(parse_qsl("&".join(pairs), keep_blank_values=True))
 
 

@@ -26,10 +26,10 @@ _SLICE = 200  # the most items that are joined into one piece of a body
 _PIECE = 128 << 10  # ... and bytes, besides the last item
 
 
-async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
-    """Wait until the server has reached a revision. Raises a 504 `StatusError` after `wait` seconds."""
+async def wait_for_revision(storage: Storage, revision: int) -> None:
+    """Wait until the server has reached a revision. Raises a 504 `StatusError` after 3 s."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait
+    deadline = loop.time() + WAIT
     while storage.revision < revision:
         left = deadline - loop.time()
         if left <= 0:

@@ -104,9 +104,9 @@ class Selection:
             APIError, ConnectError, DecodeError: Discovery failed.
         """
         served = await discover(client)
-        for one in served if self.names else ():  # a group and a kind, read as RESOURCE/NAME
-            if one.group == self.resource and self.names[0] in (one.kind, one.name):
-                raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {one}")
+        for known in served if self.names else ():  # a group and a kind, read as RESOURCE/NAME
+            if known.group == self.resource and self.names[0] in (known.kind, known.name):
+                raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {known}")
         resource = served.find(self.resource)
         if "list" not in resource.verbs:
             raise ConfigError(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kinformer.objects.units import duration_seconds
 
-__all__ = ["UsageError", "choice", "number", "plain_float", "seconds", "whole_number"]
+__all__ = ["UsageError", "choice", "number", "parsed_seconds", "seconds", "whole_number"]
 
 
 class UsageError(Exception):
@@ -24,15 +24,20 @@ class UsageError(Exception):
         self.see_help = see_help
 
 
-def plain_float(text: str) -> float:
+def _plain_float(text: str) -> float:
     """Parse a number. Raises ValueError for spaces around it, `1_000` and the digits of other scripts too."""
     return float(text if text.isascii() and not re.search(r"[\s_]", text) else "")
+
+
+def parsed_seconds(text: str) -> float:
+    """Parse seconds, `90`, or a duration as kubectl's, `90s` or `1m30s`. Raises ValueError if it is neither."""
+    return _plain_float(text) if text[-1:].isdigit() else duration_seconds(text)
 
 
 def number(option: str, text: str, *, least: float = 0.0) -> float:
     """Parse the value of an option as a number. Raises UsageError if it is invalid or too small."""
     try:
-        found = plain_float(text)
+        found = _plain_float(text)
     except ValueError:
         found = math.nan
     if not (math.isfinite(found) and found >= least):
@@ -47,7 +52,7 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
         UsageError: The value is invalid or too small.
     """
     try:
-        found = plain_float(text) if text[-1:].isdigit() else duration_seconds(text)
+        found = parsed_seconds(text)
     except ValueError:
         found = math.nan
     if not (math.isfinite(found) and found >= least):

@@ -173,10 +173,10 @@ class Applier:
         key = meta_namespace_key(document)
         body = encode(document, ordered=True)
         digest = _digest_of(body)
-        known = self._object_without_drift(key, digest)
-        return read_like(
-            wanted, known if known is not None else await self._send(key, self._path_of(document), body, digest)
-        )
+        applied = self._object_without_drift(key, digest)
+        if applied is None:
+            applied = await self._send(key, self._path_of(document), body, digest)
+        return read_like(wanted, applied)
 
     def forget(self, key: str) -> None:
         """Forget the state of a key, so that the next `apply` makes a request whatever the cache holds."""

@@ -336,7 +336,7 @@ class APIServer(State):
             self._handling.discard(task)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        params = dict(query_of(request.rel_url))
+        params = dict(query_of(request.rel_url.raw_query_string))
         info = read_request(request.method, request.path, params)
         user = _NOT_KNOWN
         logged = False

@@ -7,7 +7,6 @@ from typing import NamedTuple, cast
 
 from aiohttp import HttpVersion, HttpVersion11, web
 from multidict import CIMultiDict
-from yarl import URL
 
 from kinformer.apiserver.accept import is_pretty
 from kinformer.apiserver.options import query_of
@@ -26,7 +25,6 @@ class _Request(NamedTuple):
 
     method: str
     headers: CIMultiDict[str]
-    rel_url: URL
     version: HttpVersion = HttpVersion11
 
 
@@ -63,12 +61,11 @@ class _ASGIWriter(ResponseWriter):
 async def respond_asgi(cache: CachedResource, scope: Scope, send: Send, namespace: str, name: str) -> bool:
     """Implement `WatchCache.respond_asgi`."""
     headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
-    query = cast("bytes", scope["query_string"]).decode("latin-1")
+    params = query_of(cast("bytes", scope["query_string"]).decode("latin-1"))
     asked = _Request(
         str(scope["method"]),
         CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
-        URL.build(query_string=query, encoded=True),
     )
     request = cast("web.BaseRequest", asked)
-    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, query_of(request.rel_url)))
-    return await respond_from(cache, response, namespace, name)
+    response = _ASGIWriter(request, send, pretty=is_pretty(request.headers, params))
+    return await respond_from(cache, response, params, namespace, name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from aiohttp import ClientConnectionError
 
 from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
-from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of, query_of
+from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.selecting.filters import Filter
@@ -17,7 +18,7 @@ from kinformer.apiserver.stream import WatchStream
 from kinformer.apiserver.watcher import Watcher
 from kinformer.kinds.builtin import builtin_kind
 from kinformer.kinds.columns import kind_table
-from kinformer.watchcache.cached_resource import CachedResource, proves_later
+from kinformer.watchcache.cached_resource import CachedResource
 from kinformer.watchcache.requests import PARAMETERS, answers, select
 from kinformer.watchcache.views import JSONCodec
 
@@ -96,13 +97,7 @@ class _CachedBackend:
             revision = ContinueToken.decode(options.token).revision
             if not self.collection.undoable <= revision <= self.storage.revision:
                 raise _LeftToServer
-            return options
-        if options.revision:  # perhaps the server's, which counts the changes of all resources
-            if (options.initial_events or not options.watch) and not await self._cache.reached(options.revision):
-                raise _LeftToServer
-            return options
-        unset = options.revision is None and options.initial_events is not False
-        if unset and not proves_later(options) and not await self._cache.proved():
+        elif self._cache.needs_proof(options) and not await self._cache.proved(options.revision or 0):
             raise _LeftToServer
         return options
 
@@ -115,10 +110,11 @@ class _CachedBackend:
         return WatchStream(response, watcher, media=media, compress=compress)
 
 
-async def respond_from(cache: CachedResource, response: ResponseWriter, namespace: str, name: str) -> bool:
+async def respond_from(
+    cache: CachedResource, response: ResponseWriter, params: Mapping[str, str], namespace: str, name: str
+) -> bool:
     """Answer the request of a response, or return False if only the server can. See `WatchCache.respond`."""
     request = response.request
-    params = query_of(request.rel_url)
     if cache.namespace and namespace != cache.namespace:
         return False
     if request.method != "GET" or not PARAMETERS.issuperset(params) or not await cache.ready():

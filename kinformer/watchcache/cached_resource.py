@@ -23,7 +23,7 @@ from kinformer.watchcache.feed import Feed
 if TYPE_CHECKING:
     from kinformer.informer.informer_core import InformerCore
 
-__all__ = ["CachedResource", "proves_later"]
+__all__ = ["CachedResource"]
 
 T = TypeVar("T")
 
@@ -111,19 +111,29 @@ class CachedResource:
         resource = self.resource
         return await client._shared(("served kind", resource), lambda: served_kind(client, resource, is_last=True))
 
-    async def proved(self) -> bool:
-        """Return True once the objects are proved to be as new as the server, or False after 0.1 s."""
+    def needs_proof(self, options: Options) -> bool:
+        """Return True if a request asks for newer objects than these are known to be.
+
+        Its version may be one that the server has given, which counts the changes of all resources.
+        """
+        if options.token:
+            return False
+        if options.revision is None:
+            return options.initial_events is not False and not _proves_later(options)
+        reads_state = bool(options.initial_events) or not options.watch
+        return reads_state and options.revision > self.storage.revision
+
+    async def proved(self, revision: int = 0) -> bool:
+        """Return True once the objects are proved to be as new as the server, or False after 0.1 s.
+
+        Also False if they are older than `revision` then: the server does not have it either.
+        """
         try:
             async with asyncio.timeout(_PROOF):
                 await self.prove()
         except RETRIED:  # also a TimeoutError, or the end of the informer
             return False
-        return True
-
-    async def reached(self, revision: int) -> bool:
-        """Return True once the objects are as new as a version that the server may have given, or False after 0.1 s."""
-        storage = self.storage
-        return storage.revision >= revision or (await self.proved() and storage.revision >= revision)
+        return self.storage.revision >= revision
 
     async def prove(self) -> None:
         """Return once the objects are as new as the server was at the call. Raises the errors of the requests."""
@@ -143,7 +153,7 @@ class CachedResource:
         """
         proving: asyncio.Task[None] | None = None
         try:
-            if proves_later(options):
+            if _proves_later(options):
                 watcher.hold_mark()
                 proving = asyncio.create_task(self._prove_mark(watcher), name="kinformer proof of a watch")
             await watcher.open()
@@ -164,6 +174,6 @@ class CachedResource:
             watcher.release_mark()
 
 
-def proves_later(options: Options) -> bool:
+def _proves_later(options: Options) -> bool:
     """Return True if a watch has initial events with a bookmark after them, and no version."""
     return bool(options.watch and options.initial_events and options.bookmarks and not options.revision)

@@ -48,7 +48,7 @@ class CacheSource:
         cache = self._cache
         await cache.complete()
         read = self._options(options)
-        if not read.token and (read.revision is None or read.revision > cache.storage.revision):
+        if cache.needs_proof(read):
             await cache.prove()
         try:
             selected = select(cache.resource, self.namespace or "", read)
@@ -66,7 +66,7 @@ class CacheSource:
         cache = self._cache
         await cache.complete()
         read = self._options(options, watch=True)
-        if read.initial_events and (read.revision or 0) > cache.storage.revision:
+        if read.revision and cache.needs_proof(read):
             await cache.prove()
         try:
             selected = select(cache.resource, self.namespace or "", read)

@@ -93,8 +93,9 @@ class WatchCache:
         from kinformer.apiserver.response import ResponseWriter
         from kinformer.watchcache.backend import respond_from
 
-        response = ResponseWriter(request, pretty=is_pretty(request.headers, query_of(request.rel_url)))
-        return response.stream if await respond_from(self._cached, response, namespace, name) else None
+        params = query_of(request.rel_url.raw_query_string)
+        response = ResponseWriter(request, pretty=is_pretty(request.headers, params))
+        return response.stream if await respond_from(self._cached, response, params, namespace, name) else None
 
     async def respond_asgi(self, scope: Scope, send: Send, *, namespace: str = "", name: str = "") -> bool:
         """Answer a request for this resource over ASGI, as `respond` does, or return False if only the server can.

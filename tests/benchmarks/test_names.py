@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.tools  # they need what the quick tests do without
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 MODULES = [
     ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)

@@ -15,8 +15,8 @@ import yaml
 from kinformer import Client, KubeObject, NotFoundError, SharedInformerFactory
 from kinformer.contrib.backends import Backends
 from tests.conformance.e2e.cluster import REAL, running_cluster
-from tests.conformance.forwarder import Forwarder
 from tests.contrib.test_backends_under_churn import Watcher, in_background, ready_in_slices, ready_pods
+from tests.support.forwarder import Forwarder
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]

@@ -24,9 +24,9 @@ from kinformer.testing import ClusterServer, ControlPlane
 from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
-from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, assert_equal
 from tests.conformance.test_informers import IMPATIENT
+from tests.support.forwarder import Forwarder
 from tests.support.mirror import Mirror
 from tests.support.waiting import until
 

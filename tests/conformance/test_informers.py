@@ -26,9 +26,9 @@ from kinformer import (
 from kinformer.testing import ControlPlane
 from tests.conformance.api import COLLECTIONS, WIDGETS, Api, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
-from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, assert_equal, in_cache, on_server
 from tests.conformance.test_control_plane import pids_of
+from tests.support.forwarder import Forwarder
 from tests.support.mirror import Mirror
 from tests.support.waiting import until
 

@@ -12,8 +12,8 @@ from kinformer import Backoff, Client, NotFoundError, NotSyncedError, SharedInfo
 from kinformer.testing import ClusterServer
 from tests.conformance.api import COLLECTIONS, WIDGETS, Api, collection, manifest
 from tests.conformance.conftest import OpenApi
-from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, assert_equal, in_cache, on_server
+from tests.support.forwarder import Forwarder
 from tests.support.mirror import Mirror
 from tests.support.waiting import until
 

@@ -18,11 +18,11 @@ from kinformer.testing import ClusterServer, ControlPlane
 from kinformer.watching import StreamEvent, WatchStream
 from tests.conformance.api import COLLECTIONS, Api, collection, manifest
 from tests.conformance.conftest import OpenApi
-from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, on_server
 from tests.conformance.test_informers_on_both import IMPATIENT
 from tests.conformance.versions import PROMPT_STREAMS, Minor
 from tests.support.cli import CommandLine, Ended
+from tests.support.forwarder import Forwarder
 from tests.support.waiting import until
 
 CONFIGMAPS = "v1/configmaps"

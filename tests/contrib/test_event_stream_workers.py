@@ -19,8 +19,8 @@ from kinformer import Client, SharedInformerFactory
 from kinformer.contrib.fastapi import get_factory, kinformer_lifespan, sse_response
 from kinformer.testing import APIServer, faults
 from kinformer.watchcache import Share
+from tests.support.forwarder import Forwarder
 from tests.support.kube import config_map
-from tests.support.relay import Relay
 from tests.support.waiting import until
 from tests.support.web_server import Event, reading, serving
 
@@ -212,9 +212,9 @@ async def test_a_browser_ends_equal_to_the_server_in_whatever_order_things_happe
     """It reads at one worker until that one is killed, and resumes at another one, which was behind or has listed."""
     server.create(config_map("a"))
     shown = {"a"}
-    async with Relay(server.url) as relay, AsyncExitStack() as ending:
+    async with Forwarder(server.url) as way, AsyncExitStack() as ending:
         first = await Workers(server, ending, workers._path).start(shares=False)
-        second = await workers.start(shares=False, url=relay.url)
+        second = await workers.start(shares=False, url=way.url)
         await begin(second, 1)
         seen = ""
         reader = await ending.enter_async_context(reading(first))
@@ -225,16 +225,17 @@ async def test_a_browser_ends_equal_to_the_server_in_whatever_order_things_happe
             elif event == "deleted":
                 server.delete(MAPS, "default", "b")
             elif event == "behind":
-                relay.pause()
+                way.pause()
             elif event == "listed":
                 server.faults.add(faults.expired(), verb="watch", resource=MAPS, times=1)
-                relay.cut()
+                await way.cut()
+                await way.restore()
             else:
                 seen = reader.last_id
                 await ending.aclose()
             if event in ("created", "deleted") and seen == "":
                 shown = folded(shown, [await reader.next()])
-        relay.resume()
+        way.resume()
         server.create(config_map("c"))
         await workers.have("a", "c")
     async with reading(second, last_id=seen) as stream:

@@ -14,12 +14,11 @@ from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain, one_line
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.target import Selection, Server, UsageError, check_name
-from kinformer.cli.usage import plain_float
+from kinformer.cli.usage import parsed_seconds
 from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError
 from kinformer.kinds.conditions import equals
 from kinformer.objects.paths.json_path import parse_braced
-from kinformer.objects.units import duration_seconds
 
 __all__ = ["Awaited", "seconds_of", "wait"]
 
@@ -97,7 +96,7 @@ def seconds_of(text: str) -> float:
         UsageError: The value is neither.
     """
     try:
-        seconds = plain_float(text) if text[-1:].isdigit() else duration_seconds(text)
+        seconds = parsed_seconds(text)
     except ValueError:
         raise UsageError(f"invalid --timeout {text!r}: use a duration such as 30s, 1m30s or 2h") from None
     return seconds if seconds >= 0 else _WEEK

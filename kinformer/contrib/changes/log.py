@@ -22,6 +22,7 @@ from kinformer.contrib.changes.summary import summary_of
 from kinformer.exceptions import DecodeError
 from kinformer.kinds.builtin import parse_kind, parse_resource
 from kinformer.objects import showable
+from kinformer.objects.spellings import parts_of
 
 __all__ = ["Changes"]
 
@@ -202,7 +203,7 @@ class Changes:
             for change in self._log.entries(minor=noise)
             if change.number > after
             and all(getattr(change, field) == value for field, value in asked.items())
-            and group in (None, change.resource.rpartition("/")[0].rpartition("/")[0])
+            and group in (None, parts_of(change.resource)[0])
         ]
         if not found and resource is not None and resource not in self._followed:
             parse_resource(resource.partition("#")[0])

@@ -128,7 +128,7 @@ class Router:
             if answer is not None:
                 return answer
         _source.set("server")
-        params = query_of(request.rel_url)
+        params = query_of(request.rel_url.raw_query_string)
         is_watch = boolean_of(params, "watch") or (path is not None and path.prefix == "watch")
         return await self._forwarder.forward(request, is_stream=is_watch or boolean_of(params, "follow"))
 

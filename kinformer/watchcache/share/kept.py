@@ -16,6 +16,7 @@ from kinformer.client.client import Client
 from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import (
     APIError,
+    ConnectError,
     ForbiddenError,
     ResourceVersionTooLargeError,
     UnauthorizedError,
@@ -34,9 +35,12 @@ from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.watch_cache import WatchCache
 
-__all__ = ["Kept", "KeptCaches", "Seeds"]
+__all__ = ["LOST", "Kept", "KeptCaches", "Seeds"]
 
 log = get_logger("kinformer.share")
+
+LOST = ""
+"""Stands for the server itself among the tokens of the caches that do not follow it."""
 
 _CATCH_UP = 25.0  # seconds for which a reader that is ahead waits, less than for the head of a response
 _LINGER = 60.0  # seconds for which a cache without readers is kept
@@ -225,8 +229,9 @@ class KeptCaches:
         return len(self._kept)
 
     def down(self) -> list[str]:
-        """Return the tokens of the caches that do not follow the server at present."""
-        return [key.token for key, making in self._kept.items() if not _is_live(making)]
+        """Return the tokens of the caches that do not follow the server at present, and `LOST` if it is not reached."""
+        found = [key.token for key, making in self._kept.items() if not _is_live(making)]
+        return [*found, LOST] if any(map(_has_lost_server, self._kept.values())) else found
 
     @asynccontextmanager
     async def using(self, key: SourceKey) -> AsyncIterator[Kept]:
@@ -297,6 +302,12 @@ def _has_ended(making: asyncio.Task[Kept]) -> bool:
     if making.cancelled() or making.exception() is not None:
         return True
     return making.result().informer.health().state == "stopped"
+
+
+def _has_lost_server(making: asyncio.Task[Kept]) -> bool:
+    if not making.done() or _has_ended(making) or _is_live(making):
+        return False
+    return isinstance(making.result().informer.health().last_error, ConnectError | OSError)
 
 
 def _is_live(making: asyncio.Task[Kept]) -> bool:

@@ -33,7 +33,7 @@ from kinformer.exceptions import (
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.watchcache.share.identity import Identity
-from kinformer.watchcache.share.kept import KeptCaches
+from kinformer.watchcache.share.kept import LOST, KeptCaches
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
@@ -163,7 +163,7 @@ class Listener:
             return await self._keep_session(request)
         if request.path == YIELD:
             # Of several followers, the last ones may ask the next holder.
-            self.is_asked_to_yield |= request.query.get("pid") == str(os.getpid()) and bool(self._caches.down())
+            self.is_asked_to_yield |= request.query.get("pid") == str(os.getpid()) and LOST in self._caches.down()
             return web.Response()
         if request.method != "GET":
             return _refused(405, "MethodNotAllowed", "a shared cache is only read")

@@ -15,6 +15,7 @@ from kinformer.connection.body import Body
 from kinformer.connection.config import ConnectionSettings, at_once, installed_version
 from kinformer.exceptions import MALFORMED, APIError, ConnectError, DecodeError
 from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.kept import LOST
 from kinformer.watchcache.share.listener import PROTOCOL, SESSION
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
 
@@ -40,7 +41,7 @@ class Session:
     Attributes:
         holder: The process id of the holder, as it sees itself.
         down: The tokens of the caches that do not follow the server, by the last heartbeat.
-        down_since: The time since which there was one at each heartbeat, or None.
+        lost_since: The time since which the holder has not reached the server, or None.
         has_begun: True once there was a heartbeat.
     """
 
@@ -48,7 +49,7 @@ class Session:
         self.holder = 0
         self.has_begun = False
         self.down: Collection[str] = ()
-        self.down_since: float | None = None
+        self.lost_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._body = body
@@ -73,11 +74,8 @@ class Session:
         return self._loop.time() - self._heard
 
     def has_lost_server(self, seconds: float) -> bool:
-        """Return True if a cache of the holder has not followed the server for so long, and once for each such time."""
-        if self.down_since is None or self._heard - self.down_since < seconds:
-            return False
-        self.down_since = None
-        return True
+        """Return True if the holder has not reached the server for so long."""
+        return self.lost_since is not None and self._heard - self.lost_since >= seconds
 
     async def heard(self, within: float) -> bool | None:
         """Wait for a heartbeat. Return False if the holder has ended, and None if it is silent for `within` seconds.
@@ -109,7 +107,7 @@ class Session:
         self._heard = self._loop.time()
         lines, _, self._buffer = self._buffer.rpartition(b"\n")
         self.down = _decode_down(lines.rpartition(b"\n")[2])
-        self.down_since = (self.down_since or self._heard) if self.down else None
+        self.lost_since = (self.lost_since or self._heard) if LOST in self.down else None
         self.has_begun = True
         return True
 

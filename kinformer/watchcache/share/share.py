@@ -372,6 +372,7 @@ class Share:
 
     async def _ask_for_another_holder(self, session: Session, client: Client, check: IdentityCheck) -> None:
         """Have the holder let another process hold, if this one reaches the server that the holder has lost."""
+        session.lost_since = None  # so that this is tried again after as long
         try:
             async with asyncio.timeout(_SILENT):
                 await check.ask()

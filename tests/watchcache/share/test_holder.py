@@ -13,8 +13,8 @@ import pytest
 from kinformer import Client
 from kinformer.exceptions import APIError
 from kinformer.testing import APIServer, faults
+from tests.support.forwarder import Forwarder
 from tests.support.kube import config_map
-from tests.support.relay import Relay
 from tests.support.sockets import connections_to
 from tests.support.waiting import until
 from tests.watchcache.share.workers import MAPS, Worker, lists_and_watches, started, workers
@@ -43,12 +43,12 @@ def connections(server: APIServer) -> int:
 async def test_a_holder_that_has_lost_the_server_lets_a_process_hold_that_reaches_it(
     server: APIServer, path: Path
 ) -> None:
-    async with Relay(server.url) as relay:
-        lost = Worker(server, path, client=Client.from_url(relay.url))
+    async with Forwarder(server.url) as way:
+        lost = Worker(server, path, client=Client.from_url(way.url))
         three = [lost, Worker(server, path), Worker(server, path)]
         async with started(*three):
             assert lost.share.role == "holder"
-            relay.close()
+            await way.cut()
             loop = asyncio.get_running_loop()
             began = loop.time()
             server.create(config_map("a"))

@@ -1,4 +1,4 @@
-"""A TCP forwarder that can be cut, as a network between an informer and its server."""
+"""A TCP forwarder that can be cut or paused, as a network between an informer and its server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Forwarder:
         self._scheme, self._host, self._target_port = target.scheme, target.hostname, target.port
         self._port = 0
         self._is_cut = False
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -53,6 +55,14 @@ class Forwarder:
         """Let connections through again."""
         self._is_cut = False
 
+    def pause(self) -> None:
+        """Hold back what is sent from now on, in both directions, until `resume`."""
+        self._flows.clear()
+
+    def resume(self) -> None:
+        """Send what was held back."""
+        self._flows.set()
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
             writer.transport.abort()
@@ -67,7 +77,10 @@ class Forwarder:
         except ConnectionError:  # the server is away: so is what stands for it
             writer.transport.abort()
             return
-        pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]
+        pumps = [
+            asyncio.create_task(self._pump(reader, far_writer)),
+            asyncio.create_task(self._pump(far_reader, writer)),
+        ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -77,11 +90,11 @@ class Forwarder:
             far_writer.transport.abort()
             await asyncio.gather(*pumps, return_exceptions=True)
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        return  # one side is gone; the other is closed by who started this
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self._flows.wait()
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            return  # one side is gone; the other is closed by who started this

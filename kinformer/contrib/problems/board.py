@@ -1,7 +1,7 @@
-"""The board: a source in memory of the two inputs that no server sends, the time and the health of informers.
+"""The board: a source in memory of the inputs that no server sends: the time, and the kinds and health of informers.
 
 A function of a derived collection runs again when something that it has read changes. So a grace time that ends becomes
-a change of an object here, and so does an informer that ceases to follow.
+a change of an object here, and so does an informer that ceases to follow, or that has the first object of its kind.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 
 _Batch = list[WatchEvent]
 
-__all__ = ["API_VERSION", "INFORMER", "MOMENTS", "Board"]
+__all__ = ["API_VERSION", "INFORMER", "KIND", "MOMENTS", "Board"]
 
 API_VERSION = "kinformer/v1"
 INFORMER = "Informer"
+KIND = "Kind"
 MOMENTS = "moments"  # the board as a member of the union of the informers
 _MOMENT = "Moment"
 
@@ -28,7 +29,7 @@ _LOOK = 5.0  # seconds between two looks at the health of informers, which has n
 
 
 class Board:
-    """A `ListerWatcher` of moments that have come and of informers that do not follow.
+    """A `ListerWatcher` of moments that have come, of kinds that are followed, and of informers that do not follow.
 
     Args:
         clock: Returns the time in seconds since the epoch.

@@ -76,9 +76,8 @@ class Problems:
             name="problems: evidence",
             indexers={"about": lambda one: [one.about]},
         )
-        self._examiner = Examiner(
-            self._board, self._objects, moments, evidence, Kinds(self._followed.informers), grace=grace, clock=clock
-        )
+        kinds = Kinds(self._followed.informers, self._board)
+        self._examiner = Examiner(self._board, self._objects, moments, evidence, kinds, grace=grace, clock=clock)
         findings = derive(self._objects, self._examiner.examine, name="problems: findings", many=True)
         by_owner = group_by(findings, lambda one: owner_key(one.owner), name="problems: by owner")
         self._rows = derive(by_owner, lambda found, fetch: rows_of(found), name="problems", many=True)

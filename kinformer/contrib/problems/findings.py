@@ -65,14 +65,12 @@ class Examiner:
 
     def examine(self, obj: KubeObject, fetch: Fetch) -> Iterable[tuple[str, Finding]]:
         """Return the finding about an object, or nothing."""
-        ailment = self._ailment(obj)
-        if ailment is None or not self._counts(ailment, obj, fetch):
+        resource, ailment = self._resource(obj), self._ailment(obj)
+        # Without a resource, its informer has let it go in the meantime.
+        if not resource or ailment is None or not self._counts(ailment, obj, fetch):
             self._forget(obj)
             return ()
         rule, diagnosis = ailment
-        resource = self._resource(obj)
-        if not resource:  # its informer has let it go in the meantime
-            return ()
         since = ailment.began(obj)
         if since is None:
             since = self._first_seen(obj, resource, rule)
@@ -173,7 +171,7 @@ class Examiner:
         if obj.kind == "Pod" and rule.name in _OF_NODES and (down := self._node_down(obj, fetch)) is not None:
             node, of_node = down
             return Owner("Node", "", node.name), of_node.name
-        return top_owner(obj, fetch, self._objects, self.kinds), rule.name
+        return top_owner(obj, fetch, self._objects, self._moments, self.kinds), rule.name
 
     def _node_down(self, pod: KubeObject, fetch: Fetch) -> tuple[KubeObject, Rule] | None:
         """Return the node of a pod and its rule, if it has been down for the grace time of that rule."""

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kinformer import GroupVersionResource, KubeObject, SharedInformer
+from kinformer import Collection, GroupVersionResource, KubeObject, SharedInformer
+from kinformer.contrib.problems.board import KIND, Board
 from kinformer.contrib.problems.problem import Owner
 from kinformer.derived import Fetch
 from kinformer.objects import controller_of
 from kinformer.objects.accessors import moment_at, string_at
+from kinformer.objects.meta import OwnerReference
 
 __all__ = ["Evidence", "Kinds", "evidence_of", "member_of", "newest", "top_owner"]
 
@@ -63,28 +65,46 @@ class Kinds:
 
     Args:
         informers: The followed informers by resource, which may change.
+        board: Where a kind becomes an object, so that a function that has asked in vain runs again.
     """
 
-    def __init__(self, informers: dict[str, SharedInformer]) -> None:
+    def __init__(self, informers: dict[str, SharedInformer], board: Board) -> None:
         self._informers = informers
+        self._board = board
         self._known: dict[tuple[str, str], str] = {}
 
     def resource(self, api_version: str, kind: str) -> str:
         """Return the resource of a kind, or "" if no informer has objects of it."""
-        found = self._known.get((api_version, kind))
-        if found is None:
+        if (api_version, kind) not in self._known:
             for name, informer in self._informers.items():
-                for one in informer.indexer.sample(1):
-                    self._known.setdefault((one.api_version, one.kind), name)
-            found = self._known.get((api_version, kind), "")
-        return found
+                for sample in informer.indexer.sample(1):
+                    self._learn(sample.api_version, sample.kind, name)
+        return self._known.get((api_version, kind), "")
+
+    def resource_of_owner(self, reference: OwnerReference, fetch: Fetch, moments: SharedInformer) -> str:
+        """Return the resource of an owner, now and again as soon as its kind is followed."""
+        fetch(moments, key=_name_of_kind(reference.api_version, reference.kind))
+        return self.resource(reference.api_version, reference.kind)
+
+    def _learn(self, api_version: str, kind: str, resource: str) -> None:
+        if self._known.setdefault((api_version, kind), resource) == resource:
+            self._board.put(_name_of_kind(api_version, kind), KIND, resource=resource)
 
     def forget(self, resource: str) -> None:
         """Forget a resource that is no longer followed."""
-        self._known = {kind: name for kind, name in self._known.items() if name != resource}
+        for (api_version, kind), name in list(self._known.items()):
+            if name == resource:
+                del self._known[api_version, kind]
+                self._board.drop(_name_of_kind(api_version, kind))
 
 
-def top_owner(obj: KubeObject, fetch: Fetch, objects: object, kinds: Kinds) -> Owner:
+def _name_of_kind(api_version: str, kind: str) -> str:
+    return f"{KIND}:{api_version.replace('/', ':')}:{kind}"
+
+
+def top_owner(
+    obj: KubeObject, fetch: Fetch, objects: Collection[KubeObject], moments: SharedInformer, kinds: Kinds
+) -> Owner:
     """Return the owner at the top of an object, or the object itself."""
     top = Owner(obj.kind, obj.namespace, obj.name, obj.api_version.rpartition("/")[0])
     seen = {obj.uid}
@@ -96,13 +116,13 @@ def top_owner(obj: KubeObject, fetch: Fetch, objects: object, kinds: Kinds) -> O
         if reference is None or reference.uid in seen or reference.kind == "Node":  # a static pod is its own owner
             break
         seen.add(reference.uid)
-        resource = kinds.resource(reference.api_version, reference.kind)
+        resource = kinds.resource_of_owner(reference, fetch, moments)
         place = one.namespace
         above = None
         if resource:
             member = member_of(resource)
             for namespace in dict.fromkeys((place, "")):
-                above = above or fetch(objects, key=f"{member}/{namespace}/{reference.name}")  # type: ignore[call-overload]
+                above = above or fetch(objects, key=f"{member}/{namespace}/{reference.name}")
         if above is not None and above.uid == reference.uid:
             place = above.namespace
         else:

@@ -6,10 +6,10 @@ A condition is good if true, such as `Ready`, or bad if true, such as `Stalled` 
 from __future__ import annotations
 
 from kinformer.kinds.health.diagnosis import Diagnosis, current_conditions
-from kinformer.objects.accessors import moment_at, string_at
+from kinformer.objects.accessors import flag_at, moment_at, string_at, table_at
 from kinformer.objects.types import Object
 
-__all__ = ["is_stalled", "is_unready"]
+__all__ = ["is_stalled", "is_stopped", "is_unready"]
 
 # Good if true: kstatus, cert-manager, Flux, Knative, Cluster API, Crossplane, Gateway API, Strimzi, KEDA.
 _GOOD = (
@@ -44,6 +44,35 @@ _BAD = (
     "ACK.Terminal",
 )
 _SLOW = 900.0  # seconds for which a condition may be unknown
+
+# Stopped on purpose: fields of the spec, annotations without their prefix, and conditions or their reasons. From Flux,
+# Argo, KEDA, Crossplane, KubeVirt, Knative, Spark, Cluster API, Rancher, Strimzi and CloudNativePG.
+_PAUSES = ("paused", "pause", "suspend", "suspended", "stopped", "halted", "hibernate", "hibernated")
+_COUNTS = ("replicas", "instances", "numberOfInstances", "size")
+_MARKS = frozenset({"paused", "pause", "pause-reconciliation", "reconcile-paused", "hibernation", "suspend"})
+_OFF = ("false", "off")
+_STOPPED = frozenset(
+    {
+        *("Paused", "ReconciliationPaused", "ReconcilePaused", "Suspended", "Hibernated", "Hibernation"),
+        *("Halted", "Stopped", "ScaledToZero", "Disabled", "VMINotExists"),
+    }
+)
+
+
+def is_stopped(obj: Object) -> bool:
+    """Return True if an object is paused, halted or scaled to zero on purpose."""
+    spec, annotations = table_at(obj, "spec"), table_at(obj, "metadata", "annotations")
+    return (
+        any(flag_at(spec, name) for name in _PAUSES)
+        or any(type(spec.get(name)) is int and spec[name] == 0 for name in _COUNTS)
+        or spec.get("running") is False
+        or spec.get("runStrategy") == "Halted"
+        or any(str(name).rpartition("/")[2] in _MARKS and value not in _OFF for name, value in annotations.items())
+        or any(
+            string_at(condition, "type" if condition.get("status") == "True" else "reason") in _STOPPED
+            for condition in current_conditions(obj)
+        )
+    )
 
 
 def is_stalled(obj: Object) -> Diagnosis | None:

@@ -119,10 +119,14 @@ def ailment_of(obj: Object, now: float) -> Ailment | None:
     api_version, kind = string_at(obj, "apiVersion"), string_at(obj, "kind")
     if kind == "Pod" and pods.is_healthy(obj):
         return None
-    for rule in _rules_for(api_version.rpartition("/")[0], kind):
+    group = api_version.rpartition("/")[0]
+    for rule in _rules_for(group, kind):
         diagnosis = rule.find(obj)
-        if diagnosis is not None and (diagnosis.until is None or now < diagnosis.until):
-            return Ailment(rule, diagnosis)
+        if diagnosis is None or (diagnosis.until is not None and diagnosis.until <= now):
+            continue
+        if CUSTOM in rule.kinds and is_custom(group) and custom_resources.is_stopped(obj):
+            continue
+        return Ailment(rule, diagnosis)
     return None
 
 

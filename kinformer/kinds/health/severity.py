@@ -21,13 +21,19 @@ class Severity(NamedTuple):
 
     Attributes:
         level: `good`, `busy` (on its way), `bad`, `over` (finished, or scaled to zero), or "" if its kind has no state.
-        bad_from: The time from which a busy object counts as bad, in seconds since the epoch. None: never.
+        changes_at: The time from which a busy object counts as bad, or a bad one no longer does, if nothing changes.
+            In seconds since the epoch. None: never.
         reason: The reason in a few words, unless the object is good.
     """
 
     level: str
-    bad_from: float | None = None
+    changes_at: float | None = None
     reason: str = ""
+
+    @property
+    def bad_from(self) -> float | None:
+        """The time from which a busy object counts as bad, or None."""
+        return self.changes_at if self.level == "busy" else None
 
 
 _NONE, _GOOD = Severity(""), Severity("good")
@@ -56,7 +62,7 @@ def severity_of(obj: Object, *, now: float | None = None, since: float | None = 
     if ailment.diagnosis.needs_others or began is None:
         return Severity("busy", reason=reason)
     bad_from = began + ailment.grace
-    return Severity("bad", reason=reason) if bad_from <= now else Severity("busy", bad_from, reason)
+    return Severity("bad", ailment.diagnosis.until, reason) if bad_from <= now else Severity("busy", bad_from, reason)
 
 
 # --- objects to which no rule applies ---------------------------------------------------------------------------------

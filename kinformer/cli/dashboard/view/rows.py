@@ -36,7 +36,7 @@ class Row(msgspec.Struct, gc=False):
         created: The creation in seconds since 1970, or 0.
         owner: Kind and name of the controlling owner, or "".
         level: The level of its severity, now.
-        bad_from: The time from which the level is `bad`, or None.
+        changes_at: The time at which the level changes, if the object does not, or None.
         reason: The reason for the level in a few words.
         since: The time from which its state counts, if it does not tell.
     """
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, gc=False):
     created: int
     owner: str
     level: str
-    bad_from: float | None
+    changes_at: float | None
     reason: str
     since: float
 
@@ -76,14 +76,16 @@ def column_names(group: str, kind: str) -> list[str]:
     return [name for name in columns_of(group, kind).names if name != "AGE"]
 
 
-def row_of(obj: KubeObject, since: float | None = None) -> Row:
+def row_of(obj: KubeObject, since: float | None = None, now: float | None = None) -> Row:
     """Return the row of an object.
 
     Args:
         obj: The object.
         since: The time from which its state counts, if it does not tell. By default, now.
+        now: The time in seconds since the epoch. By default, the machine's.
     """
-    since = time.time() if since is None else since
+    now = time.time() if now is None else now
+    since = now if since is None else since
     group = obj.api_version.rpartition("/")[0]
     columns = columns_of(group, obj.kind)
     cells: list[str | Ticking]
@@ -94,7 +96,7 @@ def row_of(obj: KubeObject, since: float | None = None) -> Row:
             for name, cell in zip(columns.names, columns.cells(document), strict=True)
             if name != "AGE"
         ]
-        created, severity = obj.creation_timestamp, severity_of(document, since=since)
+        created, severity = obj.creation_timestamp, severity_of(document, now=now, since=since)
     except DecodeError:  # nested too deeply
         cells = ["<unreadable>" for name in columns.names if name != "AGE"]
         created, severity = None, Severity("")
@@ -106,7 +108,7 @@ def row_of(obj: KubeObject, since: float | None = None) -> Row:
         int(created.timestamp()) if created is not None else 0,
         f"{owner.kind}/{owner.name}" if owner is not None else "",
         severity.level,
-        severity.bad_from,
+        severity.changes_at,
         severity.reason,
         since,
     )
@@ -136,14 +138,17 @@ class Rows:
         made = self._made.get(obj.key)
         if made is not None and made.version[1] == obj.resource_version and made.version[0] == obj.uid:
             return made
+        return self._make(obj, made, time.time())
+
+    def _make(self, obj: KubeObject, made: Row | None, now: float) -> Row:
+        """Make the row of an object, and again when its level changes with the time alone."""
         if made is not None:
             self._forget(made)
         was_well = made is None or made.version[0] != obj.uid or made.level not in ("busy", "bad")
-        row = self._made[obj.key] = row_of(obj, None if made is None or was_well else made.since)
+        row = self._made[obj.key] = row_of(obj, None if made is None or was_well else made.since, now)
         self._tally[row.level] += 1
-        if row.bad_from is not None:
+        if row.changes_at is not None:
             self._due[row.key] = row
-            self._age(row, time.time())
         return row
 
     def get(self, key: str) -> Row | None:
@@ -175,21 +180,25 @@ class Rows:
                 yield obj
 
     def age(self, now: float) -> None:
-        """Change the levels of rows that have become bad by the time alone."""
+        """Change the levels of rows that have become bad, or no longer are, by the time alone."""
         for row in list(self._due.values()):
-            self._age(row, now)
+            if row.changes_at is not None and row.changes_at <= now:
+                self._change_level(row, now)
 
     def levels(self) -> dict[str, int]:
         """Return the number of rows of each level. It is complete after `fill`."""
         return {level: count for level, count in self._tally.items() if level and count}
 
-    def _age(self, row: Row, now: float) -> None:
-        if row.bad_from is not None and row.bad_from <= now:
-            self._tally[row.level] -= 1
-            self._tally["bad"] += 1
+    def _change_level(self, row: Row, now: float) -> None:
+        """Change a level that the time alone has changed. Thousands of pods may become bad at once."""
+        self.changes += 1
+        obj = self.informer.by_key.get(row.key)
+        if row.level == "busy" or obj is None:
+            self._forget(row)
             row.level = "bad"
-            del self._due[row.key]
-            self.changes += 1
+            self._tally[row.level] += 1
+        else:
+            self._make(obj, row, now)
 
     def _forget(self, row: Row) -> None:
         self._tally[row.level] -= 1

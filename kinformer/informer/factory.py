@@ -139,11 +139,7 @@ class SharedInformerFactory(Entered):
 
         :meta private:
         """
-        return tuple(
-            held.informer
-            for identity, held in list(self._held.items())
-            if identity.is_whole and held.options.tweak_list_options is None
-        )
+        return tuple(held.informer for identity, held in list(self._held.items()) if identity.is_whole)
 
     @property
     def shared_cache(self) -> SharedCache | None:

@@ -33,6 +33,7 @@ class InformerIdentity:
     compact: bool
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
+    tweak: Callable[..., Any] | None
     poll: float | None
     chosen: LabelSelector | Collection | None = None
 
@@ -46,6 +47,7 @@ class InformerIdentity:
             self.shard,
             self.fields,
             self.transform,
+            self.tweak,
         )
         return not self.metadata_only and all(limit is None for limit in limits)
 
@@ -93,6 +95,7 @@ class InformerIdentity:
             compact=options.compact,
             keep_managed_fields=options.keep_managed_fields,
             transform=options.transform,
+            tweak=options.tweak_list_options,
             poll=options.poll,
         )
 

@@ -148,7 +148,6 @@ _COMPARED = (
     "resync_period",
     "max_event_bytes",
     "shutdown_timeout",
-    "tweak_list_options",
     "snapshot",
     "optional",
     "on_error",

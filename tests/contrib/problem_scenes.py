@@ -237,7 +237,9 @@ SCENES: dict[str, Scene] = {
             "the third restart at once": lambda: [
                 pod(state=waiting("CrashLoopBackOff"), last=ended(137, "OOMKilled"), restarts=3, age=BRIEFLY)
             ],
-            "running again, but not ready": lambda: [pod(last=ended(2), restarts=9)],
+            "running again, but not ready": lambda: [
+                pod(state={"running": {"startedAt": ago(30)}}, last=ended(2), restarts=9)
+            ],
             "an init container": lambda: [
                 pod(
                     phase="Pending",
@@ -261,6 +263,12 @@ SCENES: dict[str, Scene] = {
         {
             "a first restart": lambda: [pod(state=waiting("CrashLoopBackOff"), last=ended(1), restarts=1, age=BRIEFLY)],
             "ready again after restarts": lambda: [pod(last=ended(1), restarts=12, ready=True)],
+            "a container of a Job that has ended with 0": lambda: [
+                pod(state=ended(0, "Completed"), last=ended(1), restarts=3, owner=job("once"))
+            ],
+            "three restarts a month ago, in a gated pod": lambda: [
+                pod(state={"running": {"startedAt": ago(2592000)}}, last=ended(1), restarts=3, age=BRIEFLY)
+            ],
         },
     ),
     "image": Scene(
@@ -294,6 +302,9 @@ SCENES: dict[str, Scene] = {
             "evicted": lambda: [pod(phase="Failed", status={"reason": "Evicted"})],
             "preempted": lambda: [pod(phase="Failed", conditions=[condition("DisruptionTarget", "True")])],
             "of a workload": lambda: [pod(phase="Failed", state=ended(1), owner=OTHER_RS)],
+            "evicted, of a workload, with restarts": lambda: [
+                pod(phase="Failed", state=ended(137), restarts=4, owner=OTHER_RS, status={"reason": "Evicted"})
+            ],
             "succeeded": lambda: [pod(phase="Succeeded", state=ended(0, "Completed"))],
         },
     ),

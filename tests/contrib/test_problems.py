@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, Collection, ForbiddenError, SharedInformerFactory, derive
+from kinformer import Client, Collection, ForbiddenError, KubeObject, SharedInformerFactory, derive
 from kinformer.contrib.problems import Owner, Problem, Problems, by_severity
+from kinformer.sharding import Shard
 from kinformer.testing import APIServer, faults
 from tests.contrib.problem_scenes import (
     BRIEFLY,
@@ -28,6 +29,8 @@ from tests.contrib.problem_scenes import (
     pod,
     resource,
     waiting,
+    workload,
+    written,
 )
 from tests.support.waiting import until
 
@@ -122,6 +125,56 @@ async def test_a_broken_node_owns_what_its_pods_suffer(server: APIServer, client
         assert found.resource == "v1/nodes"
         server.update(node("node-1", condition("Ready", "True", 1)))
         await until(lambda: {one.owner.kind for one in problems.lister.list()} == {"Deployment"})
+
+
+async def test_a_node_that_is_down_is_one_problem_whatever_has_pods_there(server: APIServer, client: Client) -> None:
+    server.create(node("node-1", condition("Ready", "Unknown", 600)))
+    for kind in ("DaemonSet", "StatefulSet"):
+        top = server.create(written(workload(kind, kind.lower(), wanted=3, ready=2), 600))
+        server.create(pod(f"{kind.lower()}-1", owner=top, age=600))
+        server.create(pod(f"{kind.lower()}-2", owner=top, ready=True, node="node-2"))
+    async with looking(client) as problems:
+        [problem] = problems.lister.list()
+        assert (problem.owner, problem.rule, problem.count) == (Owner("Node", "", "node-1"), "node", 2)
+
+
+async def test_a_workload_that_lacks_more_than_its_pods_on_dead_nodes_has_its_own_problem(
+    server: APIServer, client: Client
+) -> None:
+    server.create(node("node-1", condition("Ready", "Unknown", 600)))
+    top = server.create(written(workload("StatefulSet", "db", wanted=3, ready=1), 600))
+    server.create(pod("db-1", owner=top, age=600))
+    async with looking(client) as problems:
+        assert {problem.rule for problem in problems.lister.list()} == {"node", "replicas"}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("rule", ["not-ready", "starting"])
+async def test_a_node_has_its_grace_time_whatever_its_pods_were_before(
+    server: APIServer, client: Client, clock: Clock, rule: str
+) -> None:
+    state: Object = {} if rule == "not-ready" else {"phase": "Pending", "state": waiting("ContainerCreating")}
+    server.create(node("node-1", condition("Ready", "False", 2)))
+    server.create(pod("web-1", age=7200, **state))
+    async with looking(client, clock=clock) as problems:
+        [problem] = problems.lister.list()
+        assert (problem.owner.kind, problem.rule) == ("Pod", rule)
+        await asyncio.sleep(60)
+        [problem] = problems.lister.list()
+        assert (problem.owner.kind, problem.rule, problem.count) == ("Node", "node", 1)
+        server.update(node("node-1", condition("Ready", "True", -60)))
+        await until(lambda: [one.owner.kind for one in problems.lister.list()] == ["Pod"])
+
+
+@pytest.mark.virtual_time
+async def test_a_container_that_runs_for_ten_minutes_no_longer_crashes(
+    server: APIServer, client: Client, clock: Clock
+) -> None:
+    server.create(pod("web-1", state={"running": {"startedAt": ago(200)}}, last=ended(1), restarts=3, age=7200))
+    async with looking(client, clock=clock) as problems:
+        assert [problem.rule for problem in problems.lister.list()] == ["crashes"]
+        await asyncio.sleep(410)
+        assert [problem.rule for problem in problems.lister.list()] == ["not-ready"]
 
 
 async def test_the_worst_and_the_widest_come_first(server: APIServer, client: Client) -> None:
@@ -252,6 +305,72 @@ async def test_an_informer_that_does_not_follow_is_a_problem(server: APIServer, 
 
 
 # --- informers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label_selector": "app=other"},
+        {"field_selector": "spec.nodeName=other"},
+        {"namespace": "other"},
+        {"metadata_only": True},
+        {"fields": ["spec.nodeName"]},
+        {"transform": lambda obj: KubeObject.from_dict({**obj.to_dict(), "status": {}})},
+        {"shard": Shard(0, 2)},
+        {"tweak_list_options": lambda options: options},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_an_informer_of_a_part_is_not_looked_at(
+    server: APIServer, client: Client, options: dict[str, Any]
+) -> None:
+    for number in range(8):  # some in each shard
+        server.create(crashing(f"web-{number}"))
+    async with SharedInformerFactory(client) as factory:
+        part = factory.for_resource("v1/pods", **options)
+        async with Problems(factory, clock=lambda: LATER) as problems:
+            await problems.wait_synced(20)
+            assert len(problems.lister) == 8
+        assert factory.informers == (part,)
+
+
+async def test_an_informer_of_whole_objects_is_shared(server: APIServer, client: Client) -> None:
+    server.create(crashing("web-1"))
+    async with SharedInformerFactory(client) as factory:
+        factory.for_resource("v1/pods", keep_managed_fields=True, max_event_bytes=1_000_000)
+        async with Problems(factory, clock=lambda: LATER) as problems:
+            await problems.wait_synced(20)
+            assert len(problems.lister) == 1
+            assert len([informer for informer in factory.informers if informer.name == "v1/pods"]) == 1
+
+
+async def test_the_options_of_the_factory_hide_no_part(server: APIServer, client: Client) -> None:
+    server.create(crashing("web-1"))
+    async with SharedInformerFactory(client, metadata_only=True) as factory:
+        factory.for_resource("v1/pods")
+        async with Problems(factory, clock=lambda: LATER) as problems:
+            await problems.wait_synced(20)
+            assert len(problems.lister) == 1
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("owner_is_known", [True, False], ids=["known", "known later"])
+async def test_an_owner_counts_as_soon_as_its_kind_is_followed(
+    server: APIServer, client: Client, owner_is_known: bool
+) -> None:
+    server.create(DEFINITION)
+    top = server.create(resource("top"))
+    below = server.create({**resource("below"), "metadata": {**make("Widget", "below", owner=top)["metadata"]}})
+    server.create(crashing("web-1", below))
+    async with SharedInformerFactory(client) as factory:
+        if owner_is_known:
+            factory.for_resource("example.com/v1/widgets")
+        async with Problems(factory, clock=lambda: LATER) as problems:
+            await problems.wait_synced(20)
+            if not owner_is_known:
+                assert [problem.owner.name for problem in problems.lister.list()] == ["below"]
+                factory.for_resource("example.com/v1/widgets")
+            await until(lambda: [problem.owner.name for problem in problems.lister.list()] == ["top"], 20)
 
 
 async def test_custom_resources_that_the_program_follows_are_looked_at(server: APIServer, client: Client) -> None:

@@ -25,6 +25,8 @@ _GOOD = (
     "Reconciled",
     "ReconcileSuccess",
     "Valid",
+    "ClusterAvailable",
+    "ContinuousArchiving",
 )
 # Bad if true: these too, Strimzi, OpenShift, ACK.
 _BAD = (
@@ -34,6 +36,7 @@ _BAD = (
     "Failing",
     "Failure",
     "Error",
+    "ErrorOccurred",
     "ReconcileError",
     "Errored",
     "Fallback",
@@ -43,6 +46,8 @@ _BAD = (
     "Conflicted",
     "ACK.Terminal",
 )
+_BAD_PHASES = frozenset({"Degraded", "Error", "Failed", "Failure", "Red", "Unhealthy"})
+_ENDS = ("completionTime", "completionTimestamp", "finishedAt", "terminationTime")
 _SLOW = 900.0  # seconds for which a condition may be unknown
 
 # Stopped on purpose: fields of the spec, annotations without their prefix, and conditions or their reasons. From Flux,
@@ -84,7 +89,17 @@ def is_stalled(obj: Object) -> Diagnosis | None:
             return _diagnosis(condition, f"{kind}={status or 'True'}")
     if string_at(obj, "status", "health", "status") == "Degraded":  # Argo CD
         return Diagnosis(reason="Degraded", message=string_at(obj, "status", "health", "message") or "degraded")
-    return None
+    return _by_phase(obj)
+
+
+def _by_phase(obj: Object) -> Diagnosis | None:
+    """Find an object without conditions whose phase is bad. A run that has ended is over, however it ended."""
+    status = table_at(obj, "status")
+    phase = "Red" if status.get("health") == "red" else string_at(status, "phase")  # ECK
+    if phase not in _BAD_PHASES or any(name in status for name in _ENDS):
+        return None
+    message = string_at(status, "message") or string_at(status, "reason") or f"its phase is {phase}"
+    return Diagnosis(reason=phase, message=message)
 
 
 def is_unready(obj: Object) -> Diagnosis | None:

@@ -5,6 +5,8 @@ Each is the content beside apiVersion, kind and name. Conditions changed long ag
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.contrib.problem_scenes import LONG, condition
@@ -26,7 +28,7 @@ class Written(NamedTuple):
     kind: str
     well: dict[str, Content]
     broken: dict[str, Content]
-    stopped: dict[str, Content] = {}
+    stopped: Mapping[str, Content] = MappingProxyType({})
 
 
 PROJECTS: dict[str, Written] = {

@@ -44,7 +44,7 @@ _START = frozenset(
     }
 )
 _SETTLED = 600.0  # seconds of a run after which earlier ends do not count (kubelet, MaxContainerBackOff is reset)
-_OFTEN = 3  # restarts after which a container that is not ready is crashing, however short its last run was
+_OFTEN = 3  # restarts after which a container that is not ready is crashing
 # Reasons of failed pods that were told to go (kubernetes, pkg/kubelet, eviction, nodeshutdown, preemption).
 _TOLD_TO_GO = frozenset({"DeadlineExceeded", "Evicted", "NodeShutdown", "Preempting", "Shutdown", "Terminated"})
 
@@ -68,14 +68,15 @@ def crashes(pod: Object) -> Diagnosis | None:
         runs_since = moment_at(status, "state", "running", "startedAt")
         ended = value_at(status, "lastState", "terminated") or value_at(status, "state", "terminated")
         restarts = number_at(status, "restartCount")
-        if waits != "CrashLoopBackOff" and not (restarts >= _OFTEN and number_at(ended, "exitCode")):
+        often = restarts >= _OFTEN and _ran_for(ended) < _SETTLED
+        if waits != "CrashLoopBackOff" and not (often and number_at(ended, "exitCode")):
             continue
         place = f"{'init container' if is_init else 'container'} {name}"
         return Diagnosis(
             reason=waits or _ended(ended) or "Error",
             message=f"{place} {_how_it_ended(ended)}, restarted {_times(restarts)}",
             since=_unready_since(pod),
-            grace=0.0 if restarts >= _OFTEN else None,
+            grace=0.0 if often and runs_since is None else None,
             until=None if runs_since is None else runs_since + _SETTLED,
             events=False,
         )
@@ -209,6 +210,12 @@ def _how_it_ended(terminated: object) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
+
+
+def _ran_for(terminated: object) -> float:
+    """Return the seconds of a run that has ended, or 0 if it does not tell."""
+    began, ended = moment_at(terminated, "startedAt"), moment_at(terminated, "finishedAt")
+    return 0.0 if began is None or ended is None else ended - began
 
 
 # --- times ----------------------------------------------------------------------------------------------

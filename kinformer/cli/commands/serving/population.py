@@ -26,6 +26,7 @@ _FEWEST, _MOST = 3, 500  # nodes for pods
 _NODES, _REPLICA_SETS = "v1/nodes", "apps/v1/replicasets"
 _OF_TEMPLATE = ("namespace", "labels", "annotations", "ownerReferences")  # metadata that a controller writes
 _TICK = 0.05  # seconds between two rounds of changes
+_STEADY = 1800.0  # seconds for which a container runs until it may restart, as in a cluster that is well
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes: no vowels, so that no words are formed
 
 Object = dict[str, Any]
@@ -50,7 +51,7 @@ class Population:
         self._resources: list[APIResource] = []
         self._keys: list[_Key] = []
         self._filled = 0  # keys at first
-        self._starting: deque[_Key] = deque()  # pods without a node
+        self._starting: deque[_Key] = deque()  # pods without a node, or that are not ready for a while
         self._started = 0  # pods that have been started
         self._nodes: list[str] = []
         self._turn = 0
@@ -152,6 +153,8 @@ class Population:
         elif self._turn % 10 or resource.kind in ("Node", "Namespace"):  # long-lived, and contain other objects
             _CHANGES.get(resource.kind, _annotate)(document, self._turn)
             self._server.update(document)
+            if resource.kind == "Pod":
+                self._starting.append(self._keys[number])
         else:
             self._replace(number, document)
 
@@ -188,10 +191,14 @@ class Population:
         self._keys.pop()
 
     def _start(self, key: _Key) -> None:
-        """Bind a pod to a node, and start its containers."""
+        """Bind a pod to a node, and start its containers, or let those be ready again that run."""
         resource, namespace, name = key
         document = self._server.get(resource.gvr, namespace, name)
         if document is None:
+            return
+        if document["spec"].get("nodeName"):
+            if _end_unready(document):
+                self._server.update(document)
             return
         now, node = _now(), self._chance.choice(self._nodes)
         document["spec"]["nodeName"] = node
@@ -251,27 +258,42 @@ def _now() -> str:
 
 
 def _restart_or_unready(pod: Object, turn: int) -> None:
-    """Restart a container, or make it unready for a while."""
-    status = pod.get("status") or {}
-    containers = status.get("containerStatuses")
+    """Restart a container that has run for long, or make it unready for a while."""
+    containers = (pod.get("status") or {}).get("containerStatuses")
     if not containers:
         _annotate(pod, turn)
         return
-    now, one = _now(), containers[turn % len(containers)]
-    if not one.get("ready"):
-        one["ready"] = True
-    elif turn % 3:
-        one["ready"] = False
+    now, status = _now(), containers[turn % len(containers)]
+    began = status.get("state", {}).get("running", {}).get("startedAt", now)
+    if turn % 3 or _age(began) < _STEADY:
+        status["ready"] = False
+        _report_ready(pod, "False")
     else:
-        began = one.get("state", {}).get("running", {}).get("startedAt", now)
         ended = {"exitCode": 1, "reason": "Error", "startedAt": began, "finishedAt": now}
-        one["lastState"] = {"terminated": ended}
-        one["state"] = {"running": {"startedAt": now}}
-        one["restartCount"] = one.get("restartCount", 0) + 1
-    ready = "True" if all(each.get("ready") for each in containers) else "False"
-    for condition in status.get("conditions", ()):
+        status["lastState"] = {"terminated": ended}
+        status["state"] = {"running": {"startedAt": now}}
+        status["restartCount"] = status.get("restartCount", 0) + 1
+
+
+def _end_unready(pod: Object) -> bool:
+    """Let all containers be ready that run. Returns True if one was not."""
+    statuses = (pod.get("status") or {}).get("containerStatuses", ())
+    unready = [status for status in statuses if "running" in status.get("state", {}) and not status.get("ready")]
+    for status in unready:
+        status["ready"] = True
+    if unready:
+        _report_ready(pod, "True" if all(status.get("ready") for status in statuses) else "False")
+    return bool(unready)
+
+
+def _report_ready(pod: Object, ready: str) -> None:
+    for condition in pod["status"].get("conditions", ()):
         if condition.get("type") in ("Ready", "ContainersReady") and condition.get("status") != ready:
-            condition.update(status=ready, lastTransitionTime=now)
+            condition.update(status=ready, lastTransitionTime=_now())
+
+
+def _age(moment: str) -> float:
+    return (datetime.fromisoformat(_now()) - datetime.fromisoformat(moment)).total_seconds()
 
 
 def _roll(workload: Object, turn: int) -> None:

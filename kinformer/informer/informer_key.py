@@ -40,16 +40,8 @@ class InformerIdentity:
     @property
     def is_whole(self) -> bool:
         """True if it means all objects of its namespaces, with all fields but perhaps the managedFields."""
-        limits = (
-            self.label_selector,
-            self.field_selector,
-            self.shard_selector,
-            self.shard,
-            self.fields,
-            self.transform,
-            self.tweak,
-        )
-        return not self.metadata_only and all(limit is None for limit in limits)
+        chosen = (self.label_selector, self.field_selector, self.shard_selector, self.shard, self.tweak)
+        return not self.metadata_only and all(limit is None for limit in (*chosen, self.fields, self.transform))
 
     def form(self, max_event_bytes: int) -> SharingForm:
         """Return the form in which a source asks for the objects."""

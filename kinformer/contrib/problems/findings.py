@@ -22,6 +22,8 @@ __all__ = ["Examiner"]
 
 _OF_NODES = frozenset({"not-ready", "starting", "hangs"})  # problems of pods that a broken node causes
 
+_AFTER_CAUSE = 5.0  # seconds by which a symptom is later than a cause of the same age, which then hides it
+
 
 class Examiner:
     """Applies the rules to one object at a time.
@@ -122,6 +124,8 @@ class Examiner:
     def _has_lasted(self, obj: KubeObject, ailment: Ailment, since: float, fetch: Fetch) -> bool:
         """Return True if the grace time has passed. If not, the function of the collection runs again then."""
         due = since + (ailment.grace if self._grace is None else self._grace)
+        if ailment.rule.is_symptom and due > since:
+            due += _AFTER_CAUSE
         if self._clock() >= due:
             return True
         fetch(self._moments, key=self._board.call_at(obj.uid, due))

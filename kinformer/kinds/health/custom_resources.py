@@ -11,42 +11,29 @@ from kinformer.objects.types import Object
 
 __all__ = ["is_stalled", "is_stopped", "is_unready"]
 
-# Good if true: kstatus, cert-manager, Flux, Knative, Cluster API, Crossplane, Gateway API, Strimzi, KEDA.
+# Good if true, the first that is false counts.
 _GOOD = (
-    "Ready",
-    "Available",
-    "Healthy",
-    "Synced",
-    "Established",
-    "NamesAccepted",
-    "Accepted",
-    "Programmed",
-    "ResolvedRefs",
-    "Reconciled",
-    "ReconcileSuccess",
-    "Valid",
-    "ClusterAvailable",
-    "ContinuousArchiving",
+    *("Ready", "Available", "Healthy", "Synced"),  # kstatus, cert-manager, Flux, Knative, Cluster API, Crossplane
+    *("Established", "NamesAccepted"),  # definitions
+    *("Accepted", "Programmed", "ResolvedRefs"),  # the Gateway API
+    *("Reconciled", "ReconcileSuccess", "Valid"),  # the Prometheus operator, OLM's operators
+    *("ClusterAvailable", "ContinuousArchiving"),  # RabbitMQ, CloudNativePG
 )
-# Bad if true: these too, Strimzi, OpenShift, ACK.
+# Bad if true.
 _BAD = (
-    "Stalled",
-    "Degraded",
-    "Failed",
-    "Failing",
-    "Failure",
-    "Error",
-    "ErrorOccurred",
-    "ReconcileError",
-    "Errored",
-    "Fallback",
-    "NotReady",
-    "Unhealthy",
-    "Unavailable",
-    "Conflicted",
-    "ACK.Terminal",
+    *(
+        "Stalled",
+        "Degraded",
+        "Failed",
+        "Failing",
+        "Failure",
+        "Unhealthy",
+        "Unavailable",
+    ),  # kstatus, OpenShift, Kubeflow
+    *("Error", "ErrorOccurred", "ReconcileError", "Errored"),  # Argo CD, OLM's operators, Knative
+    *("NotReady", "Fallback", "Conflicted", "ACK.Terminal"),  # Strimzi, KEDA, the Gateway API, ACK
 )
-_BAD_PHASES = frozenset({"Degraded", "Error", "Failed", "Failure", "Red", "Unhealthy"})
+_BAD_PHASES = ("Degraded", "Error", "Failed", "Failure", "Red", "Unhealthy")
 _ENDS = ("completionTime", "completionTimestamp", "finishedAt", "terminationTime")
 _SLOW = 900.0  # seconds for which a condition may be unknown
 
@@ -54,13 +41,11 @@ _SLOW = 900.0  # seconds for which a condition may be unknown
 # Argo, KEDA, Crossplane, KubeVirt, Knative, Spark, Cluster API, Rancher, Strimzi and CloudNativePG.
 _PAUSES = ("paused", "pause", "suspend", "suspended", "stopped", "halted", "hibernate", "hibernated")
 _COUNTS = ("replicas", "instances", "numberOfInstances", "size")
-_MARKS = frozenset({"paused", "pause", "pause-reconciliation", "reconcile-paused", "hibernation", "suspend"})
+_MARKS = ("paused", "pause", "pause-reconciliation", "reconcile-paused", "hibernation", "suspend")
 _OFF = ("false", "off")
-_STOPPED = frozenset(
-    {
-        *("Paused", "ReconciliationPaused", "ReconcilePaused", "Suspended", "Hibernated", "Hibernation"),
-        *("Halted", "Stopped", "ScaledToZero", "Disabled", "VMINotExists"),
-    }
+_STOPPED = (
+    *("Paused", "ReconciliationPaused", "ReconcilePaused", "Suspended", "Hibernated", "Hibernation"),
+    *("Halted", "Stopped", "ScaledToZero", "Disabled", "VMINotExists"),
 )
 
 

@@ -60,10 +60,13 @@ class Scheduler:
         self._cluster.event(_ACTOR, pod, "Scheduled", message)
 
     def _report(self, pod: Object, condition: Object) -> None:
-        def change(one: Object) -> None:
-            status = one.setdefault("status", {})
-            status["conditions"] = [old for old in status.get("conditions") or () if old["type"] != "PodScheduled"]
-            set_condition(status, {**condition, "lastProbeTime": None, "lastTransitionTime": self._cluster.timestamp()})
+        def change(pod: Object) -> None:
+            status = pod.setdefault("status", {})
+            old = condition_of(status, "PodScheduled") or {}
+            since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
+            status["conditions"] = [other for other in status.get("conditions") or () if other is not old]
+            times = {"lastProbeTime": None, "lastTransitionTime": since or self._cluster.timestamp()}
+            set_condition(status, {**condition, **times})
 
         self._cluster.patch(_ACTOR, PODS, pod, change, subresource="status")
 

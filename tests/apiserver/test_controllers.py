@@ -491,6 +491,35 @@ async def test_a_pod_waits_for_a_node_that_takes_it(server: APIServer, client: C
     assert pods(server)[0]["spec"]["nodeName"] == "open"
 
 
+async def test_a_pod_without_a_node_waits_since_the_first_try_whatever_the_reason_is_now(
+    server: APIServer, client: Client
+) -> None:
+    server.create(node("closed", unschedulable=True))
+    server.create(deployment(replicas=1))
+
+    def scheduled() -> dict[str, Any]:
+        conditions = pods(server)[0]["status"].get("conditions") if pods(server) else []
+        return next((entry for entry in conditions or () if entry["type"] == "PodScheduled"), {})
+
+    async with server.run_controllers():
+        first = await until(scheduled)
+        await asyncio.sleep(30)
+        server.create(node("closed-too", unschedulable=True))
+        second = await until(lambda: scheduled() if scheduled()["message"] != first["message"] else None)
+    assert second["lastTransitionTime"] == first["lastTransitionTime"]
+
+
+async def test_a_pod_of_another_scheduler_is_left_to_it(server: APIServer, client: Client) -> None:
+    server.create(node("n-1"))
+    template = deployment(replicas=1)
+    template["spec"]["template"]["spec"]["schedulerName"] = "another"
+    server.create(template)
+    async with server.run_controllers():
+        await until(lambda: bool(pods(server)))
+        await asyncio.sleep(5)
+    assert "nodeName" not in pods(server)[0]["spec"]
+
+
 async def test_a_deleted_pod_ends_within_its_grace_period(server: APIServer, client: Client) -> None:
     server.create(node("n-1"))
     spec = {"containers": [{"name": "main", "image": "i:1"}]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -40,6 +41,8 @@ _USUAL = (
 _OF_CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes")
 _STYLES = {"created": "green", "deleted": "red", "changed": ""}
 _OBJECT = 32  # cells for the name of an object, at least
+_LOOK = 1.0  # seconds between two looks at what has ended
+_QUIET = 5.0  # seconds without a further change after which a cause has ended
 _LONGEST = 64  # ... at the start, for the longest present name. A longer one widens the column when it comes
 
 
@@ -108,7 +111,9 @@ async def changes(
                 lines.make_room(synced, wanted)
                 named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
                 async with Changes(named, noise=wanted.noise, show_secrets=show_secrets) as log:
-                    await _print(log, wanted, lines)
+                    await (_print if wanted.noise or wanted.kind or output == "json" else _print_causes)(
+                        log, wanted, lines
+                    )
     except TimeoutError:
         if not limit.expired():
             raise
@@ -150,6 +155,39 @@ async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
             lines.write(change)
 
 
+async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
+    """Print the first change of each cause, and what has come of it once nothing has followed for a while."""
+    under_way: dict[int, Change] = {}  # by the number of the first change, the last one
+    printed: set[int] = set()
+
+    async def read() -> None:
+        async for change in log.stream(after=0):
+            number = change.cause or change.number
+            if number in printed:
+                under_way[number] = change
+            elif wanted(change):
+                printed.add(number)
+                lines.write(change)
+
+    def end(before: float) -> None:
+        ended = [number for number, last in under_way.items() if last.time.timestamp() <= before]
+        for head in log.list(grouped=True) if ended else ():
+            if (number := head.cause or head.number) in ended:
+                seconds = (under_way.pop(number).time - head.time).total_seconds()
+                lines.write(replace(head, summary=f"{head.summary}, in {seconds:.0f} s"))
+        for number in ended:
+            under_way.pop(number, None)  # the log has forgotten it
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(read(), name="kinformer changes: print")
+        try:
+            while True:
+                await asyncio.sleep(_LOOK)
+                end(time.time() - _QUIET)
+        finally:
+            end(time.time())
+
+
 class _Lines:
     """Writes changes as lines. Each is flushed immediately, for readers of a pipe."""
 
@@ -186,5 +224,5 @@ class _Lines:
             (change.time.astimezone().strftime("%H:%M:%S"), "bright_black"),
             f"  {name}{' ' * (self._width - cell_len(name))}  ",
             (clean(change.summary), _STYLES[change.type]),
-            (f"  ({clean(change.by) or '-'})", "bright_black"),
+            (f"  ({clean(change.by)})" if change.by else "", "bright_black"),
         )

@@ -9,18 +9,33 @@ from kinformer.contrib.changes import ABSENT, Change, Changes
 
 __all__ = ["change_of", "changes_of", "timeline_of"]
 
+_BYTES = 2_000_000  # of the lines of one answer
 _TYPES = {"created": "ADDED", "changed": "UPDATED", "deleted": "DELETED"}
 
 
 def timeline_of(changes: Changes, *, after: int, noise: bool) -> dict[str, Any]:
-    """Return the changes after a number, oldest first, without their differences."""
+    """Return the changes after a number, oldest first, without their differences. The oldest are left out of too many.
+
+    Without noise, each has the number of its cause, and `outcomes` has what has come of each cause, by its number.
+    """
     last = changes.last  # read before the list, so that no change is skipped that comes in between
     found = changes.list(after=after, noise=noise)
+    heads = [] if noise else [head for head in changes.list(grouped=True) if head.members]
     return {
         "since": changes.since.timestamp(),
         "last": max(last, found[-1].number if found else 0),
-        "items": [_line(one) for one in found],
+        "items": _within(_BYTES, [_line(change, with_cause=not noise) for change in found]),
+        "outcomes": {head.cause or head.number: head.summary for head in heads if head.members[-1].number > after},
     }
+
+
+def _within(size: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return as many of the last lines as fit."""
+    for number, line in enumerate(reversed(lines)):
+        size -= len(json.dumps(line))
+        if size < 0:
+            return lines[len(lines) - number :]
+    return lines
 
 
 def change_of(changes: Changes, number: int) -> dict[str, Any] | None:
@@ -51,7 +66,7 @@ def _json(value: Any) -> str | None:
     return None if value is ABSENT else json.dumps(value, ensure_ascii=False)
 
 
-def _line(change: Change) -> dict[str, Any]:
+def _line(change: Change, *, with_cause: bool) -> dict[str, Any]:
     return {
         "number": change.number,
         "time": round(change.time.timestamp(), 3),
@@ -62,5 +77,6 @@ def _line(change: Change) -> dict[str, Any]:
         "name": change.name,
         "change": change.summary,
         "by": change.by,
+        "cause": change.cause if with_cause else 0,
         **({"noise": True} if change.is_noise else {}),
     }

@@ -12,7 +12,7 @@
 
 The log keeps differences, not objects, and is bounded. `kinformer.contrib.event_log` keeps states, for readers that
 resume.
-Reading order: differences, noise, summary, author, change, log.
+Reading order: differences, noise, summary, author, change, causes, log.
 """
 
 from kinformer.contrib.changes.change import Change

@@ -36,6 +36,9 @@ class Change:
         differences: The places that differ, without noise. Long values are cut, and become strings.
         noise: The places that are noise, if the log keeps these.
         by: The manager that made the change, or "" if managedFields are not kept.
+        cause: The number of the first change with the same cause, or 0 if it is this one.
+        replicas: The replicas that the object is to have after it, or 0.
+        members: The further changes with the same cause, oldest first, if they are grouped.
     """
 
     number: int
@@ -50,6 +53,9 @@ class Change:
     differences: tuple[Difference, ...] = ()
     noise: tuple[Difference, ...] = ()
     by: str = ""
+    cause: int = 0
+    replicas: int = 0
+    members: tuple[Change, ...] = ()
 
     @property
     def key(self) -> str:
@@ -72,6 +78,8 @@ class Change:
             "name": self.name,
             "change": self.summary,
             "by": self.by,
+            "number": self.number,
+            "cause": self.cause,
             "differences": _as_json(self.differences),
         }
         return {**document, "noise": _as_json(self.noise)} if self.noise else document

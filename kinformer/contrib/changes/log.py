@@ -15,6 +15,8 @@ import anyio.to_thread
 from kinformer import Collection, HandlerRegistration, KubeObject, SharedInformerFactory, StoppedError
 from kinformer.contrib._numbered_log import NumberedLog
 from kinformer.contrib.changes.author import author_of
+from kinformer.contrib.changes.causes import Causes
+from kinformer.contrib.changes.causes import grouped as by_cause
 from kinformer.contrib.changes.change import Change, ChangeType, bounded, size_of
 from kinformer.contrib.changes.differences import Difference, object_differences
 from kinformer.contrib.changes.noise import is_noise
@@ -22,6 +24,7 @@ from kinformer.contrib.changes.summary import summary_of
 from kinformer.exceptions import DecodeError
 from kinformer.kinds.builtin import parse_kind, parse_resource
 from kinformer.objects import showable
+from kinformer.objects.accessors import number_at
 from kinformer.objects.spellings import parts_of
 
 __all__ = ["Changes"]
@@ -60,6 +63,7 @@ class Changes:
             raise ValueError(f"Changes(limit={limit!r}): must be at least 1")
         self._source = informers
         self._log: NumberedLog[Change] = NumberedLog(limit, size, size_of)
+        self._causes = Causes()
         self._noise = noise
         self._shown: Callable[[KubeObject], KubeObject] = (lambda obj: obj) if show_secrets else showable
         self._clock = clock
@@ -120,8 +124,13 @@ class Changes:
             change = await anyio.to_thread.run_sync(self._compared, resource, kind, old, new, when)
         else:
             change = self._compared(resource, kind, old, new, when)
-        if change is not None:
-            self._log.append(replace(change, number=self._log.last + 1), minor=change.is_noise)
+        if change is None:
+            self._causes.settle(new, when.timestamp())
+            return
+        change = replace(change, number=self._log.last + 1)
+        if not change.is_noise:
+            change = replace(change, cause=self._causes.cause_of(change, new))
+        self._log.append(change, minor=change.is_noise)
 
     def _compared(
         self, resource: str, kind: ChangeType, old: KubeObject | None, new: KubeObject, when: datetime
@@ -152,6 +161,7 @@ class Changes:
             differences=bounded(telling),
             noise=bounded(noise) if self._noise else (),
             by="" if kind == "deleted" else author_of(old, new),
+            replicas=number_at(new, "spec", "replicas"),
         )
 
     # --- reading ----------------------------------------------------------------------------------
@@ -184,6 +194,7 @@ class Changes:
         namespace: str | None = None,
         name: str | None = None,
         noise: bool = False,
+        grouped: bool = False,
     ) -> Sequence[Change]:
         """Return the changes that match, oldest first.
 
@@ -191,6 +202,8 @@ class Changes:
             after: Only those with a higher number.
             resource, kind, namespace, name: Only those of such objects.
             noise: True to include changes of nothing but noise, if the log keeps them.
+            grouped: True to return the first change of each cause, with the others as its `members` and what has come
+                of it in its summary: `"image 1.2 to 1.3, 6 of 8 pods replaced"`.
 
         Raises:
             ConfigError: `resource` or `kind` is the name of another thing. The message has the right one.
@@ -207,7 +220,7 @@ class Changes:
         ]
         if not found and resource is not None and resource not in self._followed:
             parse_resource(resource.partition("#")[0])
-        return found
+        return by_cause(found) if grouped else found
 
     async def wait(self, number: int, timeout: float | None = None) -> bool:
         """Wait until there is a change after `number`. Returns False after `timeout` seconds."""

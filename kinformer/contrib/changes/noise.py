@@ -19,6 +19,7 @@ _ANYWHERE = re.compile(
         | endpoints\.kubernetes\.io/last-change-trigger-time
         | autoscaling\.alpha\.kubernetes\.io/.*
       )\]
+    | metadata\.deletionGracePeriodSeconds
     | status\.(.*\.)?observedGeneration
     | status\.conditions\[.*\]\.(last(Heartbeat|Probe|Transition|Update)Time|observedGeneration)
     | status\.(.*\.)?last(Heartbeat|Observed|Probe|Refresh|Scale|Schedule|Sync|Transition|Update|Updated)(Time|At)?
@@ -33,9 +34,10 @@ _OF_KIND: dict[str, re.Pattern[str]] = {
         "Lease": r"spec\.renewTime",
         "Event": r"count|lastTimestamp|series(\..*)?|metadata\..*",
         "Node": r"status\.(images|volumesInUse|volumesAttached|runtimeHandlers)([.\[].*)?",
-        "Deployment": r"status\.(\w*[rR]eplicas|collisionCount)",
+        "Pod": r"status\.conditions\[PodReadyToStartContainers\](\..*)?|status\.conditions\[.*\]\.(reason|message)",
+        "Deployment": r"status\.(\w*[rR]eplicas|collisionCount)|status\.conditions\[.*\]\.(reason|message)",
         "ReplicaSet": r"status\.\w*[rR]eplicas",
-        "StatefulSet": r"status\.(\w*[rR]eplicas|collisionCount)",
+        "StatefulSet": r"status\.(\w*[rR]eplicas|collisionCount|\w+Revision)",
         "DaemonSet": r"status\.(\w*Scheduled|number\w+|\w*[sS]cheduled\w*)",
         "Job": r"status\.(active|ready|terminating|uncountedTerminatedPods.*)",
         "CronJob": r"status\.(active.*|lastScheduleTime|lastSuccessfulTime)",

@@ -6,6 +6,7 @@ import { element, number } from "./words.js";
 
 const KEPT = 10_000;  // as many as the server keeps
 const SHOWN = 200;    // lines, before more are asked for
+const FOUND = 2000;   // characters of a line and its members that a filter looks at
 const TONES = { created: "good", deleted: "bad", changed: "" };
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
@@ -35,6 +36,7 @@ export class Timeline {
   forget() {
     this.items = [];
     this.held = [];
+    this.heads = new Map();   // number of a cause -> its first change, with the others as members
     this.opened = new Map();  // number -> what the line shows when it is open
     this.last = 0;
     this.most = SHOWN;
@@ -78,20 +80,34 @@ export class Timeline {
       const found = await this.store.get("timeline", { after: this.last, noise });
       if (this.began !== began || (this.noise.getAttribute("aria-pressed") === "true") !== noise) return;
       this.last = found.last;
-      this.add(found.items);
+      this.add(found.items, found.outcomes);
     } catch { /* the banner says why, and the next report tries again */ } finally {
       this.reading = false;
     }
   }
 
-  add(items) {
-    for (const one of items) {
+  add(all, outcomes) {
+    const items = [];
+    for (const one of all) {
       one.ns = one.namespace;
       one.text = [one.kind, one.namespace, one.name, one.change, one.by].join(" ").toLowerCase();
+      one.members = [];
+      const head = one.cause && this.heads.get(one.cause);
+      if (!head) {
+        this.heads.set(one.cause || one.number, one);
+        items.push(one);
+      } else {
+        head.members.push(one);
+        if (head.text.length < FOUND) head.text += ` ${one.text}`;
+      }
     }
+    for (const [cause, words] of Object.entries(outcomes)) this.tellOutcome(this.heads.get(Number(cause)), words);
     this.items.push(...items);
     const gone = this.items.splice(0, this.items.length - KEPT);
-    for (const one of gone) this.opened.delete(one.number);
+    for (const one of gone) {
+      this.opened.delete(one.number);
+      this.heads.delete(one.cause || one.number);
+    }
     const kinds = [...new Set([...this.kind.options].map((one) => one.value).concat(items.map((one) => one.kind)))];
     if (kinds.length !== this.kind.options.length) {
       this.kind.replaceChildren(new Option("All kinds", ""), ...kinds.filter(Boolean).sort().map((kind) => new Option(kind, kind)));
@@ -100,6 +116,14 @@ export class Timeline {
     this.held.push(...items.filter((one) => this.fits(one)));
     if (!this.over || !this.list.children.length) this.release();
     else this.tell();
+  }
+
+  tellOutcome(head, words) {
+    if (!head) return;
+    head.change = words;
+    if (!head.made) return;
+    write(head.made.querySelector(".what"), words);
+    write(head.made.querySelector(".members"), `${number.format(head.members.length + 1)} changes`);
   }
 
   // New lines come in at the top; a line that has the focus keeps it.
@@ -142,9 +166,10 @@ export class Timeline {
       element("span", { class: "quiet" }, one.kind),
       element("b", {}, one.namespace ? element("span", { class: "quiet" }, `${one.namespace}/`) : null, one.name),
       element("span", { class: `what ${TONES[one.type]}` }, one.change),
-      element("span", { class: "quiet by" }, one.by || "-"));
+      element("span", { class: "quiet members" }, one.members.length ? `${number.format(one.members.length + 1)} changes` : ""),
+      element("span", { class: "quiet by" }, one.by));
     button.setAttribute("aria-expanded", String(open));
-    const made = element("li", {}, button, this.opened.get(one.number) ?? null);
+    const made = one.made = element("li", {}, button, this.opened.get(one.number) ?? null);
     return made;
   }
 
@@ -168,7 +193,8 @@ export class Timeline {
     inside.replaceChildren(
       relations([{ title: "Object", items: [{ kind: one.kind, name: one.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], href),
       change.error ? element("p", { class: "quiet" }, `Its differences cannot be read: ${change.error}`)
-        : differences([...(change.differences ?? []), ...(change.noise ?? [])].map(asText)));
+        : differences([...(change.differences ?? []), ...(change.noise ?? [])].map(asText)),
+      one.members.length ? element("ol", { class: "members" }, ...one.members.slice(-SHOWN).map(member)) : null);
   }
 
   // To the next or previous line.
@@ -177,6 +203,13 @@ export class Timeline {
     lines[Math.min(lines.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
     return lines.length > 0;
   }
+}
+
+// A change that has followed from another one.
+function member(one) {
+  return element("li", {},
+    element("time", { class: "quiet", dateTime: new Date(one.time * 1000).toISOString() }, clock.format(one.time * 1000)),
+    element("span", { class: "quiet" }, one.kind), element("b", {}, one.name), element("span", { class: TONES[one.type] }, one.change));
 }
 
 function asText({ path, old, new: now }) {

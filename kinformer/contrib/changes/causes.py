@@ -1,0 +1,184 @@
+"""The causes of changes: a rollout, a scaling, a deletion or a lost node, and the changes that follow from it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kinformer import KubeObject
+from kinformer.conditions import is_deployment_rolled_out
+from kinformer.contrib.changes.change import Change
+from kinformer.contrib.changes.differences import Difference
+from kinformer.objects import controller_of
+from kinformer.objects.accessors import string_at
+from kinformer.objects.conditions import condition_of
+
+__all__ = ["Causes", "grouped", "outcome_of"]
+
+_LASTS = 600.0  # seconds after a change in which another one may follow from its cause
+_SETTLES = 60.0  # seconds for what is left of it when its object is as wanted, or for a controller that replaces a pod
+_MOST = 10_000  # objects whose cause is known
+_HASH = "pod-template-hash"
+
+_Key = tuple[str, str, str]  # kind, namespace and name. The pods of a node have the kind "Node's", and so on
+
+
+@dataclass(slots=True)
+class _Open:
+    """A cause from which changes of an object may follow until a time."""
+
+    number: int
+    until: float
+
+
+class Causes:
+    """Finds the cause of each change when it comes, from those before.
+
+    A changed spec, a creation, a deletion and a node that is no longer ready are causes, unless they follow themselves
+    from a cause that is under way: of their controllers, their node, or their namespace while it is deleted. Changes of
+    a status follow from the latest cause of their object too, until it is as wanted.
+    """
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[_Key, _Open] = OrderedDict()
+
+    def cause_of(self, change: Change, obj: KubeObject) -> int:
+        """Return the number of the first change with the same cause, or 0 if it is this one."""
+        now = change.time.timestamp()
+        own, above = (change.kind, change.namespace, change.name), _controllers(obj)
+        places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
+        follows = [*above, *places] if _is_will(change) else [own, *above, *places]
+        number = next((cause.number for key in follows if (cause := self._present(key, now))), change.number)
+        self._note(own, number, now + _LASTS)
+        for key in above:  # they go on with the cause, or begin to replace a pod
+            self._note(key, number, now + _SETTLES)
+        if (lasts := _spreads(change)) > 0:
+            self._note((f"{change.kind}'s", "", change.name), number, now + lasts)
+        self.settle(obj, now)
+        return 0 if number == change.number else number
+
+    def settle(self, obj: KubeObject, now: float) -> None:
+        """Let the cause of an object end that is as wanted: a Deployment that is rolled out, or what is ready."""
+        key = (obj.kind, obj.namespace, obj.name)
+        cause = self._open.get(key)
+        if cause is None:
+            return
+        if obj.kind == "Deployment":
+            if is_deployment_rolled_out(obj):
+                cause.until = min(cause.until, now + _SETTLES)
+        elif (condition_of(obj, "Ready") or {}).get("status") == "True" and obj.deletion_timestamp is None:
+            del self._open[key]
+
+    def _present(self, key: _Key, now: float) -> _Open | None:
+        cause = self._open.get(key)
+        return cause if cause is not None and now <= cause.until else None
+
+    def _note(self, key: _Key, number: int, until: float) -> None:
+        known = self._open.get(key)
+        if known is not None and known.number == number:
+            until = max(until, known.until)
+        self._open[key] = _Open(number, until)
+        self._open.move_to_end(key)
+        while len(self._open) > _MOST:
+            self._open.popitem(last=False)
+
+
+def _controllers(obj: KubeObject) -> list[_Key]:
+    """Return the controllers of an object: of a pod of a Deployment, the ReplicaSet and the Deployment."""
+    owner = controller_of(obj)
+    if owner is None or owner.kind == "Node":
+        return []
+    suffix = f"-{obj.labels.get(_HASH, '')}"
+    keys = [(owner.kind, obj.namespace, owner.name)]
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+        keys.append(("Deployment", obj.namespace, owner.name.removesuffix(suffix)))
+    return keys
+
+
+def _is_will(change: Change) -> bool:
+    """Return True if a change says what an object is to be. Of a pod, controllers say it."""
+    paths = [path for path, *_ in change.differences]
+    return (
+        change.kind != "Pod" and change.type == "changed" and any(path.startswith(("spec.", "data")) for path in paths)
+    )
+
+
+def _spreads(change: Change) -> float:
+    """Return the seconds for which changes of all in a node or a namespace may follow from a change."""
+    if change.kind not in ("Node", "Namespace"):
+        return 0.0
+    if change.type == "deleted":
+        return _LASTS
+    for path, _, new in change.differences:
+        if path.startswith(("metadata.deletionTimestamp", "spec.unschedulable", "spec.taints")):
+            return _LASTS
+        if path.startswith("status.conditions[Ready]"):
+            return _SETTLES if _is_true(new) else _LASTS
+    return 0.0
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def grouped(changes: Iterable[Change]) -> list[Change]:
+    """Return the first change of each cause with the others as its `members`, and with their outcome in its summary."""
+    groups: dict[int, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(change.cause or change.number, []).append(change)
+    return [_head(head, members) for head, *members in groups.values()]
+
+
+def _head(head: Change, members: Sequence[Change]) -> Change:
+    if not members:
+        return head
+    outcome = outcome_of(head, members)
+    summary = f"{head.summary}, {outcome}" if outcome else head.summary
+    return replace(head, members=tuple(members), summary=summary)
+
+
+def outcome_of(head: Change, members: Sequence[Change]) -> str:
+    """Return what has followed from a change in words, such as "6 of 8 pods replaced", or "" if it is not worth any."""
+    pods = [member for member in members if member.kind == "Pod"]
+    made = {pod.key for pod in pods if pod.type == "created"}
+    gone = {pod.key for pod in pods if pod.type == "deleted"}
+    ready = {pod.key for pod in pods if pod.key in made and any(map(_tells_ready, pod.differences))}
+    words = _of_pods(head, len(made), len(gone), len(ready))
+    own = [member.summary for member in members if (member.kind, member.key) == (head.kind, head.key)]
+    if own and (not words or head.kind == "Job"):
+        words = [own[-1], *words]
+    return ", ".join(words)
+
+
+def _of_pods(head: Change, made: int, gone: int, ready: int) -> list[str]:
+    paths = {path: (old, new) for path, old, new in head.differences}
+    if head.replicas and any(path.startswith("spec.template") for path in paths):
+        return [f"{min(ready, head.replicas)} of {_count(head.replicas, 'pod')} replaced"]
+    old, new = paths.get("spec.replicas", (None, None))
+    if isinstance(old, int) and isinstance(new, int):
+        done, verb = (ready, "created") if new > old else (gone, "deleted")
+        return [f"{min(done, abs(new - old))} of {_count(abs(new - old), 'pod')} {verb}"]
+    return [
+        *([f"{_count(gone, 'pod')} deleted"] if gone else []),
+        *([f"{_count(made, 'pod')} created, {ready} of them ready"] if made else []),
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tells_ready(difference: Difference) -> bool:
+    path, _, new = difference
+    if path == "status.conditions" and isinstance(new, list):
+        return any(_is_ready(entry) for entry in new)
+    return path.startswith("status.conditions[Ready]") and _is_true(new)
+
+
+def _is_ready(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("type") == "Ready" and entry.get("status") == "True"
+
+
+def _is_true(value: Any) -> bool:
+    return (value.get("status") if isinstance(value, dict) else value) == "True"

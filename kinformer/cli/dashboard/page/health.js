@@ -1,4 +1,4 @@
-// The informers: a card for each, with its figures over the last minute.
+// The informers: a card for each, with its state, and folded its figures over the last minute.
 
 import { Chart } from "./chart.js";
 import { Derived } from "./derived.js";
@@ -59,13 +59,14 @@ export class Health {
       card.figures[key] = element("b", {}, "–");
       return element("div", { class: "measure" }, element("div", {}, card.figures[key], element("span", { class: "quiet" }, label)), canvas);
     });
-    const rest = ["objects", "relists", "watches", "failures", "coalesced", "errors", "received", "version", "proved", "holder"].map((key) => {
+    const facts = (...keys) => element("dl", { class: "facts" }, ...keys.map((key) => {
       card.rest[key] = element("dd", {});
       return element("div", {}, element("dt", {}, key), card.rest[key]);
-    });
+    }));
+    const rest = element("details", { ontoggle: () => this.draw() }, element("summary", {}, "Figures"), element("div", { class: "measures" }, ...charts),
+      facts("relists", "watches", "failures", "coalesced", "received", "version", "proved", "holder"));
     card.made = element("article", { class: "card informer" },
-      element("header", {}, element("h2", {}, name), card.state), card.error,
-      element("div", { class: "measures" }, ...charts), element("dl", { class: "facts" }, ...rest));
+      element("header", {}, element("h2", {}, name), card.state), card.error, facts("objects", "last event", "errors"), rest);
     this.cards.set(name, card);
     this.holder.append(card.made);
     return card;
@@ -87,7 +88,8 @@ export class Health {
         card.charts[name].draw(floor);
       }
       const causes = Object.entries(one.relists).map(([cause, count]) => `${count} ${cause.replace("_", " ")}`).join(", ");
-      card.rest.objects.textContent = number.format(one.objects);
+      card.rest.objects.textContent = one.synced ? number.format(one.objects) : "–";
+      card.rest["last event"].textContent = one.event_age === null ? "–" : `${age(one.event_age)} ago`;
       card.rest.relists.textContent = causes || "none";
       card.rest.watches.textContent = number.format(one.watches);
       card.rest.failures.textContent = number.format(one.failures);

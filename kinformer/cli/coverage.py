@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from kinformer.client import APIResource, discover
 from kinformer.contrib.problems import Problem, Problems
 from kinformer.kinds.builtin import is_custom
 
-__all__ = ["UNKNOWN_SINCE", "Coverage", "Scope", "is_withheld", "withheld_words"]
+__all__ = ["UNKNOWN_SINCE", "Coverage", "Scope", "followable", "is_withheld", "withheld_words"]
 
 UNKNOWN_SINCE = "Problems are unknown since "
 """The words before an age, while the server does not answer."""
@@ -87,6 +87,15 @@ def withheld_words(withheld: int, resources: int) -> str:
     return f"{withheld} of {count(resources, 'resource')} {'is' if withheld == 1 else 'are'} not yours to read"
 
 
+def followable(served: Iterable[APIResource]) -> list[APIResource]:
+    """Return the resources that can be listed and watched, each in the preferred version of its group."""
+    preferred: dict[tuple[str, str], APIResource] = {}
+    for resource in served:
+        if {"list", "watch"} <= set(resource.verbs):
+            preferred.setdefault((resource.group, resource.name), resource)
+    return list(preferred.values())
+
+
 class Scope:
     """The resources in which problems are looked for: those of `Problems`, and the custom ones that the server has.
 
@@ -117,12 +126,8 @@ class Scope:
         """
         served = await discover(self._client)
         self._served = frozenset(map(str, served))
-        preferred: dict[tuple[str, str], APIResource] = {}
-        for resource in served:
-            is_possible = {"list", "watch"} <= set(resource.verbs) and (resource.namespaced or self._namespace is None)
-            if is_custom(resource.group) and is_possible:
-                preferred.setdefault((resource.group, resource.name), resource)
-        possible = list(preferred.values())
+        is_whole = self._namespace is None
+        possible = [one for one in followable(served) if is_custom(one.group) and (one.namespaced or is_whole)]
         self.custom, self.left_out = len(possible), possible[_MOST:]
         wanted = {str(resource): resource for resource in possible[:_MOST]}
         for name in self._followed.keys() - wanted.keys():

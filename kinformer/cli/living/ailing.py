@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from kinformer.cli.living.contents import deployment, node, timestamp
@@ -71,14 +71,14 @@ class AilingWorkloads:
         message = "back-off 5m0s restarting failed container=main"
         container.update(ready=False, started=False, restartCount=restarts, lastState={"terminated": ended})
         container["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
-        self._put(pod, "Ready", {"status": "False", "reason": "ContainersNotReady"})
+        for condition in status["conditions"]:
+            if condition["type"] in ("Ready", "ContainersReady") and condition["status"] == "True":
+                condition.update(status="False", reason="ContainersNotReady", lastTransitionTime=timestamp())
+        self._server.update(pod)
 
     def _wait(self, pod: Object) -> None:
         """Let a pod have waited for long, also when the scheduler has just counted the nodes again."""
-        self._put(pod, "PodScheduled", {})
-
-    def _put(self, pod: Object, kind: str, change: Mapping[str, str]) -> None:
         for condition in pod.get("status", {}).get("conditions") or ():
-            if condition["type"] == kind and (change or condition["lastTransitionTime"] != self._began):
-                condition.update(change, lastTransitionTime=self._began)
+            if condition["type"] == "PodScheduled" and condition["lastTransitionTime"] != self._began:
+                condition["lastTransitionTime"] = self._began
                 self._server.update(pod)

@@ -60,7 +60,8 @@ class LivingCluster:
     def populate(self) -> str:
         """Create nodes, namespaces, Deployments and their Services, and return a line that says so."""
         for name in NAMESPACES:
-            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            if self._server.get("v1/namespaces", None, name) is None:  # roles of serve --rbac may be in one
+                self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for number in range(1, _NODES + 1):
             self._server.create(node(f"node-{number}"))
         for (namespace, name), replicas in DEPLOYMENTS.items():

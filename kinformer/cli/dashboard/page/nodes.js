@@ -10,6 +10,7 @@ export class Nodes {
   constructor(store, filter, open) {
     Object.assign(this, { store, filter, open });
     this.grid = document.getElementById("grid");
+    this.nothing = document.getElementById("no-pods");
     this.cards = new Map();
     this.squares = new Map();
     this.shown = false;
@@ -185,6 +186,8 @@ export class Nodes {
     this.counters.draw((level) => this.store.level(PODS, level));
     const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
     write(this.grid.style, "--square", size);
+    this.nothing.hidden = this.squares.size > 0 || !this.store.report;
+    this.nothing.textContent = this.store.about(PODS)?.synced ? "There are no pods." : this.store.about(PODS)?.error ?? "The pods are not here yet.";
     this.divide(parseFloat(size) * 1.2);
   }
 

@@ -1,8 +1,8 @@
 """The page and `kinformer problems` say what they do not know: resources that are withheld, and a server that is away.
 
-Internals: the coverage, since the command and the page have their words from it.
-
 Without chromium and playwright the tests of the page are skipped, and say so.
+
+Internals: the coverage, since the command and the page have their words from it.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ async def photograph_pages() -> None:
                 await asyncio.sleep(LIVES)
                 await page.click("#timeline-list .line:has-text('Running') >> nth=0")
                 await shows(page, "document.querySelector('.opened').textContent", lambda text: "status.phase" in text)
+                await page.evaluate("document.querySelector('.opened').parentElement.scrollIntoView()")
                 await page.screenshot(path=str(IMAGES / f"changes{name}.png"))
                 await page.close()
     finally:

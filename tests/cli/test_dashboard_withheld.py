@@ -2,7 +2,7 @@
 
 Without chromium and playwright the tests of the page are skipped, and say so.
 
-Internals: the coverage, since the command and the page have their words from it.
+Internals: the coverage and its scope, since the command and the page have their words from it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from kinformer import APIError, ConnectError, ForbiddenError, InformerHealth
-from kinformer.cli.coverage import Coverage
+from kinformer import APIError, ConnectError, ForbiddenError, InformerHealth, SharedInformerFactory
+from kinformer.cli.coverage import Coverage, Scope
+from kinformer.contrib.problems import Problems
 from kinformer.testing import APIServer, faults
 from tests.cli.dashboard_page import LINK, TROUBLE, WITHHELD, serving_dashboard
 from tests.contrib.problem_scenes import DEFINITION, LATER, condition, resource
@@ -212,3 +213,23 @@ async def test_problems_of_custom_resources_are_on_the_page_as_on_the_command_li
         await until(owners, holds=lambda names: names == ["a"])
     found = await CommandLine(capsys, server.url)("problems", "-A", "--grace", "0")
     assert "Widget/a" in found.out
+
+
+@pytest.mark.virtual_time
+async def test_custom_resources_that_are_defined_later_are_followed_and_removed_ones_are_let_go(
+    server: APIServer,
+) -> None:
+    async with server.client() as client, SharedInformerFactory(client) as factory:
+        scope = Scope(client, factory, None)
+        await scope.update()
+        async with Problems(factory, grace=0) as problems, scope.kept():
+            await problems.wait_synced(10)
+            before = scope.coverage(problems).resources
+            server.create(DEFINITION)
+            server.create(resource("a", condition("Ready", "False", LATER - time.time() + 60, reason="NoSecret")))
+            await until(lambda: [one.owner.name for one in problems.lister.list()] == ["a"], seconds=90)
+            assert scope.coverage(problems).resources == before + 1
+            server.delete("apiextensions.k8s.io/v1/customresourcedefinitions", None, DEFINITION["metadata"]["name"])
+            await until(lambda: "example.com/v1/widgets" not in problems.resources, seconds=90)
+            assert scope.found(problems) == []
+            assert scope.coverage(problems).verdict == f"No problems in {before} resources."

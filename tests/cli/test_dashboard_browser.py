@@ -344,7 +344,7 @@ async def test_what_may_not_be_listed_is_said_where_it_would_be(server: APIServe
         await shows(page, WITHHELD, lambda text: text.startswith("1 of 2 resources is not yours to read"))
         assert await page.evaluate(TROUBLE) == ""
         await shows(page, "document.getElementById('link').textContent === '1 of 2 live'")
-        await shows(page, "document.querySelector('nav .dot.bad') !== null")
+        assert await page.evaluate("document.querySelector('nav .dot.bad, nav .dot.good')") is None
 
 
 async def test_ten_thousand_changes_lead_to_the_truth(server: APIServer, opened: Open) -> None:

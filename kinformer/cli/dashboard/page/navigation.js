@@ -41,7 +41,8 @@ export class Navigation {
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
       this.count(count, one);
-      const live = all.every((other) => other.live || store.withheld(other.name)), kind = `dot ${place !== "health" || store.lost ? "" : live ? "good" : "bad"}`;
+      const away = all.filter((other) => !other.live), ill = away.some((other) => !store.withheld(other.name));
+      const kind = `dot ${place !== "health" || store.lost ? "" : ill ? "bad" : away.length ? "" : "good"}`;
       if (dot.className !== kind) dot.className = kind;
       this.fail(failing, place, title, one);
       if (place === view) { link.setAttribute("aria-current", "page"); this.menu.textContent = title; } else link.removeAttribute("aria-current");

@@ -10,11 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from kinformer import Backoff, SharedInformerFactory
+from kinformer.cli.coverage import Scope
 from kinformer.cli.dashboard import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.contrib.problems import Problems
+from kinformer.kinds import is_namespaced
 from kinformer.testing import APIServer
 from tests.support.web_server import serving
 
@@ -24,6 +26,7 @@ NAMESPACES = "[...document.getElementById('namespace').options].map(option => op
 SORTED = "[...document.querySelectorAll('#head [aria-sort$=cending]')].map(cell => cell.dataset.column)"
 CHOSEN = "document.getElementById('namespace').value"
 TROUBLE = "document.getElementById('trouble').hidden ? '' : document.getElementById('trouble').textContent"
+WITHHELD = "document.getElementById('withheld').hidden ? '' : document.getElementById('withheld').innerText"
 LINK = "document.getElementById('link').textContent"
 BODY = "document.getElementById('detail-body').textContent"
 OPENED = "document.getElementById('detail').hidden ? '' : document.getElementById('detail-name').textContent"
@@ -41,6 +44,7 @@ async def serving_dashboard(
     problems: bool = False,
     grace: float | None = 0,
     user: str | None = None,
+    namespace: str | None = None,
     derive: Callable[[SharedInformerFactory], object] = lambda _: None,
     **options: Any,
 ) -> AsyncIterator[str]:
@@ -59,12 +63,16 @@ async def serving_dashboard(
             AsyncExitStack() as stack,
         ):
             for resource in resources:
-                factory.for_resource(resource)
+                scoped = namespace is not None and is_namespaced(resource)
+                factory.for_resource(resource, **({"namespace": namespace} if scoped else {}))
             derive(factory)
             if picks or problems:
-                board = await board_of(factory, Catalogue(client, factory))
+                board = await board_of(factory, Catalogue(client, factory, namespace))
             if problems:
-                board.show(await stack.enter_async_context(Problems(factory, grace=grace)))
+                scope = Scope(client, factory, namespace)
+                await scope.update()
+                found = await stack.enter_async_context(Problems(factory, namespace=namespace, grace=grace))
+                board.show(found, scope)
             yield factory
 
     async with serving(cluster_app(lifespan=kinformer_lifespan(setup)), **options) as url:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kinformer.testing import APIServer, faults
-from tests.cli.dashboard_page import BODY, FOCUS, NAMES, OPENED, TROUBLE, Open, serving_dashboard
+from tests.cli.dashboard_page import BODY, FOCUS, NAMES, OPENED, TROUBLE, WITHHELD, Open, serving_dashboard
 from tests.support import browser, kube, npm
 from tests.support.browser import shows
 
@@ -228,6 +228,8 @@ async def test_axe_finds_nothing_serious(server: APIServer, opened: Open, axe: s
     await look("the timeline")
     await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/web-1&tab=logs'")
     await shows(page, BODY, lambda text: "generated line" in text)
+    await page.fill(".logs input", "generated")
+    await shows(page, "document.querySelectorAll('.log mark').length")
     await look("the logs")
     await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/web-1'")
     await shows(page, BODY, lambda text: "registry.example" in text)
@@ -246,11 +248,43 @@ async def test_axe_finds_nothing_serious(server: APIServer, opened: Open, axe: s
         await asyncio.sleep(0.3)
         await look(f"the dialog of {key}")
         await page.keyboard.press("Escape")
+    if width < 900:
+        await page.click("#menu")
+        await look("the navigation")
+        await page.keyboard.press("Escape")
+    await page.evaluate("location.hash = '#/health'")
+    await page.click(".informer summary")
+    await look("the figures of an informer")
+    await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/web-1&tab=yaml'")
+    await shows(page, BODY, lambda text: "name: web-1" in text)
+    server.delete("v1/pods", "default", "web-1")
+    await shows(page, "!document.getElementById('detail-gone').hidden")
+    await look("an object that is gone")
+    await page.keyboard.press("Escape")
     server.faults.add(faults.status(403), resource="v1/configmaps")
     await server.restart()
     await shows(page, TROUBLE, lambda text: "403" in text)
     await page.evaluate("location.hash = '#/r/v1/configmaps'")
     await look("the banner")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+async def test_axe_finds_nothing_serious_in_a_page_of_few_rights(axe: str, scheme: str, width: int) -> None:
+    rules = [("eve", verb, "v1/pods") for verb in ("list", "watch")]
+    async with (
+        APIServer(users={"secret": "eve"}, rules=rules) as server,
+        serving_dashboard(server, problems=True, user="eve") as url,
+        browser.browsing() as chromium,
+    ):
+        page = await chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+        await page.goto(url)
+        await shows(page, WITHHELD, lambda text: "not yours to read" in text)
+        await page.click("#withheld summary")
+        assert await violations(page, axe) == []
+        if width < 900:
+            await page.click("#menu")
+            assert await violations(page, axe) == [], "with locks"
+        await page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

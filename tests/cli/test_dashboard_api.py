@@ -200,15 +200,27 @@ async def test_an_outage_is_one_trouble_with_its_reason_and_its_beginning(server
         await until(troubles, holds=lambda found: found == [])
 
 
-async def test_a_forbidden_resource_is_a_trouble_of_its_own(server: APIServer) -> None:
+async def test_a_right_that_is_withdrawn_is_a_trouble_and_one_that_never_was_is_not(server: APIServer) -> None:
     server.faults.add(faults.status(403), resource="v1/pods")
     async with asking(server, "v1/pods", "v1/nodes") as client:
 
-        async def troubles() -> Any:
-            return (await ask(client, "report"))["troubles"]
+        async def report() -> Any:
+            return await ask(client, "report")
 
-        (one,) = await until(troubles, holds=lambda found: len(found) == 1)
-        assert (one["cause"], one["resources"], one["synced"]) == ("forbidden", ["v1/pods"], False)
+        def is_live(found: Any) -> bool:
+            return bool(found["withheld"]["items"]) and found["resources"][1]["live"]
+
+        found = await until(report, holds=is_live)
+        assert found["withheld"]["words"] == "1 of 2 resources is not yours to read"
+        assert found["troubles"] == []
+        server.faults.add(faults.status(403), resource="v1/nodes")
+        await server.restart()
+
+        def is_forbidden(found: Any) -> bool:
+            return [one["cause"] for one in found["troubles"]] == ["forbidden"]
+
+        (one,) = (await until(report, holds=is_forbidden))["troubles"]
+        assert (one["resources"], one["synced"]) == (["v1/nodes"], True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from kinformer.testing import APIServer, faults
-from tests.cli.dashboard_page import CHOSEN, NAMES, NAMESPACES, PODS, SORTED, TROUBLE, Open, serving_dashboard
+from tests.cli.dashboard_page import (
+    CHOSEN,
+    NAMES,
+    NAMESPACES,
+    PODS,
+    SORTED,
+    TROUBLE,
+    WITHHELD,
+    Open,
+    serving_dashboard,
+)
 from tests.support import browser, kube
 from tests.support.browser import browsing, shows
 from tests.support.ports import reserved_port
@@ -68,6 +78,55 @@ async def test_filters_by_text_labels_and_namespace(opened: Open) -> None:
     await page.select_option("#namespace", "shop")
     await shows(page, NAMES, lambda names: names == ["cart"])
     await page.keyboard.press("Escape")
+
+
+async def test_a_count_has_two_numbers_only_with_a_filter_and_a_button_clears_it(
+    server: APIServer, opened: Open
+) -> None:
+    page = await opened()
+    count, clear = "document.getElementById('count').textContent", "document.getElementById('clear').hidden"
+    await shows(page, count, lambda text: text == "4")
+    assert await page.evaluate(clear)
+    await page.evaluate("kinformer.table.shown = 3; kinformer.table.tell()")
+    assert await page.evaluate(count) == "4", "the rows may be a moment behind"
+    await page.fill("#text", "web")
+    await page.select_option("#namespace", "default")
+    await shows(page, count, lambda text: text == "3 of 4")
+    await page.click("#clear")
+    await shows(page, count, lambda text: text == "4")
+    assert await page.evaluate(f"[document.getElementById('text').value, {CHOSEN}, {clear}]") == ["", "", True]
+    assert await page.evaluate("document.activeElement.id") == "text"
+
+
+async def test_a_narrow_screen_keeps_the_namespace_and_unfolds_the_navigation(server: APIServer, opened: Open) -> None:
+    page = await opened(viewport={"width": 390, "height": 844})
+    await shows(page, NAMES, lambda names: len(names) == 4)
+    under = "getComputedStyle(document.querySelector('#body .row[title^=shop] .cell'), '::after').content"
+    assert await page.evaluate(under) == '"shop"'
+    entries = "[...document.querySelectorAll('#views a:not(.ill)')].filter(one => one.checkVisibility()).length"
+    assert await page.evaluate(entries) == 0
+    assert await page.evaluate("document.getElementById('menu').textContent") == "Pods"
+    await page.focus("#menu")
+    await page.keyboard.press("Enter")
+    assert await page.evaluate(entries) == 5
+    assert await page.evaluate("document.getElementById('menu').getAttribute('aria-expanded')") == "true"
+    await page.keyboard.press("Escape")
+    assert await page.evaluate(entries) == 0
+    assert await page.evaluate("document.activeElement.id") == "menu"
+    await page.click("#menu")
+    await page.click("#views a[href*='/nodes']")
+    await shows(page, "document.getElementById('menu').textContent === 'Pods by node'")
+    assert await page.evaluate(entries) == 0
+
+
+async def test_many_nodes_of_few_pods_use_the_width_of_their_cards(server: APIServer, opened: Open) -> None:
+    for number in range(100):
+        server.create(kube.pod(f"many-{number:03}", node=f"node-{number // 10}"))
+    page = await opened("#/nodes", pods=104, viewport={"width": 1440, "height": 900})
+    await shows(page, "document.querySelectorAll('#grid .card').length === 11")
+    used = """(() => { const pods = document.querySelector('[aria-label="pods on node-3"]'), last = pods.children[9];
+        return (last.getBoundingClientRect().right - pods.getBoundingClientRect().left) / pods.clientWidth; })()"""
+    await shows(page, used, lambda share: share > 0.95)
 
 
 async def test_a_namespace_stays_chosen_when_its_last_object_goes(server: APIServer, opened: Open) -> None:
@@ -131,6 +190,10 @@ async def test_the_keyboard_is_enough(opened: Open) -> None:
     await shows(page, NAMES, lambda names: len(names) == 4)
     await page.keyboard.press("h")
     await shows(page, "!document.getElementById('health').hidden")
+    await page.focus(".informer summary")
+    assert not await page.evaluate("document.querySelector('.informer .measures').checkVisibility()"), "folded at first"
+    await page.keyboard.press("Enter")
+    await shows(page, "document.querySelector('.informer .measures').checkVisibility()")
     await page.keyboard.press("n")
     await shows(page, "!document.getElementById('nodes').hidden")
     await page.keyboard.press("?")
@@ -152,15 +215,24 @@ async def test_an_object_shows_what_changed_in_it(server: APIServer, opened: Ope
     await shows(page, "document.getElementById('detail').classList.contains('gone')")
 
 
-async def test_an_object_of_which_only_the_row_is_left_is_gone(server: APIServer, opened: Open) -> None:
+async def test_an_object_of_which_only_the_row_is_left_is_shown_as_it_was(server: APIServer, opened: Open) -> None:
     page = await opened()
     server.create(pod("doomed"))
     await shows(page, NAMES, lambda names: "doomed" in names)
     await page.evaluate("kinformer.store.close()")  # the page hears of the deletion when it looks again
     server.delete("v1/pods", "default", "doomed")
     await page.click("#body .row[title='default/doomed']")
+    line = "document.getElementById('detail-gone').hidden ? '' : document.getElementById('detail-gone').textContent"
+    await shows(page, line, lambda text: text == "It is gone. You see its last known state.")
     body = "document.getElementById('detail-body').textContent"
+    await shows(page, body, lambda text: "registry.example/app:1" in text)
+    await page.keyboard.press("y")
+    await shows(page, body, lambda text: "name: doomed" in text)
+    await page.evaluate("kinformer.store.open()")
+    await page.keyboard.press("Escape")
+    await page.evaluate("location.hash = '#/r/v1/pods?open=v1/pods+default/never'")
     await shows(page, body, lambda text: text == "It is gone.")
+    assert await page.evaluate(line) == ""
 
 
 async def test_an_object_that_could_not_be_read_and_goes_is_gone(server: APIServer, opened: Open) -> None:
@@ -224,8 +296,10 @@ async def test_a_card_goes_with_its_last_pod_also_when_that_moves(server: APISer
 
 async def test_informers_are_charts_that_move(server: APIServer, opened: Open) -> None:
     page = await opened("#/health")
-    charts = "Object.values([...kinformer.health.cards.values()][0]?.charts ?? {}).map(chart => chart.values.length)"
+    card = "[...kinformer.health.cards.cards.values()][0]"
+    charts = f"Object.values({card}?.charts ?? {{}}).map(chart => chart.values.length)"
     await shows(page, charts, lambda lengths: min(lengths, default=0) >= 3)
+    await page.click(".informer summary")
     drawn = """(() => { const c = document.querySelector('.chart.memory');
         return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0) })()"""
     assert await shows(page, drawn)
@@ -267,9 +341,10 @@ async def test_what_may_not_be_listed_is_said_where_it_would_be(server: APIServe
         page = await chromium.new_page()
         await page.goto(f"{url}/#/r/v1/nodes")
         await shows(page, "document.getElementById('nothing').textContent", lambda text: "403" in text)
-        await shows(page, TROUBLE, lambda text: "v1/nodes" in text and "v1/pods" not in text)
+        await shows(page, WITHHELD, lambda text: text.startswith("1 of 2 resources is not yours to read"))
+        assert await page.evaluate(TROUBLE) == ""
         await shows(page, "document.getElementById('link').textContent === '1 of 2 live'")
-        await shows(page, "document.querySelector('nav .dot.bad') !== null")
+        assert await page.evaluate("document.querySelector('nav .dot.bad, nav .dot.good')") is None
 
 
 async def test_ten_thousand_changes_lead_to_the_truth(server: APIServer, opened: Open) -> None:

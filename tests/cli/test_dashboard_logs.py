@@ -251,6 +251,46 @@ async def test_a_log_is_read_only_while_its_panel_is_open_and_is_text(server: AP
 
 
 @marked
+async def test_a_log_is_searched_paused_and_wrapped_and_has_all_of_the_window(opened: Open) -> None:
+    size = {"width": 1440, "height": 900}
+    page = await opened(
+        "#/r/v1/pods?open=v1/pods+default/done&tab=logs", dashboard={"picks": True}, pods=3, viewport=size
+    )
+    await shows(page, BODY, lambda text: "The log has ended." in text)
+    shown = "document.querySelector('.log').innerText.split('\\n').filter(Boolean).length"
+    assert await page.evaluate(shown) == 11
+    width = "document.querySelector('.log').clientWidth"
+    assert await page.evaluate(width) > 1100
+    await page.keyboard.press("w")
+    assert await page.evaluate(width) < 600
+    await page.keyboard.press("w")
+    await page.fill(".logs input", "STARTED")
+    await shows(page, BODY, lambda text: "1 of 11 lines" in text)
+    assert await page.evaluate(shown) == 1
+    assert await page.evaluate("document.querySelector('.log mark').textContent") == "started"
+    await page.press(".logs input", "Escape")
+    assert await page.evaluate(shown) == 11
+    assert await page.evaluate("!document.getElementById('detail').hidden"), "the panel stays"
+    space = "getComputedStyle(document.querySelector('.log')).whiteSpace"
+    assert await page.evaluate(space) == "pre-wrap"
+    await page.click(".logs button:has-text('Wrap')")
+    assert await page.evaluate(space) == "pre"
+
+
+@marked
+async def test_a_pause_holds_lines_back_until_it_ends(opened: Open) -> None:
+    page = await opened("#/r/v1/pods?open=v1/pods+default/two&tab=logs", dashboard={"picks": True}, pods=3)
+    await shows(page, LINES, lambda text: "web of" in text)
+    await page.click(".logs button:has-text('Pause')")
+    before = await page.evaluate(LINES)
+    await shows(page, BODY, lambda text: "2 new" in text)
+    assert await page.evaluate(LINES) == before
+    await page.click(".logs button:has-text('Pause')")
+    await shows(page, LINES, lambda text: len(text.splitlines()) >= len(before.splitlines()) + 2)
+    assert "new" not in await page.evaluate(BODY)
+
+
+@marked
 async def test_a_log_that_is_left_before_its_pod_is_known_is_not_read(opened: Open) -> None:
     page = await opened("#/r/v1/pods?open=v1/pods+default/two&tab=yaml", dashboard={"picks": True}, pods=3)
     await shows(page, BODY, lambda text: "name: two" in text)

@@ -23,9 +23,12 @@ from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.command import demo
 from kinformer.cli.demo.screen import DemoScreen
+from kinformer.cli.living.ailing import AilingWorkloads
 from kinformer.cli.living.cluster import NAMESPACES, LivingCluster
+from kinformer.contrib.problems import Problems
 from kinformer.testing import APIServer
 from tests.cli.terminal import on_terminal
+from tests.support.waiting import until
 
 # --- the cluster ----------------------------------------------------------------------------------------------
 
@@ -214,3 +217,26 @@ async def test_a_reader_that_has_gone_ends_the_demo_quietly() -> None:
     async with asyncio.timeout(30):
         _, err = await running.communicate()
     assert (running.returncode, err) == (141, b"")
+
+
+# --- troubles -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.virtual_time
+async def test_the_demo_of_the_dashboard_has_a_crash_loop_a_waiting_pod_and_a_node_that_goes_away() -> None:
+    async with APIServer() as server, server.client() as client:
+        cluster = LivingCluster(server, random.Random(1))
+        await cluster.start()
+        living = [asyncio.create_task(one.run()) for one in (cluster, AilingWorkloads(server))]
+        async with SharedInformerFactory(client) as factory, Problems(factory) as problems:
+            await problems.wait_synced(10)
+            wanted = {("Deployment", "checkout", 5), ("Deployment", "embeddings", 1), ("Node", "node-6", 1)}
+
+            def found() -> set[tuple[str, str, int]]:
+                return {(one.owner.kind, one.owner.name, one.count) for one in problems.lister.list()}
+
+            await until(lambda: wanted <= found(), seconds=30)
+            await until(lambda: not any(name == "node-6" for _, name, _ in found()), seconds=180)
+        for task in living:
+            task.cancel()
+        await asyncio.wait(living)

@@ -438,6 +438,17 @@ async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too(
         await asyncio.wait([living])
 
 
+@pytest.mark.process
+async def test_a_living_cluster_may_have_users_with_roles_in_its_namespaces(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "rbac.yaml"
+    file.write_text(RBAC)
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--rbac", str(file), "--duration", "1")
+    assert (ended.status, ended.err) == (0, "")
+    assert "Living: 7 deployments with services in 4 namespaces" in ended.out
+
+
 async def test_a_living_cluster_may_have_generated_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--port", "0", "--living", "--objects", "pods=20", "--churn", "20", "--duration", "1")
     ended = await CommandLine(capsys)("serve", *arguments)

@@ -6,6 +6,7 @@ Real sockets on loopback work: before a jump the selector is polled for what the
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        self._now += seconds
+        self._now = max(self._now + seconds, math.nextafter(self._now, math.inf))  # a part of a step would be none
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Let the threads of the executor end, in real time."""

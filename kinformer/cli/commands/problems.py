@@ -6,25 +6,24 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from kinformer import Client, KinformerError, NotFoundError, NotSyncedError, SharedInformerFactory
+from kinformer import Client, KinformerError, NotSyncedError, SharedInformerFactory
 from kinformer.cli.commands.outages import by_reason
+from kinformer.cli.coverage import UNKNOWN_SINCE, Coverage, Scope, withheld_words
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
-from kinformer.client import APIResource, Discovery, discover
 from kinformer.contrib.problems import Problem, Problems, by_severity
-from kinformer.kinds.builtin import is_custom
 from kinformer.objects.units import age
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 
 SOME = 1
 NOT_LOOKED = 2  # a resource could not be read
-_MOST = 60  # custom resources to follow: each is a list and a watch
 _PATIENCE = 120.0  # seconds for the first lists
 _LOOK = 0.25  # seconds between two updates of the progress line
 _STYLES = {"critical": "bold red", "error": "red", "warning": "yellow"}
@@ -51,33 +50,32 @@ async def problems(server: Server, selection: Selection, *, output: str, grace: 
 
 async def _look(client: Client, selection: Selection, output: str, grace: float | None) -> int:
     namespace = None if selection.all_namespaces else selection.namespace or client.namespace
-    served = await discover(client)
-    custom, left_out = _custom(served, everywhere=selection.all_namespaces)
-    async with (
-        SharedInformerFactory(client) as factory,
-        Problems(factory, namespace=namespace, resources=[one.gvr for one in custom], grace=grace) as found,
-    ):
-        try:
-            await _synced(found, factory)
-        except NotSyncedError as error:
-            return complain(error, NOT_LOOKED)
-        shown = by_severity(found.lister.list())
-        looked = len(found.resources) - len(found.unread())
-        unread = {
-            name: reason
-            for name, reason in found.unread().items()
-            if not isinstance(reason, NotFoundError) or name in {str(one) for one in served}
-        }
+    began = datetime.now(UTC)
+    async with SharedInformerFactory(client) as factory:
+        scope = Scope(client, factory, namespace)
+        await scope.update()
+        async with Problems(factory, namespace=namespace, grace=grace) as found:
+            try:
+                await _synced(found, factory)
+            except NotSyncedError as error:
+                return complain(error, NOT_LOOKED)
+            shown = by_severity(scope.found(found))
+            coverage = scope.coverage(found, once=True)
     _write(shown, output, with_namespace=namespace is None)
     if not shown:
-        which = f"the {looked} resources that could be read" if unread else f"{looked} resources"
-        print(f"No problems in {which}.", file=sys.stderr)
-    for words, names in by_reason(unread).items():
+        print(f"{UNKNOWN_SINCE}{age(began)}." if coverage.is_unknown else coverage.verdict, file=sys.stderr)
+    _write_unread(coverage)
+    if scope.left_out:
+        complain(scope.left_out_words)
+    return NOT_LOOKED if coverage.withheld or coverage.unread else SOME if shown else 0
+
+
+def _write_unread(coverage: Coverage) -> None:
+    for words, names in by_reason(coverage.withheld).items():
+        told = withheld_words(len(coverage.withheld), coverage.resources)
+        complain(f"{told}: {', '.join(names)}: {words}")
+    for words, names in by_reason(coverage.unread).items():
         complain(f"could not look at {', '.join(names)}: {words}")
-    if left_out:
-        some = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")
-        complain(f"left out {len(left_out)} of {len(custom) + len(left_out)} custom resources: {some}")
-    return NOT_LOOKED if unread else SOME if shown else 0
 
 
 async def _synced(found: Problems, factory: SharedInformerFactory) -> None:
@@ -90,16 +88,6 @@ async def _synced(found: Problems, factory: SharedInformerFactory) -> None:
         waiting.result()
     finally:
         waiting.cancel()
-
-
-def _custom(served: Discovery, *, everywhere: bool) -> tuple[list[APIResource], list[APIResource]]:
-    """Return the custom resources to follow, each in its preferred version, and those that are left out."""
-    preferred: dict[tuple[str, str], APIResource] = {}
-    for one in served:
-        if is_custom(one.group) and {"list", "watch"} <= set(one.verbs) and (one.namespaced or everywhere):
-            preferred.setdefault((one.group, one.name), one)
-    found = list(preferred.values())
-    return found[:_MOST], found[_MOST:]
 
 
 def _write(shown: Sequence[Problem], output: str, *, with_namespace: bool) -> None:

@@ -93,6 +93,13 @@ async def _informer(board: TheBoard, resource: str) -> SharedInformer:
 Informer = Annotated[SharedInformer, Depends(_informer)]
 
 
+async def _opened(board: TheBoard, informer: Informer, resource: str, key: str, last: bool = False) -> KubeObject:
+    return informer.indexer.get_by_key(key) or (last and board.last_state(resource, key)) or _found(informer, key)
+
+
+Opened = Annotated[KubeObject, Depends(_opened)]
+
+
 @cluster_router.get("/events", response_class=Response)
 async def events(
     board: TheBoard,
@@ -164,8 +171,7 @@ async def relations(board: TheBoard, informer: Informer, resource: str, key: str
 
     An object that was deleted has relations as long as its changes are kept.
     """
-    obj = informer.indexer.get_by_key(key) or board.last_state(resource, key) or _found(informer, key)
-    return await board.relations(resource, obj)
+    return await board.relations(resource, await _opened(board, informer, resource, key, last=True))
 
 
 @cluster_router.get("/problems")
@@ -246,9 +252,12 @@ def objects(informer: Informer, namespace: str = "", selector: str = "", node: s
 
 
 @cluster_router.get("/object", response_class=Response)
-def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
-    """Return one object by its key. In YAML form, objects over 64 KB are sent as indented JSON, which is valid YAML."""
-    shown = showable(_found(informer, key))
+def object_(obj: Opened, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
+    """Return one object by its key. In YAML form, objects over 64 KB are sent as indented JSON, which is valid YAML.
+
+    With `last`, an object that was deleted is returned in its last state, as long as its changes are kept.
+    """
+    shown = showable(obj)
     if format == "json":
         return object_response(shown)
     return Response(_as_yaml(shown), media_type="text/plain; charset=utf-8")

@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 
 from kinformer import ConfigError, GroupVersionResource, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer.cli.coverage import Scope
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.logs import Logs
 from kinformer.cli.dashboard.problems import ProblemPage
@@ -67,7 +68,7 @@ class Board:
         self.changes = Changes({}, noise=True)  # ends with the informers
         for name, informer in running.items():
             self.changes.follow(name, informer)
-        self.troubles = Troubles(lambda: self.informers, catalogue)
+        self.troubles = Troubles(self._all, catalogue)
         self.log = EventLog(running, events=_CHANGES, on_end=self._end)
         self.log.start()
         if not running:
@@ -83,9 +84,13 @@ class Board:
         if self._forgetting is not None:
             self._forgetting.cancel()
 
-    def show(self, problems: Problems) -> None:
+    def show(self, problems: Problems, scope: Scope) -> None:
         """Show the problems of the cluster on the first page."""
-        self.problems = ProblemPage(problems, self.resource_of)
+        self.problems = ProblemPage(problems, scope, self.resource_of)
+
+    def _all(self) -> Mapping[str, SharedInformer]:
+        """Return the informers of the page, and those in which problems are looked for."""
+        return {**(self.problems.informers() if self.problems is not None else {}), **self.informers}
 
     async def follow(self, name: str) -> str:
         """Follow a resource, if it is not followed yet, and return its name on the page.
@@ -215,9 +220,10 @@ class Board:
             "memory": resident_memory(),
             "picks": self.catalogue is not None,
             "logs": self.logs is not None,
-            "problems": self.problems.report() if self.problems is not None else None,
+            "problems": self.problems.report(self.troubles.since) if self.problems is not None else None,
             "changes": {"last": self.changes.last, "since": self.changes.since.timestamp()},
             "troubles": self.troubles.report(),
+            "withheld": self.troubles.withheld(),
             "namespaces": sorted(self._namespaces()),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
             "derived": [_report_of_derived(collection) for collection in self._derived()],

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from kinformer import Client, ConfigError, ConnectError, KinformerError, SharedInformer, SharedInformerFactory
+from kinformer.cli.coverage import followable
 from kinformer.cli.dashboard.secrets import hide
 from kinformer.cli.rights import may
 from kinformer.client import APIResource, Discovery, discover
@@ -43,11 +44,7 @@ class Catalogue:
         Raises:
             APIError, ConnectError, DecodeError: Discovery failed.
         """
-        preferred: dict[tuple[str, str], APIResource] = {}
-        for resource in await self._discovered():
-            if set(_VERBS) <= set(resource.verbs):
-                preferred.setdefault((resource.group, resource.name), resource)
-        return list(preferred.values())
+        return followable(await self._discovered())
 
     async def find(self, name: str) -> APIResource:
         """Return a resource by its name, such as `"v1/pods"`, or by a name that kubectl accepts.

@@ -11,10 +11,12 @@ from typing import cast
 import uvicorn
 
 from kinformer import Client, ConfigError, SharedInformerFactory
+from kinformer.cli.coverage import Scope
 from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
+from kinformer.cli.living.ailing import AilingWorkloads
 from kinformer.cli.living.cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.client import APIResource, discover
@@ -85,8 +87,10 @@ async def dashboard(
                 for resource in wanted:
                     catalogue.inform(resource)
                 board = await board_of(factory, catalogue)  # record changes from now on, not from the first page on
-                async with Problems(factory, namespace=namespace) as problems:
-                    board.show(problems)
+                scope = Scope(client, factory, namespace)
+                await scope.update()
+                async with Problems(factory, namespace=namespace) as problems, scope.kept():
+                    board.show(problems, scope)
                     yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
@@ -146,11 +150,15 @@ async def _demo(stack: AsyncExitStack) -> Client:
     server = await stack.enter_async_context(APIServer())
     cluster = LivingCluster(server)
     await cluster.start()
-    living = asyncio.create_task(cluster.run(), name="kinformer dashboard: cluster")
+    living = [
+        asyncio.create_task(cluster.run(), name="kinformer dashboard: cluster"),
+        asyncio.create_task(AilingWorkloads(server).run(), name="kinformer dashboard: troubles"),
+    ]
 
     async def end() -> None:
-        living.cancel()
-        await asyncio.gather(living, return_exceptions=True)
+        for task in living:
+            task.cancel()
+        await asyncio.gather(*living, return_exceptions=True)
 
     stack.push_async_callback(end)
     return server.client()

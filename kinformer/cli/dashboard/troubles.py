@@ -1,4 +1,4 @@
-"""The troubles of informers, grouped by cause, with the affected resources and the start time."""
+"""The troubles of informers by cause, each with its resources and since when, and the resources that are withheld."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer import APIError, ConnectError, ForbiddenError, NotFoundError, SharedInformer, UnauthorizedError
+from kinformer.cli.coverage import is_withheld, withheld_words
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.output.errors import error_text
 
@@ -50,24 +51,37 @@ class Troubles:
         """Return the troubles, each with `cause`, `reason`, `since`, `resources` and `synced`.
 
         `cause` is `unreachable`, `unauthorized`, `forbidden`, `absent` or `failing`. The most widespread comes first.
-        Each forbidden resource is a separate trouble, with the `missing` verbs.
+        Each forbidden resource is a separate trouble, with the missing `rights`. One that the user could never read is
+        not a trouble, but `withheld`.
         """
         found: dict[tuple[str, str], dict[str, Any]] = {}
         self._note()
         for name, informer in self._informers().items():
             health = informer.health()
-            if health.live or health.last_error is None:
+            if health.live or health.last_error is None or is_withheld(health):
                 continue
             cause, reason, group = _cause(name, health.last_error)
             trouble = found.setdefault(
-                (cause, group), {"cause": cause, "reason": reason, "resources": [], "missing": []}
+                (cause, group), {"cause": cause, "reason": reason, "resources": [], "rights": self._rights(name)}
             )
             trouble["resources"].append(name)
             trouble["since"] = min(trouble.get("since", self._since[name]), self._since[name])
             trouble["synced"] = trouble.get("synced", False) or health.synced
-            if cause == "forbidden":
-                trouble["missing"] = list(self._missing.get(name, ()))
         return sorted(found.values(), key=lambda trouble: (-len(trouble["resources"]), trouble["since"]))
+
+    def withheld(self) -> dict[str, Any]:
+        """Return the resources that the user has no right to read as `items`, and their number in words."""
+        informers = self._informers()
+        items = [
+            {"resource": name, "rights": self._rights(name), "reason": error_text(health.last_error)}
+            for name, informer in sorted(informers.items())
+            if is_withheld(health := informer.health())
+        ]
+        return {"words": withheld_words(len(items), len(informers)), "items": items}
+
+    def _rights(self, name: str) -> str:
+        missing = self._missing.get(name)
+        return f"no right to {' and '.join(missing)}" if missing else "a right is missing"
 
     def _look(self) -> None:
         self._note()

@@ -1,5 +1,5 @@
 """A small cluster that lives, for the demo, the dashboard and `serve --living`.
 
 May import: the public names of kinformer and kinformer.testing.
-Reading order: contents, cluster.
+Reading order: contents, cluster, ailing.
 """

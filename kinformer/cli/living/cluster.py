@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer import Client
-from kinformer.cli.living.contents import node
+from kinformer.cli.living.contents import container, deployment, node
 from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer
 
@@ -60,11 +60,12 @@ class LivingCluster:
     def populate(self) -> str:
         """Create nodes, namespaces, Deployments and their Services, and return a line that says so."""
         for name in NAMESPACES:
-            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            if self._server.get("v1/namespaces", None, name) is None:  # roles of serve --rbac may be in one
+                self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for number in range(1, _NODES + 1):
             self._server.create(node(f"node-{number}"))
         for (namespace, name), replicas in DEPLOYMENTS.items():
-            self._server.create(_deployment(namespace, name, replicas))
+            self._server.create(deployment(namespace, name, replicas))
             ports = [{"name": "http", "port": 80, "targetPort": "http"}]
             metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
             spec = {"selector": {"app": name}, "ports": ports}
@@ -112,20 +113,20 @@ class LivingCluster:
         return self._server.get("apps/v1/deployments", namespace, name)
 
     def _scale(self) -> None:
-        if (deployment := self._deployment()) is not None:
-            replicas = deployment["spec"].get("replicas", 1) + self._chance.choice((-3, -2, -1, 1, 2, 3))
-            deployment["spec"]["replicas"] = max(1, min(_MOST, replicas))
-            self._server.update(deployment)
+        if (workload := self._deployment()) is not None:
+            replicas = workload["spec"].get("replicas", 1) + self._chance.choice((-3, -2, -1, 1, 2, 3))
+            workload["spec"]["replicas"] = max(1, min(_MOST, replicas))
+            self._server.update(workload)
 
     def _roll_out(self) -> None:
-        if (deployment := self._deployment()) is not None:
-            container = deployment["spec"]["template"]["spec"]["containers"][0]
-            container["image"] = f"{container['image'].rpartition(':')[0]}:1.{self._turn}"
-            self._server.update(deployment)
+        if (workload := self._deployment()) is not None:
+            main = workload["spec"]["template"]["spec"]["containers"][0]
+            main["image"] = f"{main['image'].rpartition(':')[0]}:1.{self._turn}"
+            self._server.update(workload)
 
     def _start_job(self) -> None:
         name = self._chance.choice(JOBS)
-        spec = {"restartPolicy": "Never", "containers": [_container(name)]}
+        spec = {"restartPolicy": "Never", "containers": [container(name)]}
         template = {"metadata": {"labels": {"app": name}}, "spec": spec}
         metadata = {"name": f"{name}-{self._turn}", "namespace": "batch", "labels": {"app": name}}
         job = {"ttlSecondsAfterFinished": _KEEP, "backoffLimit": 1, "template": template}
@@ -162,19 +163,3 @@ class LivingCluster:
 
 async def _rolled_out(client: Client, key: str) -> None:
     await client.wait_for("apps/v1/deployments", key, is_deployment_rolled_out)
-
-
-def _deployment(namespace: str, name: str, replicas: int) -> Object:
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [_container(name)]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
-    }
-
-
-def _container(name: str) -> Object:
-    ports = [{"name": "http", "containerPort": 8080}]
-    return {"name": "main", "image": f"registry.example/{name}:1.0", "ports": ports}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["content", "node"]
+__all__ = ["container", "content", "deployment", "node", "timestamp"]
 
 Object = dict[str, Any]
 
@@ -16,14 +16,15 @@ _READY = {
 }
 
 
-def node(name: str, *, ready: str = "True") -> Object:
+def node(name: str, *, ready: str = "True", ago: float = 0.0) -> Object:
     """Return a node as its kubelet registers it.
 
     Args:
         name: Its name, with a number at the end.
         ready: The status of its condition Ready: "True" or "Unknown".
+        ago: Seconds since it has this status.
     """
-    now, (reason, message) = _now(), _READY[ready]
+    now, (reason, message) = timestamp(ago), _READY[ready]
     condition = {
         "type": "Ready",
         "status": ready,
@@ -75,8 +76,26 @@ def node(name: str, *, ready: str = "True") -> Object:
     }
 
 
+def deployment(namespace: str, name: str, replicas: int) -> Object:
+    """Return a Deployment, whose pods have a label of its name."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container(name)]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def container(name: str) -> Object:
+    """Return a container."""
+    ports = [{"name": "http", "containerPort": 8080}]
+    return {"name": "main", "image": f"registry.example/{name}:1.0", "ports": ports}
+
+
 def _rolled_out() -> list[Object]:
-    now = _now()
+    now = timestamp()
     reasons = {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
     return [
         {"type": kind, "status": "True", "reason": reason, "lastUpdateTime": now, "lastTransitionTime": now}
@@ -84,17 +103,18 @@ def _rolled_out() -> list[Object]:
     ]
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def timestamp(ago: float = 0.0) -> str:
+    """Return the time some seconds ago, as in the API."""
+    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def content(kind: str, app: str) -> Object:
     """Return the content of an object besides its metadata for common kinds, or nothing for others."""
-    container = {"name": "main", "image": f"registry.example/{app}:1.0"}
-    template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
+    main = {"name": "main", "image": f"registry.example/{app}:1.0"}
+    template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [main]}}
     selected = {"selector": {"matchLabels": {"app": app}}, "template": template}
     workload = {"replicas": 3, **selected}
-    once = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    once = {"template": {"spec": {"containers": [main], "restartPolicy": "Never"}}}
     running = {"observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3}
     match kind:
         case "Deployment":

@@ -24,6 +24,10 @@ export class Detail {
     this.turn = 0;
     this.marks = null;  // of the object, and of what is related to it
     this.logs = new Logs(store);
+    this.wide = document.getElementById("detail-wide");
+    this.widths = { logs: true };  // tab -> true if the panel has all of the window
+    this.wide.addEventListener("click", () => this.widen());
+    this.gone = document.getElementById("detail-gone");
     document.getElementById("detail-close").addEventListener("click", () => this.closed());
     for (const button of this.tabs) button.addEventListener("click", () => this.chosen(button.dataset.tab));
     this.panel.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
@@ -57,7 +61,7 @@ export class Detail {
     }
     this.body.setAttribute("aria-labelledby", `tab-${tab}`);
     this.panel.hidden = false;
-    document.body.classList.add("with-detail");
+    this.widen(this.widths[tab] ?? false);
     if (fresh && this.body.contains(document.activeElement)) this.body.focus();  // a relation was followed
     this.body.replaceChildren();
     this.body.scrollTop = 0;
@@ -80,7 +84,13 @@ export class Detail {
     this.place = null;
     this.panel.hidden = true;
     this.logs.close();
-    document.body.classList.remove("with-detail");
+    document.body.classList.remove("wide");
+  }
+
+  widen(wide = !this.widths[this.tab]) {
+    this.widths[this.tab] = wide;
+    document.body.classList.toggle("wide", wide);
+    this.wide.setAttribute("aria-pressed", String(wide));
   }
 
   // Reads the object again if it has changed, or what is related to it.
@@ -104,7 +114,7 @@ export class Detail {
     const rows = this.row({ resource, key });
     this.kind.textContent = `${this.store.about(resource)?.kind ?? resource}${key.includes("/") ? ` in ${key.split("/")[0]}` : ""}`;
     this.name.textContent = key.split("/").at(-1);
-    let made, row;
+    let made, row, lost = false;
     try {
       made = await this.content({ resource, key }, rows);
       row = await rows;
@@ -117,10 +127,13 @@ export class Detail {
       }
       const gone = row === null || (error.status === 404 && this.tab !== "events");  // the server may know before its event is here
       if (gone && this.body.querySelector(":scope > :not(.failed)")) return;  // the last state stays in sight
+      lost = gone;
       made = element("p", { class: "nothing failed" }, gone ? "It is gone." : `It cannot be read: ${error.message}`);
     }
     this.tell(turn, row);
-    if (turn === this.turn) this.draw(made);
+    if (turn !== this.turn) return;
+    this.gone.hidden ||= lost;
+    this.draw(made);
   }
 
   // The row of an object: null if there is none, undefined if it cannot be read.
@@ -133,14 +146,17 @@ export class Detail {
   }
 
   tell(turn, row) {
-    if (turn === this.turn && this.place) this.panel.classList.toggle("gone", row === null && Boolean(this.store.about(this.place.resource)?.synced));
+    if (turn !== this.turn || !this.place) return;
+    const gone = row === null && Boolean(this.store.about(this.place.resource)?.synced);
+    this.panel.classList.toggle("gone", gone);
+    this.gone.hidden = !gone;
   }
 
   async content(place, rows) {
     if (this.tab === "changes") return changes(await this.store.get("changes", place));
-    if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml" }, "text"));
+    if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml", last: true }, "text"));
     if (this.tab === "logs") {
-      const pod = await this.store.get("object", place);
+      const pod = await this.store.get("object", { ...place, last: true });
       return this.tab === "logs" && this.place?.key === place.key ? this.logs.show(place.key, pod) : null;  // it may have been left meanwhile
     }
     if (this.tab === "events") {
@@ -148,7 +164,7 @@ export class Detail {
       if (!found.synced && !found.items.length) this.later(500);
       return occurrences(found);
     }
-    const [object, groups, row] = await Promise.all([this.store.get("object", place), this.store.get("relations", place), rows]);
+    const [object, groups, row] = await Promise.all([this.store.get("object", { ...place, last: true }), this.store.get("relations", place), rows]);
     const made = summary(object, row, this.store.about(place.resource));
     made.querySelector(".facts").after(relations(groups, this.href));
     return made;

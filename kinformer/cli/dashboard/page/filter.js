@@ -3,9 +3,9 @@
 import { complaintOf } from "./selector.js";
 
 export class Filter extends EventTarget {
-  constructor(text, selector, namespace, complaint) {
+  constructor(text, selector, namespace, complaint, button) {
     super();
-    Object.assign(this, { text, selector, namespace, complaint });
+    Object.assign(this, { text, selector, namespace, complaint, button });
     this.words = [];
     this.level = "";
     let timer = 0;
@@ -13,6 +13,7 @@ export class Filter extends EventTarget {
     text.addEventListener("input", later);
     selector.addEventListener("input", later);
     namespace.addEventListener("change", () => this.read());
+    button.addEventListener("click", () => { text.focus(); this.clear(); });
   }
 
   read() {
@@ -22,6 +23,7 @@ export class Filter extends EventTarget {
     this.selector.setAttribute("aria-invalid", String(Boolean(wrong)));
     this.complaint.hidden = !wrong;
     this.complaint.textContent = wrong;
+    this.button.hidden = !this.active;
     this.dispatchEvent(new Event("change"));
   }
 

@@ -18,6 +18,7 @@ export class Keys {
       h: () => this.route.go({ view: "health" }),
       b: () => { if (!this.problems.shown && !this.timeline.shown) this.filter.toggle("bad"); },
       r: () => { if (this.store.report?.picks) this.picker.show(); },
+      w: () => { if (this.detail.open) this.detail.widen(); },
       t: switchTheme,
       "?": () => at("keys").showModal(),
     };

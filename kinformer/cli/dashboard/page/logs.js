@@ -11,12 +11,23 @@ export class Logs {
     this.log = element("pre", { class: "log", tabIndex: 0 });
     this.log.setAttribute("aria-label", "Log");
     this.choice = element("select", { "aria-label": "Container", onchange: () => this.begin() });
-    this.previous = element("button", { type: "button", class: "button", onclick: () => this.turn() }, "Previous run");
+    this.previous = toggle("Previous run", () => this.begin());
+    this.search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search in the log", oninput: () => this.find() });
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && this.search.value) { this.search.value = ""; this.find(); event.preventDefault(); }
+      if (event.key !== "Escape" || event.defaultPrevented) event.stopPropagation();  // the keys of the page are letters here
+    });
+    this.pause = toggle("Pause", () => this.goOn());
+    this.wrap = toggle("Wrap", (pressed) => this.log.classList.toggle("whole", !pressed));
+    this.wrap.setAttribute("aria-pressed", "true");
     this.told = element("p", { class: "quiet", role: "status" });
-    this.made = element("div", { class: "logs" }, element("div", {}, this.choice, this.previous, this.told), this.log);
+    this.made = element("div", { class: "logs" }, element("div", {}, this.choice, this.previous, this.search, this.pause, this.wrap, this.told), this.log);
     this.key = "";
     this.reading = null;  // what stops the reading; null if it has ended
-    document.addEventListener("visibilitychange", () => { if (this.key) document.hidden ? this.stop() : this.begin(); });
+    document.addEventListener("visibilitychange", () => { 
+      if (this.key && document.hidden) this.stop();
+      else if (this.key && !isPressed(this.pause)) this.begin();
+    });
   }
 
   // Shows the log of a pod. For the same pod only the containers are brought up to date, and a log that has ended goes on.
@@ -29,7 +40,7 @@ export class Logs {
     this.restarts = new Map(containers.map((one) => [one.name, one.restarts]));
     if (fresh) this.previous.setAttribute("aria-pressed", "false");
     this.offer();
-    if (fresh || (!this.reading && !this.isPrevious)) {
+    if (fresh || (!this.reading && !this.isPrevious && !isPressed(this.pause))) {
       clearTimeout(this.soon);
       this.soon = setTimeout(() => this.begin(), fresh ? 0 : PAUSE);
     }
@@ -43,12 +54,7 @@ export class Logs {
   }
 
   get isPrevious() {
-    return this.previous.getAttribute("aria-pressed") === "true";
-  }
-
-  turn() {
-    this.previous.setAttribute("aria-pressed", String(!this.isPrevious));
-    this.begin();
+    return isPressed(this.previous);
   }
 
   offer() {
@@ -64,7 +70,7 @@ export class Logs {
   }
 
   empty() {
-    this.batches = [];
+    this.held = [];  // lines that came during a pause
     this.count = this.size = this.forgotten = 0;
     this.log.replaceChildren();
     this.tell("");
@@ -73,6 +79,7 @@ export class Logs {
   async begin() {
     this.stop();
     this.offer();
+    this.pause.setAttribute("aria-pressed", "false");
     const reading = this.reading = new AbortController();
     const query = { key: this.key, ...(this.choice.value ? { container: this.choice.value } : {}), previous: this.isPrevious };
     let fresh = true;
@@ -82,7 +89,8 @@ export class Logs {
         if (this.reading !== reading) return;
         if (fresh) this.empty();
         fresh = false;
-        if (one.lines) this.add(one.lines);
+        if (one.lines && isPressed(this.pause)) this.hold(one.lines);
+        else if (one.lines) this.add(one.lines);
         else this.tell(one.end ? `The log cannot be read: ${one.end}` : "The log has ended.", Boolean(one.end));
       }
     } catch (error) {
@@ -94,26 +102,72 @@ export class Logs {
   // A reader at the end stays there; one who has scrolled up stays at the same lines.
   add(lines) {
     const { log } = this, atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 30;
-    const made = element("span", {}, `${lines.join("\n")}\n`);
-    this.batches.push({ made, count: lines.length, size: made.textContent.length });
+    log.append(...lines.map((text) => this.mark(Object.assign(element("span"), { text }))));
     this.count += lines.length;
-    this.size += made.textContent.length;
-    log.append(made);
-    while (this.batches.length > 1 && (this.count > LINES || this.size > CHARACTERS)) {
-      const first = this.batches.shift();
-      this.count -= first.count;
-      this.size -= first.size;
-      this.forgotten += first.count;
-      first.made.remove();
+    this.size += lines.reduce((sum, line) => sum + line.length + 1, 0);
+    for (let first = log.firstChild; this.count > LINES || this.size > CHARACTERS; first = log.firstChild) {
+      this.count -= 1;
+      this.size -= first.text.length + 1;
+      this.forgotten += 1;
+      first.remove();
     }
-    if (this.forgotten) this.tell(`The last ${number.format(this.count)} lines.`);
+    this.tell();
     if (atEnd) log.scrollTop = log.scrollHeight;
   }
 
-  tell(words, failed = false) {
-    this.told.textContent = words;
+  hold(lines) {
+    this.held = [...this.held, ...lines].slice(-LINES);
+    this.tell();
+  }
+
+  goOn() {
+    if (isPressed(this.pause)) return;
+    if (!this.reading) this.begin();
+    else this.add(this.held.splice(0));
+    this.log.scrollTop = this.log.scrollHeight;
+  }
+
+  // Leaves the lines with the words of the search, and marks these.
+  find() {
+    for (const made of this.log.children) this.mark(made);
+    this.log.scrollTop = this.log.scrollHeight;
+    this.tell();
+  }
+
+  mark(made) {
+    const { text } = made, words = this.search.value.toLowerCase(), small = words ? text.toLowerCase() : "", parts = [];
+    let at = 0;
+    for (let hit = words ? small.indexOf(words) : -1; hit >= 0; hit = small.indexOf(words, at)) {
+      parts.push(text.slice(at, hit), element("mark", {}, text.slice(hit, hit + words.length)));
+      at = hit + words.length;
+    }
+    made.hidden = Boolean(words && !parts.length);
+    made.replaceChildren(...parts, `${text.slice(at)}\n`);
+    return made;
+  }
+
+  // `said` is why or that the log has ended; without it what was said stays.
+  tell(said = this.said, failed = said === this.said && this.failed) {
+    Object.assign(this, { said, failed });
+    const left = this.search.value ? this.log.querySelectorAll(":scope > :not([hidden])").length : 0;
+    const words = [this.search.value ? `${number.format(left)} of ${number.format(this.count)} lines` : this.forgotten ? `the last ${number.format(this.count)} lines` : "",
+      this.held.length ? `${number.format(this.held.length)} new` : "", said].filter(Boolean).join("; ");
+    if (this.told.textContent !== words) this.told.textContent = words;
     this.told.className = failed ? "quiet failed" : "quiet";
   }
+}
+
+function toggle(words, turned) {
+  const made = element("button", { type: "button", class: "button", onclick: () => {
+    made.setAttribute("aria-pressed", String(!isPressed(made)));
+    turned(isPressed(made));
+  } }, words);
+  made.setAttribute("aria-pressed", "false");
+  return made;
+}
+
+function isPressed(button) {
+  return button.getAttribute("aria-pressed") === "true";
 }
 
 function containersOf(pod) {

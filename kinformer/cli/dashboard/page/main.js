@@ -6,6 +6,7 @@ import { Health } from "./health.js";
 import { Keys } from "./keys.js";
 import { Navigation } from "./navigation.js";
 import { Nodes } from "./nodes.js";
+import { Notice } from "./notice.js";
 import { Picker } from "./picker.js";
 import { Problems } from "./problems.js";
 import { Route } from "./route.js";
@@ -18,7 +19,7 @@ import { Trouble } from "./trouble.js";
 const at = (id) => document.getElementById(id);
 const store = new Store("api");
 const route = new Route();
-const filter = new Filter(at("text"), at("selector"), at("namespace"), at("selector-error"));
+const filter = new Filter(at("text"), at("selector"), at("namespace"), at("selector-error"), at("clear"));
 const open = (resource, key, tab = route.state.open ? route.state.tab : "summary") => route.go({ open: { resource, key }, tab });
 const close = () => {
   const inside = at("detail").contains(document.activeElement);
@@ -32,6 +33,7 @@ const href = (open, tab = "summary") => route.href({ open, tab });
 const problems = new Problems(store, filter, href);
 const timeline = new Timeline(store, filter, { href, chosen: (changes) => route.go(changes, { replace: true }) });
 const trouble = new Trouble(store);
+const notice = new Notice(store);
 const picker = new Picker(store, (resource) => route.go({ view: `r/${resource}` }));
 const detail = new Detail(store, {
   closed: close,
@@ -134,6 +136,7 @@ store.addEventListener("report", () => {
   timeline.read();
   navigation.draw();
   trouble.draw();
+  notice.draw();
   if (table.resource) {
     const was = [table.columns, table.told].join();
     table.layOut();
@@ -148,7 +151,7 @@ store.addEventListener("report", () => {
   follow();
 });
 
-store.addEventListener("link", () => trouble.draw());
+store.addEventListener("link", () => { trouble.draw(); problems.draw(); });
 
 at("theme").addEventListener("click", switchTheme);
 at("help").addEventListener("click", () => at("keys").showModal());
@@ -157,4 +160,4 @@ filter.set(route.state);
 show();
 
 // For tests, and for a look from the browser's console: the parts of the page.
-globalThis.kinformer = { store, route, table, nodes, health, problems, timeline, filter, detail, picker };
+globalThis.kinformer = { store, route, table, nodes, health, problems, timeline, filter, detail, notice, picker };

@@ -7,7 +7,23 @@ export class Navigation {
     Object.assign(this, { store, route });
     this.nav = document.getElementById("views");
     this.more = document.getElementById("more");
-    this.more.addEventListener("click", pick);
+    this.more.addEventListener("click", () => { this.unfold(false); pick(); });
+    // On a narrow screen the list is folded, under the name of the view that is shown.
+    this.menu = document.getElementById("menu");
+    this.holder = this.menu.parentElement;
+    this.menu.addEventListener("click", () => this.unfold(this.menu.getAttribute("aria-expanded") === "false"));
+    this.holder.addEventListener("click", (event) => { if (event.target.closest("a")) this.unfold(false); });
+    this.holder.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !this.holder.classList.contains("open")) return;
+      this.unfold(false);
+      this.menu.focus();
+      event.stopPropagation();
+    });
+  }
+
+  unfold(open) {
+    this.holder.classList.toggle("open", open);
+    this.menu.setAttribute("aria-expanded", String(open));
   }
 
   draw() {
@@ -24,14 +40,25 @@ export class Navigation {
       const href = this.route.href({ view: place, open: null, tab: "summary", level: "", kind: "", noise: false, ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
-      const total = one ? number.format(one.objects) : "";
-      if (count.textContent !== total) count.textContent = total;
-      const live = all.every((other) => other.live), kind = `dot ${place !== "health" || store.lost ? "" : live ? "good" : "bad"}`;
+      this.count(count, one);
+      const away = all.filter((other) => !other.live), ill = away.some((other) => !store.withheld(other.name));
+      const kind = `dot ${place !== "health" || store.lost ? "" : ill ? "bad" : away.length ? "" : "good"}`;
       if (dot.className !== kind) dot.className = kind;
       this.fail(failing, place, title, one);
-      if (place === view) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+      if (place === view) { link.setAttribute("aria-current", "page"); this.menu.textContent = title; } else link.removeAttribute("aria-current");
     });
     this.more.hidden = !store.report?.picks;
+  }
+
+  // The number of objects, if they are read.
+  count(made, one) {
+    const locked = Boolean(one && this.store.withheld(one.name)), words = !one || locked ? "" : one.synced ? number.format(one.objects) : "…";
+    if (made.textContent !== words) made.textContent = words;
+    if (made.classList.contains("lock") === locked) return;
+    made.classList.toggle("lock", locked);
+    for (const [name, value] of [["role", "img"], ["aria-label", "not yours to read"], ["title", "Not yours to read"]]) {
+      if (locked) made.setAttribute(name, value); else made.removeAttribute(name);
+    }
   }
 
   // The number of objects that fail, or of problems that are errors, which leads to them.

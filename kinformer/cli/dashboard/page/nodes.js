@@ -4,11 +4,13 @@ import { Counters } from "./levels.js";
 import { element, number } from "./words.js";
 
 const PODS = "v1/pods", NODES = "v1/nodes";
+const WIDEST = 250, EDGES = 24, LETTER = 8, ROOM = 100;  // pixels: of squares, around them, of a name, beside it
 
 export class Nodes {
   constructor(store, filter, open) {
     Object.assign(this, { store, filter, open });
     this.grid = document.getElementById("grid");
+    this.nothing = document.getElementById("no-pods");
     this.cards = new Map();
     this.squares = new Map();
     this.shown = false;
@@ -183,8 +185,24 @@ export class Nodes {
     if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
     this.counters.draw((level) => this.store.level(PODS, level));
     const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
-    if (this.grid.style.getPropertyValue("--square") !== size) this.grid.style.setProperty("--square", size);
+    write(this.grid.style, "--square", size);
+    this.nothing.hidden = this.squares.size > 0 || !this.store.report;
+    this.nothing.textContent = this.store.about(PODS)?.synced ? "There are no pods." : this.store.about(PODS)?.error ?? "The pods are not here yet.";
+    this.divide(parseFloat(size) * 1.2);
   }
+
+  // Cards are as wide as the names and squares of nine tenths of the nodes need, and the squares fill them.
+  divide(step) {
+    const usual = (numbers) => numbers.sort((a, b) => a - b)[Math.floor(numbers.length * 0.9)] ?? 0, cards = [...this.cards.values()];
+    const most = usual(cards.map((card) => card.pods.size)), rows = Math.max(1, Math.ceil((most * step) / WIDEST));
+    const across = Math.max(6, Math.ceil(most / rows)), names = usual(cards.map((card) => card.name.length)) * LETTER + ROOM;
+    write(this.grid.style, "--across", String(across));
+    write(this.grid.style, "--card", `${Math.round(Math.min(WIDEST + EDGES, Math.max(across * step + EDGES, names)))}px`);
+  }
+}
+
+function write(style, name, value) {
+  if (style.getPropertyValue(name) !== value) style.setProperty(name, value);
 }
 
 // The first of some squares, which are in the order of their names, that comes after a name; null if none does.

@@ -12,7 +12,7 @@ export class Problems {
     Object.assign(this, { store, filter, href });
     this.list = document.getElementById("problem-list");
     this.nothing = document.getElementById("no-problems");
-    this.unread = document.getElementById("unread");
+    this.leftOut = document.getElementById("left-out");
     this.counted = document.getElementById("problem-count");
     this.counters = new Counters(document.getElementById("severities"), filter, SEVERITIES);
     this.items = [];
@@ -56,7 +56,8 @@ export class Problems {
 
   draw() {
     if (!this.shown) return;
-    const { about } = this, state = JSON.stringify([this.began, about, this.filter.state]);
+    const { about } = this, away = this.store.lost?.since ?? about?.unknown.since;  // since when nothing is known
+    const state = JSON.stringify([this.began, about, away, this.filter.state]);
     if (this.drawn === state) return;
     this.drawn = state;
     const found = this.items.filter((one) => this.filter.fits(one));
@@ -67,11 +68,10 @@ export class Problems {
     this.counted.textContent = !total ? "" : found.length === total ? number.format(total) : `${number.format(found.length)} of ${number.format(total)}`;
     this.counters.draw((severity) => about?.counts[severity] ?? 0);
     this.nothing.hidden = found.length > 0;
-    this.nothing.textContent = !about?.synced ? "Looking …" : total ? "Nothing matches the filter."
-      : `There are no problems. ${number.format(about.resources)} resources are looked at.`;
-    const unread = Object.entries(about?.unread ?? {});
-    this.unread.hidden = !unread.length;
-    this.unread.replaceChildren(...unread.map(([name, error]) => element("p", {}, element("b", {}, name), ` cannot be looked at: ${error}`)));
+    this.nothing.replaceChildren(total ? "Nothing matches the filter." : away ? since(away, { before: about?.unknown.words, after: "." })
+      : about?.synced ? about.verdict : "Looking …");
+    this.leftOut.hidden = !about?.left_out;
+    this.leftOut.textContent = about?.left_out ?? "";
   }
 
   line(one) {

@@ -92,6 +92,11 @@ export class Store extends EventTarget {
     return this.report?.resources.find((one) => one.name === resource);
   }
 
+  // Of a resource that the user has no right to read: its missing rights and the reason.
+  withheld(resource) {
+    return this.report?.withheld.items.find((one) => one.resource === resource);
+  }
+
   count(resource) {
     return this.about(resource)?.objects ?? 0;
   }

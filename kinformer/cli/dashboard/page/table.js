@@ -90,6 +90,7 @@ export class Table {
     if (this.columns === signature) return;
     this.columns = signature;
     this.names = names;
+    this.body.classList.toggle("placed", about?.namespaced !== false && !names.includes("NAMESPACE"));  // it is under the name
     this.values = names.map((name) => this.value(name));
     this.letters = names.map((name) => name.length + 2);
     this.divide();
@@ -224,7 +225,8 @@ export class Table {
     write(this.body.style, "height", `${length * HEIGHT}px`);
     write(this.title, "textContent", about ? plural(about) : this.resource);
     const found = this.filter.wrong ? 0 : shown;
-    write(this.counted, "textContent", found === total ? number.format(total) : `${number.format(found)} of ${number.format(total)}`);
+    write(this.counted, "textContent", !about?.synced || (this.waiting && !total) ? ""
+      : this.filter.active && found !== total ? `${number.format(found)} of ${number.format(total)}` : number.format(total));
     const held = [added ? `${number.format(added)} new` : "", gone ? `${number.format(gone)} gone` : ""].filter(Boolean).join(", ");
     write(this.held, "textContent", held ? `${held}; rows keep their places while the pointer is on them` : "");
     this.scroll.setAttribute("aria-rowcount", String(length + 1));
@@ -297,6 +299,7 @@ export class Table {
       made.row = row;
       made.hidden = false;
       made.title = row.k;
+      made.cells[0].dataset.namespace = row.ns;
       made.classList.toggle("gone", Boolean(row.gone));
       for (let place = 0; place < this.names.length; place += 1) {
         if (this.names[place] === "AGE") continue;

@@ -18,7 +18,7 @@ export class Trouble {
     document.body.classList.toggle("lost", Boolean(store.lost && store.report));
     const wait = store.lost ? Math.max(0, Math.ceil(store.lost.next - Date.now() / 1000)) : 0;
     const signature = JSON.stringify([store.lost && [store.lost.since, store.lost.tries, wait],
-      troubles.map(({ cause, reason, resources, missing, since: at }) => [cause, reason, resources, missing, at])]);
+      troubles.map(({ cause, reason, resources, rights, since: at }) => [cause, reason, resources, rights, at])]);
     if (signature !== this.shown) {
       this.shown = signature;
       this.banner.replaceChildren(...(store.lost && store.report ? [lost(store.lost, wait)] : troubles.map(line)));
@@ -28,9 +28,10 @@ export class Trouble {
 
   say() {
     const { store } = this, all = store.report?.resources ?? [], live = all.filter((one) => one.live).length;
-    const ill = all.some((one) => !one.live && one.error);
+    const ill = all.some((one) => !one.live && one.error && !store.withheld(one.name));
+    const rest = all.every((one) => one.live || store.withheld(one.name));
     const [word, kind] = store.lost && store.report ? ["not connected", "bad"] : !store.linked || !store.report ? ["connecting", "busy"]
-      : live === all.length ? ["live", "good"] : ill ? [`${live} of ${all.length} live`, "bad"] : ["loading", "busy"];
+      : live === all.length ? ["live", "good"] : ill || rest ? [`${live} of ${all.length} live`, ill ? "bad" : ""] : ["loading", "busy"];
     if (this.pill.textContent !== word) this.pill.textContent = word;
     this.pill.className = `pill ${kind}`;
   }
@@ -46,14 +47,13 @@ function nth(count) {
   return `${count}${ending}`;
 }
 
-function line({ cause, reason, resources, missing, since: at, synced }) {
+function line({ cause, reason, resources, rights, since: at, synced }) {
   const last = synced ? " Showing the last known state." : "", them = resources.join(", ");
   if (cause === "unreachable") return element("p", {}, "The API server has not been reachable for ", since(at), `: ${reason}.${last}`);
   if (cause === "unauthorized") {
     return element("p", {}, "The API server has not accepted the credentials for ", since(at), `: ${reason}.${last}`);
   }
   if (cause === "forbidden") {
-    const rights = missing.length ? `no right to ${missing.join(" and ")}` : "a right is missing";
     return element("p", {}, element("b", {}, them), `: ${rights}, for `, since(at), `. ${reason}.${last}`);
   }
   if (cause === "absent") return element("p", {}, element("b", {}, them), ": the server has not had this resource for ", since(at), `: ${reason}.${last}`);

@@ -51,6 +51,14 @@ class Part:
         self.life = life
         self.sync = sync
 
+    def is_synced(self, *, handlers: bool) -> bool:
+        """Return True if it has synced, and its handlers too if these count."""
+        return self.sync.is_done()
+
+    async def synced(self, *, handlers: bool) -> None:
+        """Wait until it has synced, and its handlers too if these count."""
+        await self.sync.first()
+
 
 async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseException]:
     """Leave the parts that were entered, by one deadline on the loop's clock, and return the errors.
@@ -234,6 +242,16 @@ class CollectionCore(Part, ABC):
         """Return the health: how well the collection follows its sources."""
 
     # --- sources ----------------------------------------------------------------------------------
+
+    def is_synced(self, *, handlers: bool) -> bool:
+        """Return True if it has synced, and its handlers too if these count."""
+        return super().is_synced(handlers=handlers) and (not handlers or self.handlers.synced)
+
+    async def synced(self, *, handlers: bool) -> None:
+        """Wait until it has synced, and its handlers too if these count."""
+        await super().synced(handlers=handlers)
+        if handlers:
+            await self.handlers.wait_synced()
 
     @property
     @abstractmethod

@@ -411,10 +411,12 @@ class SharedInformerFactory(Entered):
         return list(dict.fromkeys(one for part in self._parts() for one in part.sync.refusals(strict)))
 
     async def _all_synced(self, handlers: bool) -> None:
-        await all_of(_synced(part, handlers) for part in self._parts())
+        await all_of(part.synced(handlers=handlers) for part in self._parts())
 
     def _unsynced(self, handlers: bool) -> dict[str, Part]:
-        unsynced = {name: part for name, part in numbered(self._parts()).items() if not _is_synced(part, handlers)}
+        unsynced = {
+            name: part for name, part in numbered(self._parts()).items() if not part.is_synced(handlers=handlers)
+        }
         return dict(sorted(unsynced.items()))
 
     def _reasons(self, handlers: bool) -> str:
@@ -444,13 +446,3 @@ def refuse_release(factory: SharedInformerFactory, informer: SharedInformer) -> 
         core_of(informer).life.refuse_leaving()
         if held.namespaces is not None:
             refuse_release(factory, held.namespaces)
-
-
-def _is_synced(part: Part, handlers: bool) -> bool:
-    return part.sync.is_done() and not (handlers and isinstance(part, CollectionCore) and not part.handlers.synced)
-
-
-async def _synced(part: Part, handlers: bool) -> None:
-    await part.sync.first()
-    if handlers and isinstance(part, CollectionCore):
-        await part.handlers.wait_synced()

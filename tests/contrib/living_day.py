@@ -172,11 +172,11 @@ async def live(hours: float, pods: int, rate: float, pause: float, seed: int) ->
 def _times(loop: DayLoop) -> Iterator[Any]:
     """Yield what has the generated objects' times, the rounds of changes and the waits follow the loop."""
 
-    def now() -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(loop.wall()))
+    def now(ago: float = 0.0) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(loop.wall() - ago))
 
-    yield patch.object(population, "_now", now)
-    yield patch.object(contents, "_now", now)
+    yield patch.object(population, "timestamp", now)
+    yield patch.object(contents, "timestamp", now)
     yield patch.object(population, "_TICK", 1.0)  # of 20 changes
     yield patch.object(cluster, "_UNTIL_OUTAGE", (600.0, 1200.0))
     yield patch.object(virtual_time, "GRACE", 0.0005)

@@ -1,4 +1,7 @@
-"""Changes of one cause are one entry, which says what has come of it."""
+"""Changes of one cause are one entry, which says what has come of it.
+
+Internals: the cluster of `kinformer serve`, in simulated time.
+"""
 
 from __future__ import annotations
 
@@ -240,7 +243,7 @@ def test_an_hour_of_rollouts_is_an_entry_for_each_and_each_is_true() -> None:
                 await asyncio.wait({life})
                 return list(changes.list(grouped=True))
 
-    now = patch.object(contents, "_now", lambda: "2027-01-15T00:00:00Z")
+    now = patch.object(contents, "timestamp", lambda ago=0.0: "2027-01-15T00:00:00Z")
     with now, patch.object(cluster, "_UNTIL_OUTAGE", (900.0, 1200.0)):
         entries = play(story())
     rollouts = [(entry.key, entry.summary) for entry in entries if entry.kind == "Deployment"]

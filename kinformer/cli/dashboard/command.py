@@ -82,7 +82,7 @@ async def dashboard(
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
-            async with SharedInformerFactory(client) as factory:
+            async with SharedInformerFactory(client, keep_managed_fields=demo) as factory:  # for who has changed what
                 catalogue = Catalogue(client, factory, namespace)
                 for resource in wanted:
                     catalogue.inform(resource)

@@ -10,15 +10,7 @@ from kinformer.objects.accessors import flag_at, moment_at, number_at, string_at
 from kinformer.objects.conditions import is_current
 from kinformer.objects.types import Object
 
-__all__ = [
-    "Diagnosis",
-    "Object",
-    "controller_kind",
-    "current_conditions",
-    "is_unobserved",
-    "one_line",
-    "status_written",
-]
+__all__ = ["Diagnosis", "controller_kind", "current_conditions", "is_unobserved", "one_line", "status_written"]
 
 _PARTS = ("listeners", "parents", "ancestors")  # of the Gateway API
 

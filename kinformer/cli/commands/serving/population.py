@@ -6,10 +6,10 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from kinformer.cli.living.contents import content, node
+from kinformer.cli.living.contents import content, node, timestamp
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource
@@ -200,7 +200,7 @@ class Population:
             if _end_unready(document):
                 self._server.update(document)
             return
-        now, node = _now(), self._chance.choice(self._nodes)
+        now, node = timestamp(), self._chance.choice(self._nodes)
         document["spec"]["nodeName"] = node
         addresses = {"podIP": self._address(), "hostIP": self._host(node)}
         document["status"] = {
@@ -250,10 +250,6 @@ def _key_of(resource: APIResource, obj: Object) -> _Key:
     return resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 # --- one change of each kind ----------------------------------------------------------------------------------------
 
 
@@ -263,7 +259,7 @@ def _restart_or_unready(pod: Object, turn: int) -> None:
     if not containers:
         _annotate(pod, turn)
         return
-    now, status = _now(), containers[turn % len(containers)]
+    now, status = timestamp(), containers[turn % len(containers)]
     began = status.get("state", {}).get("running", {}).get("startedAt", now)
     if turn % 3 or _age(began) < _STEADY:
         status["ready"] = False
@@ -289,11 +285,11 @@ def _end_unready(pod: Object) -> bool:
 def _report_ready(pod: Object, ready: str) -> None:
     for condition in pod["status"].get("conditions", ()):
         if condition.get("type") in ("Ready", "ContainersReady") and condition.get("status") != ready:
-            condition.update(status=ready, lastTransitionTime=_now())
+            condition.update(status=ready, lastTransitionTime=timestamp())
 
 
 def _age(moment: str) -> float:
-    return (datetime.fromisoformat(_now()) - datetime.fromisoformat(moment)).total_seconds()
+    return (datetime.fromisoformat(timestamp()) - datetime.fromisoformat(moment)).total_seconds()
 
 
 def _roll(workload: Object, turn: int) -> None:
@@ -313,7 +309,7 @@ def _roll_daemon(daemon: Object, turn: int) -> None:
 def _beat(node: Object, turn: int) -> None:
     """Update a node's heartbeat, as its kubelet would."""
     for condition in node["status"]["conditions"]:
-        condition["lastHeartbeatTime"] = _now()
+        condition["lastHeartbeatTime"] = timestamp()
 
 
 def _edit(configmap: Object, turn: int) -> None:
@@ -323,7 +319,7 @@ def _edit(configmap: Object, turn: int) -> None:
 
 
 def _annotate(obj: Object, turn: int) -> None:
-    obj["metadata"].setdefault("annotations", {})["example.com/checked-at"] = f"{_now()}, check {turn}"
+    obj["metadata"].setdefault("annotations", {})["example.com/checked-at"] = f"{timestamp()}, check {turn}"
 
 
 _CHANGES: Mapping[str, Callable[[Object, int], None]] = {

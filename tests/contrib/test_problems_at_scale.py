@@ -49,7 +49,7 @@ def just_now() -> float:
 
 
 def errors_of(ended: Ended) -> list[str]:
-    """The lines on stderr, without those that say that all is well, or that the command of a slow machine still waits."""
+    """The lines on stderr, but for those that say that all is well, or that a slow command still waits."""
     expected = ("is still waiting for its first sync", "No problems in 13 resources.")
     return [line for line in ended.err.splitlines() if not any(words in line for words in expected)]
 

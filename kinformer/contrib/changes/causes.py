@@ -49,6 +49,7 @@ class Causes:
         now = change.time.timestamp()
         own, above = (change.kind, change.namespace, change.name), _controllers(obj)
         places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
+        places = [] if change.type == "created" else places
         follows = [*above, *places] if _is_will(change) else [own, *above, *places]
         number = next((cause.number for key in follows if (cause := self._present(key, now))), change.number)
         self._note(own, number, now + _LASTS)

@@ -117,7 +117,7 @@ def test_a_lost_pod_and_the_one_that_replaces_it_are_one_entry() -> None:
             it.server.delete("v1/pods", pod["namespace"], pod["name"])
             [entry] = await it.settled()
             assert (entry.kind, entry.name) == ("Pod", pod["name"])
-            assert "1 pod created, 1 of them ready" in entry.summary
+            assert entry.summary.endswith(", 1 pod created, 1 ready")
 
     play(story())
 
@@ -130,7 +130,7 @@ def test_a_job_is_one_entry_with_its_result() -> None:
             it.server.create(once)
             [entry] = await it.settled()
             assert (entry.kind, entry.name) == ("Job", "once")
-            assert "complete true" in entry.summary
+            assert entry.summary == "created, complete, 1 pod created"
             assert {member.kind for member in entry.members} == {"Job", "Pod"}
 
     play(story())
@@ -156,7 +156,7 @@ def test_a_node_that_goes_away_is_one_entry_with_its_pods() -> None:
                     it.server.delete("v1/pods", "shop", pod["metadata"]["name"])
             [entry] = await it.settled()
             assert (entry.kind, entry.name) == ("Node", "n-1")
-            assert "2 pods deleted, 2 pods created, 2 of them ready" in entry.summary
+            assert entry.summary == "ready true to unknown, 2 pods deleted, 2 pods created, 2 ready"
 
     play(story())
 

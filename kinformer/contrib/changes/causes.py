@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from kinformer.objects import controller_of
 from kinformer.objects.accessors import string_at
 from kinformer.objects.conditions import condition_of
 
-__all__ = ["Causes", "grouped", "outcome_of"]
+__all__ = ["Causes", "grouped", "is_over", "outcome_of"]
 
 _LASTS = 600.0  # seconds after a change in which another one may follow from its cause
 _SETTLES = 60.0  # seconds for what is left of it when its object is as wanted, or for a controller that replaces a pod
@@ -27,10 +28,11 @@ _Key = tuple[str, str, str]  # kind, namespace and name. The pods of a node have
 
 @dataclass(slots=True)
 class _Open:
-    """A cause from which changes of an object may follow until a time."""
+    """A cause from which changes of an object may follow until a time, and at most until a limit."""
 
     number: int
     until: float
+    limit: float = math.inf
 
 
 class Causes:
@@ -38,7 +40,8 @@ class Causes:
 
     A changed spec, a creation, a deletion and a node that is no longer ready are causes, unless they follow themselves
     from a cause that is under way: of their controllers, their node, or their namespace while it is deleted. Changes of
-    a status follow from the latest cause of their object too, until it is as wanted.
+    a status follow from the causes of their object too, until it is as wanted. The latest of several causes counts. A
+    new Job is always a cause: it is a run of its CronJob.
     """
 
     def __init__(self) -> None:
@@ -49,15 +52,22 @@ class Causes:
         now = change.time.timestamp()
         own, above = (change.kind, change.namespace, change.name), _controllers(obj)
         places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
-        follows = [*above, *places] if _is_will(change) else [own, *above, *places]
-        number = next((cause.number for key in follows if (cause := self._present(key, now))), change.number)
-        self._note(own, number, now + _LASTS)
-        for key in above:  # they go on with the cause, or begin to replace a pod
-            self._note(key, number, now + _SETTLES)
-        if (lasts := _spreads(change)) > 0:
-            self._note((f"{change.kind}'s", "", change.name), number, now + lasts)
+        if change.kind == "Job" and change.type == "created":
+            follows = places
+        else:
+            follows = [*above, *places] if _is_will(change) else [own, *above, *places]
+        present = [cause for key in follows if (cause := self._present(key, now)) is not None]
+        spread = _spreads(change)
+        limit = now + spread + _SETTLES if spread else math.inf
+        cause = max(present, key=lambda cause: cause.number, default=_Open(change.number, 0.0, limit))
+        self._note(own, cause, now + _LASTS)
+        for key in above:  # they go on with their own cause, or begin to replace a pod
+            if self._present(key, now) is None or self._open[key].number == cause.number:
+                self._note(key, cause, now + _SETTLES)
+        if spread:
+            self._note((f"{change.kind}'s", "", change.name), cause, now + spread)
         self.settle(obj, now)
-        return 0 if number == change.number else number
+        return 0 if cause.number == change.number else cause.number
 
     def settle(self, obj: KubeObject, now: float) -> None:
         """Let the cause of an object end that is as wanted: a Deployment that is rolled out, or what is ready."""
@@ -75,11 +85,11 @@ class Causes:
         cause = self._open.get(key)
         return cause if cause is not None and now <= cause.until else None
 
-    def _note(self, key: _Key, number: int, until: float) -> None:
+    def _note(self, key: _Key, cause: _Open, until: float) -> None:
         known = self._open.get(key)
-        if known is not None and known.number == number:
+        if known is not None and known.number == cause.number:
             until = max(until, known.until)
-        self._open[key] = _Open(number, until)
+        self._open[key] = _Open(cause.number, min(until, cause.limit), cause.limit)
         self._open.move_to_end(key)
         while len(self._open) > _MOST:
             self._open.popitem(last=False)
@@ -140,29 +150,70 @@ def _head(head: Change, members: Sequence[Change]) -> Change:
 
 def outcome_of(head: Change, members: Sequence[Change]) -> str:
     """Return what has followed from a change in words, such as "6 of 8 pods replaced", or "" if it is not worth any."""
-    pods = [member for member in members if member.kind == "Pod"]
-    made = {pod.key for pod in pods if pod.type == "created"}
-    gone = {pod.key for pod in pods if pod.type == "deleted"}
-    ready = {pod.key for pod in pods if pod.key in made and any(map(_tells_ready, pod.differences))}
-    words = _of_pods(head, len(made), len(gone), len(ready))
-    own = [member.summary for member in members if (member.kind, member.key) == (head.kind, head.key)]
-    if own and (not words or head.kind == "Job"):
-        words = [own[-1], *words]
+    pods = _Pods.of(head, members)
+    own = [member for member in members if (member.kind, member.key) == (head.kind, head.key)]
+    if (counted := pods.counted(head)) is not None:
+        done, wanted, verb = counted
+        words = [f"{done} of {_count(wanted, 'pod')} {verb}"]
+    else:
+        made = f"{_count(len(pods.made), 'pod')} created" + (f", {len(pods.ready)} ready" if head.kind != "Job" else "")
+        words = [*([f"{_count(len(pods.gone), 'pod')} deleted"] if pods.gone else []), *([made] if pods.made else [])]
+    if head.kind == "Job":
+        words = [*_result_of(own), *words]
+    elif own and not words:
+        words = [own[-1].summary]
     return ", ".join(words)
 
 
-def _of_pods(head: Change, made: int, gone: int, ready: int) -> list[str]:
-    paths = {path: (old, new) for path, old, new in head.differences}
-    if head.replicas and any(path.startswith("spec.template") for path in paths):
-        return [f"{min(ready, head.replicas)} of {_count(head.replicas, 'pod')} replaced"]
-    old, new = paths.get("spec.replicas", (None, None))
-    if isinstance(old, int) and isinstance(new, int):
-        done, verb = (ready, "created") if new > old else (gone, "deleted")
-        return [f"{min(done, abs(new - old))} of {_count(abs(new - old), 'pod')} {verb}"]
-    return [
-        *([f"{_count(gone, 'pod')} deleted"] if gone else []),
-        *([f"{_count(made, 'pod')} created, {ready} of them ready"] if made else []),
-    ]
+def is_over(head: Change, members: Sequence[Change]) -> bool:
+    """Return True if all that is expected has followed: pods are replaced or ready, and a Job has its result."""
+    pods = _Pods.of(head, members)
+    if head.kind == "Job":
+        return head.type == "deleted" or bool(_result_of(members))
+    if (counted := pods.counted(head)) is not None and counted[0] < counted[1]:
+        return False
+    return pods.made <= pods.ready | pods.gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """The keys of the pods that changes have created, deleted, and created and made ready."""
+
+    made: frozenset[str]
+    gone: frozenset[str]
+    ready: frozenset[str]
+
+    @classmethod
+    def of(cls, head: Change, members: Sequence[Change]) -> _Pods:
+        """Return those of the changes that follow from another one."""
+        pods = [member for member in members if member.kind == "Pod" and (head.kind, head.key) != ("Pod", member.key)]
+        made = frozenset(pod.key for pod in pods if pod.type == "created")
+        gone = frozenset(pod.key for pod in pods if pod.type == "deleted")
+        return cls(made, gone, made & {pod.key for pod in pods if any(map(_tells_ready, pod.differences))})
+
+    def counted(self, head: Change) -> tuple[int, int, str] | None:
+        """Return how many pods of how many are replaced, created or deleted, if that is known and some are followed."""
+        if not self.made and not self.gone:
+            return None
+        paths = {path: (old, new) for path, old, new in head.differences}
+        if head.replicas and any(path.startswith("spec.template") for path in paths):
+            return min(len(self.ready), head.replicas), head.replicas, "replaced"
+        old, new = paths.get("spec.replicas", (None, None))
+        if not isinstance(old, int) or not isinstance(new, int):
+            return None
+        done, wanted = len(self.ready if new > old else self.gone), abs(new - old)
+        return min(done, wanted), wanted, "created" if new > old else "deleted"
+
+
+def _result_of(changes: Sequence[Change]) -> list[str]:
+    """Return "complete" or "failed" if changes of a Job say so."""
+    for path, _, new in (difference for change in changes for difference in change.differences):
+        for kind in ("Complete", "Failed"):
+            entries = new if path == "status.conditions" and isinstance(new, list) else [new]
+            of_kind = path in ("status.conditions", f"status.conditions[{kind}]", f"status.conditions[{kind}].status")
+            if of_kind and any(_is_true(entry, kind) for entry in entries):
+                return [kind.lower()]
+    return []
 
 
 def _count(number: int, noun: str) -> str:
@@ -172,13 +223,12 @@ def _count(number: int, noun: str) -> str:
 def _tells_ready(difference: Difference) -> bool:
     path, _, new = difference
     if path == "status.conditions" and isinstance(new, list):
-        return any(_is_ready(entry) for entry in new)
+        return any(_is_true(entry, "Ready") for entry in new)
     return path.startswith("status.conditions[Ready]") and _is_true(new)
 
 
-def _is_ready(entry: Any) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == "Ready" and entry.get("status") == "True"
-
-
-def _is_true(value: Any) -> bool:
-    return (value.get("status") if isinstance(value, dict) else value) == "True"
+def _is_true(value: Any, kind: str | None = None) -> bool:
+    """Return True if a condition is true, of this kind if it has one, or if the value is that of its status."""
+    if not isinstance(value, dict):
+        return bool(value == "True")
+    return value.get("status") == "True" and kind in (None, value.get("type", kind))

@@ -64,11 +64,11 @@ class Change:
 
     @property
     def is_noise(self) -> bool:
-        """True if the object has changed, but nothing except noise has."""
-        return self.type == "changed" and not self.differences
+        """True if the object has changed, but nothing except noise has, or if it is an Event."""
+        return self.kind == "Event" or (self.type == "changed" and not self.differences)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change as JSON values. A difference has `old`, `new` or both."""
+        """Return the change as JSON values. A difference has `old`, `new` or both. `cause` is there if it is not 0."""
         document = {
             "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "type": self.type,
@@ -79,7 +79,7 @@ class Change:
             "change": self.summary,
             "by": self.by,
             "number": self.number,
-            "cause": self.cause,
+            **({"cause": self.cause} if self.cause else {}),
             "differences": _as_json(self.differences),
         }
         return {**document, "noise": _as_json(self.noise)} if self.noise else document

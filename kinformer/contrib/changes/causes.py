@@ -32,7 +32,8 @@ class _Open:
 
     number: int
     until: float
-    limit: float = math.inf
+    limit: float  # no object's changes follow later
+    is_will: bool  # the object above is to be something else
 
 
 class Causes:
@@ -40,8 +41,8 @@ class Causes:
 
     A changed spec, a creation, a deletion and a node that is no longer ready are causes, unless they follow themselves
     from a cause that is under way: of their controllers, their node, or their namespace while it is deleted. Changes of
-    a status follow from the causes of their object too, until it is as wanted. The latest of several causes counts. A
-    new Job is always a cause: it is a run of its CronJob.
+    a status follow from the causes of their object too, until it is as wanted. Of several causes a changed spec counts,
+    and then the latest. A new Job is always a cause: it is a run of its CronJob.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,8 @@ class Causes:
         present = [cause for key in follows if (cause := self._present(key, now)) is not None]
         spread = _spreads(change)
         limit = now + spread + _SETTLES if spread else math.inf
-        cause = max(present, key=lambda cause: cause.number, default=_Open(change.number, 0.0, limit))
+        new = _Open(change.number, 0.0, limit, is_will=_is_will(change))
+        cause = max(present, key=lambda cause: (cause.is_will, cause.number), default=new)
         self._note(own, cause, now + _LASTS)
         for key in above:  # they go on with their own cause, or begin to replace a pod
             if self._present(key, now) is None or self._open[key].number == cause.number:
@@ -89,22 +91,21 @@ class Causes:
         known = self._open.get(key)
         if known is not None and known.number == cause.number:
             until = max(until, known.until)
-        self._open[key] = _Open(cause.number, min(until, cause.limit), cause.limit)
+        self._open[key] = replace(cause, until=min(until, cause.limit))
         self._open.move_to_end(key)
         while len(self._open) > _MOST:
             self._open.popitem(last=False)
 
 
 def _controllers(obj: KubeObject) -> list[_Key]:
-    """Return the controllers of an object: of a pod of a Deployment, the ReplicaSet and the Deployment."""
+    """Return the controller of an object, if it has one. Of a pod of a Deployment it is this, not the ReplicaSet."""
     owner = controller_of(obj)
     if owner is None or owner.kind == "Node":
         return []
     suffix = f"-{obj.labels.get(_HASH, '')}"
-    keys = [(owner.kind, obj.namespace, owner.name)]
     if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
-        keys.append(("Deployment", obj.namespace, owner.name.removesuffix(suffix)))
-    return keys
+        return [("Deployment", obj.namespace, owner.name.removesuffix(suffix))]
+    return [(owner.kind, obj.namespace, owner.name)]
 
 
 def _is_will(change: Change) -> bool:

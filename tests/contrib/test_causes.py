@@ -329,7 +329,7 @@ def test_an_hour_of_a_living_cluster_is_at_most_forty_entries_and_each_is_true()
         """A server that notes which pods are deleted."""
 
         def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
-            removed.extend([f"{namespace}/{name}"] if resource == "v1/pods" else [])
+            removed.extend([f"{namespace}/{name}"] if str(resource) == "v1/pods" else [])
             return super().delete(resource, namespace, name)
 
     async def roll_out(server: APIServer, client: Client, turn: int) -> None:
@@ -346,6 +346,7 @@ def test_an_hour_of_a_living_cluster_is_at_most_forty_entries_and_each_is_true()
 
     async def lose_node(server: APIServer, name: str) -> int:
         server.update(contents.node(name, ready="Unknown"))
+        await asyncio.sleep(1)
         lost = [pod["metadata"] for pod in server.list("v1/pods") if pod["spec"].get("nodeName") == name]
         lost = [pod for pod in lost if pod["namespace"] in NAMESPACES]
         for pod in lost:

@@ -52,10 +52,10 @@ class Causes:
         """Return the number of the first change with the same cause, or 0 if it is this one."""
         now = change.time.timestamp()
         own, above = (change.kind, change.namespace, change.name), _controllers(obj)
-        places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
-        if change.kind == "Job" and change.type == "created":
-            follows = places
+        if change.type == "created":  # perhaps on a node that is about to be ready again
+            follows = [own, *above] if change.kind != "Job" else []
         else:
+            places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
             follows = [*above, *places] if _is_will(change) else [own, *above, *places]
         present = [cause for key in follows if (cause := self._present(key, now)) is not None]
         spread = _spreads(change)

@@ -28,7 +28,7 @@ def timeline_of(changes: Changes, *, after: int, noise: bool) -> dict[str, Any]:
         "since": changes.since.timestamp(),
         "last": max(last, found[-1].number if found else 0),
         "items": items,
-        "outcomes": {head.cause or head.number: head.summary for head in grouped(members)},
+        "outcomes": {head.number: head.summary for head in grouped(members) if not head.cause},
     }
 
 

@@ -162,7 +162,7 @@ async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
 async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
     """Print the first change of each cause, and what has come of it once nothing has followed for a while."""
     under_way: dict[int, Change] = {}  # by the number of the first change, the last one
-    printed: OrderedDict[int, None] = OrderedDict()  # numbers of first changes
+    printed: OrderedDict[int, str] = OrderedDict()  # by the number of the first change, the last outcome
 
     async def read() -> None:
         async for change in log.stream(after=0, noise=True):
@@ -170,22 +170,23 @@ async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> No
             if number in printed:
                 under_way[number] = change
             elif wanted(change):
-                printed[number] = None
+                printed[number] = ""
                 lines.write(change)
             while len(printed) > _MOST:
                 under_way.pop(printed.popitem(last=False)[0], None)
 
     def end(now: float) -> None:
-        quiet = {number for number, last in under_way.items() if last.time.timestamp() <= now - _QUIET}
-        heads = {head.cause or head.number: head for head in log.list(grouped=True)} if quiet else {}
+        quiet = [number for number, last in under_way.items() if last.time.timestamp() <= now - _QUIET]
+        heads = {head.number: head for head in log.list(grouped=True)} if quiet else {}
         for number in quiet:
             last, head = under_way[number], heads.get(number)
             if head is not None and not is_over(head, head.members) and last.time.timestamp() > now - _STUCK:
                 continue
             del under_way[number]
-            if head is not None and (words := outcome_of(head, head.members)):
+            if head is not None and (words := outcome_of(head, head.members)) not in ("", printed[number]):
+                printed[number] = words
                 seconds = (last.time - head.time).total_seconds()
-                lines.write(replace(head, type="changed", summary=f"{words} in {seconds:.0f} s", by=""))
+                lines.write(replace(head, time=last.time, type="changed", summary=f"{words} in {seconds:.0f} s", by=""))
 
     async with asyncio.TaskGroup() as group:
         group.create_task(read(), name="kinformer changes: print")
@@ -194,7 +195,7 @@ async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> No
                 await asyncio.sleep(_LOOK)
                 end(time.time())
         finally:
-            end(time.time() + _STUCK)
+            end(time.time() + _QUIET)
 
 
 class _Lines:

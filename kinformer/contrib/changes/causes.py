@@ -144,7 +144,7 @@ def grouped(changes: Iterable[Change]) -> list[Change]:
 def _head(head: Change, members: Sequence[Change]) -> Change:
     if not members:
         return head
-    outcome = outcome_of(head, members)
+    outcome = outcome_of(head, members) if not head.cause else ""  # without the first changes it might not be true
     summary = f"{head.summary}, {outcome}" if outcome else head.summary
     return replace(head, members=tuple(members), summary=summary)
 
@@ -157,11 +157,13 @@ def outcome_of(head: Change, members: Sequence[Change]) -> str:
         done, wanted, verb = counted
         words = [f"{done} of {_count(wanted, 'pod')} {verb}"]
     else:
-        made = f"{_count(len(pods.made), 'pod')} created" + (f", {len(pods.ready)} ready" if head.kind != "Job" else "")
-        words = [*([f"{_count(len(pods.gone), 'pod')} deleted"] if pods.gone else []), *([made] if pods.made else [])]
-    if head.kind == "Job":
-        words = [*_result_of(own), *words]
-    elif own and not words:
+        gone, made = (_count(len(keys), "pod") for keys in (pods.gone, pods.made))
+        if head.kind == "Job" and head.type == "created":  # its pods go with it when nobody needs them any more
+            words = [*_result_of(own), *([f"{made} created"] if pods.made else [])]
+        else:
+            words = [*([f"{gone} deleted"] if pods.gone else [])]
+            words += [f"{made} created, {len(pods.ready)} ready"] if pods.made else []
+    if own and not words:
         words = [own[-1].summary]
     return ", ".join(words)
 

@@ -243,6 +243,22 @@ def test_what_is_deleted_with_a_namespace_follows_from_that() -> None:
         assert causes.cause_of(deleted, settings) == (1 if place == "shop" else 0)
 
 
+def test_a_job_that_has_failed_for_a_long_reason_has_failed() -> None:
+    async def story() -> None:
+        async with scene() as it:
+            once = job("once")
+            del once["status"]
+            once["spec"]["parallelism"] = 0
+            made = it.server.create(once)
+            await asyncio.sleep(1)
+            failed = [{"type": kind, "status": "True", "message": "no " * 300} for kind in ("FailureTarget", "Failed")]
+            it.server.update({**made, "status": {"conditions": failed}})
+            entries = await it.settled()
+            assert [entry.summary for entry in entries] == ["created, failed"]
+
+    play(story())
+
+
 def test_pods_that_are_not_followed_are_not_counted() -> None:
     async def story() -> None:
         async with scene(web(2), resources=("apps/v1/deployments",)) as it:

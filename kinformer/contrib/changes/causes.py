@@ -11,7 +11,6 @@ from typing import Any
 from kinformer import KubeObject
 from kinformer.conditions import is_deployment_rolled_out
 from kinformer.contrib.changes.change import Change
-from kinformer.contrib.changes.differences import Difference
 from kinformer.objects import controller_of
 from kinformer.objects.accessors import string_at
 from kinformer.objects.conditions import condition_of
@@ -192,7 +191,7 @@ class _Pods:
         pods = [member for member in members if member.kind == "Pod" and (head.kind, head.key) != ("Pod", member.key)]
         made = frozenset(pod.key for pod in pods if pod.type == "created")
         gone = frozenset(pod.key for pod in pods if pod.type == "deleted")
-        return cls(made, gone, made & {pod.key for pod in pods if any(map(_tells_ready, pod.differences))})
+        return cls(made, gone, made & {pod.key for pod in pods if _tells("Ready", pod)})
 
     def counted(self, head: Change) -> tuple[int, int, str] | None:
         """Return how many pods of how many are replaced, created or deleted, if that is known and some are followed."""
@@ -210,28 +209,24 @@ class _Pods:
 
 def _result_of(changes: Sequence[Change]) -> list[str]:
     """Return "complete" or "failed" if changes of a Job say so."""
-    for path, _, new in (difference for change in changes for difference in change.differences):
-        for kind in ("Complete", "Failed"):
-            entries = new if path == "status.conditions" and isinstance(new, list) else [new]
-            of_kind = path in ("status.conditions", f"status.conditions[{kind}]", f"status.conditions[{kind}].status")
-            if of_kind and any(_is_true(entry, kind) for entry in entries):
-                return [kind.lower()]
-    return []
+    return [kind.lower() for kind in ("Complete", "Failed") if any(_tells(kind, change) for change in changes)]
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _tells_ready(difference: Difference) -> bool:
-    path, _, new = difference
-    if path == "status.conditions" and isinstance(new, list):
-        return any(_is_true(entry, "Ready") for entry in new)
-    return path.startswith("status.conditions[Ready]") and _is_true(new)
+def _tells(kind: str, change: Change) -> bool:
+    """Return True if a condition has become true."""
+    for path, _, new in change.differences:
+        if path == "status.conditions" and isinstance(new, list):
+            if any(_is_true(entry) for entry in new if isinstance(entry, dict) and entry.get("type") == kind):
+                return True
+        elif path.startswith(f"status.conditions[{kind}]") and _is_true(new):
+            return True
+    return False
 
 
-def _is_true(value: Any, kind: str | None = None) -> bool:
-    """Return True if a condition is true, of this kind if it has one, or if the value is that of its status."""
-    if not isinstance(value, dict):
-        return bool(value == "True")
-    return value.get("status") == "True" and kind in (None, value.get("type", kind))
+def _is_true(condition: Any) -> bool:
+    """Return True if a condition or its status is."""
+    return (condition.get("status") if isinstance(condition, dict) else condition) == "True"

@@ -101,13 +101,13 @@ def _cell(row: Row, place: int) -> Callable[[Object], object]:
 def defined_table(definitions: Sequence[Object]) -> KindTable:
     """Return the columns of a custom resource: its name, and its `additionalPrinterColumns` or else its age.
 
-    If one of them has an invalid path, there is only the name (apiextensions-apiserver,
+    If one of them has an invalid path, there are only those before it (apiextensions-apiserver,
     pkg/registry/customresource/tableconvertor).
     """
     columns = [_like("/Pod", 0, name_of)]
     if definitions:
         with suppress(ConfigError):
-            columns += [_defined(definition) for definition in definitions]
+            columns.extend(_defined(definition) for definition in definitions)
     else:  # apiserver, pkg/registry/rest/table.go, defaultTableConvertor
         columns.append(_like("rbac.authorization.k8s.io/Role", 1, age_of)._replace(name="Age"))
     cells = [column.cell for column in columns]

@@ -65,7 +65,9 @@ class Exchange:
         text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *rest = text.strip().split("\r\n")
         self.reply.status = int(first.split()[1])
-        self.reply.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+        for name, _, value in (line.partition(":") for line in rest):
+            before = self.reply.headers.get(name.lower())
+            self.reply.headers[name.lower()] = value.strip() if before is None else f"{before}, {value.strip()}"
         self.reply.chunked = self.reply.headers.get("transfer-encoding") == "chunked"
         return self.reply
 

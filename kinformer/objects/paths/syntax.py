@@ -75,7 +75,8 @@ class PathParser:
     Args:
         text: The text.
         position: The position at which the path begins.
-        lenient: True reads what a definition may have: `.0` is the key `0`, and a dot at the end finds nothing.
+        lenient: True reads what a definition may have: `.0` is the key `0`, a dot at the end finds nothing, and
+                `[]` is `[*]`.
             Otherwise these are errors, because `.0` is mostly meant as `[0]`.
 
     Attributes:
@@ -175,6 +176,8 @@ class PathParser:
     def _bracket(self) -> tuple[Step, Segment | _Other]:
         start = self.position
         self.position += 1
+        if self._lenient and self.take("]"):
+            return _each, None
         parts = [self._item(start)]
         while self.take(","):
             parts.append(self._item(start))

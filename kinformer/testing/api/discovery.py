@@ -56,7 +56,7 @@ class Discovery:
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address}],
             }
         if parts == ["apis"]:
-            groups = [self._group(group, versions) for group, versions in self._groups().items()]
+            groups = [self._group(group, versions) for group, versions in self._by_service()]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         if len(parts) == 2 and parts[0] == "apis":
             versions = self._groups().get(parts[1])
@@ -68,6 +68,14 @@ class Discovery:
         if len(parts) == 3 and parts[0] == "apis":
             return self._resources(parts[1], parts[2])
         return None
+
+    def _by_service(self) -> list[tuple[str, list[str]]]:
+        """Return the groups in the order of their APIServices, which have names such as `v1.apps`."""
+        custom = {resource.group for resource in self._registry if not resource.builtin}
+        return sorted(
+            self._groups().items(),
+            key=lambda item: min(f"{version}.{item[0]}" for version in item[1]) if item[0] in custom else "",
+        )
 
     def _groups(self) -> dict[str, list[str]]:
         return {group: versions for group, versions in self._registry.versions().items() if group}

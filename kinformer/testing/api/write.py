@@ -33,6 +33,7 @@ from kinformer.testing.api.replacement import Replacement, failed_precondition, 
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import Admission
+from kinformer.testing.rules.custom_rules import fill_defaults
 from kinformer.testing.rules.defaults import fill_in, first_status
 from kinformer.testing.rules.metadata_rules import finalizer_warnings, invalid_value
 from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
@@ -82,6 +83,8 @@ class Writer:
         if resource.builtin:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
+        if resource.schema and resource.has_status:
+            fill_defaults(resource.schema, obj)  # of the status, which nobody owns
         write = self._attributes(resource, obj, None, options)
         if not (options.admin or options.internal):
             self.plugins.admit(write)

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _SHOWN = {"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration", "null_type": "null"}
-_NULLABLE = {"object", "opaque", "google.protobuf.Timestamp", "google.protobuf.Duration", "null_type"}
+_NULLABLE = {"object", "opaque", "optional_type", "google.protobuf.Timestamp", "google.protobuf.Duration", "null_type"}
 
 
 class Type:

@@ -77,7 +77,7 @@ class ResourceEndpoints:
         call.features = self._features
         resource = self._registry.at_path(info.group, info.version, info.plural)
         self._check_scope(resource, info)
-        deprecated = _DEPRECATED.get(resource.name)
+        deprecated = _DEPRECATED.get(resource.name) or resource.deprecation
         if deprecated:
             call.response.warnings.append(deprecated)
         if is_review(resource):

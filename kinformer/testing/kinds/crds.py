@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.testing.kinds.builtin_schemas import object_meta
-from kinformer.testing.kinds.resources import CUSTOM_VERBS, ResourceType, Subresource
+from kinformer.testing.kinds.resources import CUSTOM_VERBS, ResourceType, Subresource, version_priority
 from kinformer.testing.kinds.schema import custom_node
 
-__all__ = ["established_status", "schemas_of", "types_of"]
+__all__ = ["established_status", "schemas_of", "stored_versions", "types_of"]
 
 Object = dict[str, Any]
 
@@ -61,7 +61,21 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         scale=subresources.get("scale"),
         schema=schema,
         storage_version=f"{group}/{storage}",
+        deprecation=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    """Return the warning of a deprecated version (customresource_handler.go, `defaultDeprecationWarning`), or ""."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    served = [other["name"] for other in spec["versions"] if other.get("served") and not other.get("deprecated")]
+    better = min([version["name"], *served], key=version_priority)
+    group, kind = spec["group"], spec["names"]["kind"]
+    instead = "" if better == version["name"] else f"; use {group}/{better} {kind}"
+    return f"{group}/{version['name']} {kind} is deprecated{instead}"
 
 
 def established_status(crd: Mapping[str, Any], now: str) -> Object:
@@ -70,8 +84,6 @@ def established_status(crd: Mapping[str, Any], now: str) -> Object:
     names = dict(spec["names"])
     names.setdefault("singular", names["kind"].lower())
     names.setdefault("listKind", f"{names['kind']}List")
-    previous = (crd.get("status") or {}).get("storedVersions") or []
-    stored = [one["name"] for one in spec["versions"] if one.get("storage")]
     conditions = (
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
         ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -90,5 +102,12 @@ def established_status(crd: Mapping[str, Any], now: str) -> Object:
             for kind, reason, message in conditions
         ],
         "acceptedNames": names,
-        "storedVersions": [*previous, *(one for one in stored if one not in previous)],
+        "storedVersions": stored_versions(crd),
     }
+
+
+def stored_versions(crd: Mapping[str, Any]) -> list[str]:
+    """Return the versions in which objects may be stored: those before, and the present one."""
+    before = (crd.get("status") or {}).get("storedVersions") or []
+    present = [version["name"] for version in crd["spec"].get("versions") or [] if version.get("storage")]
+    return [*before, *(name for name in present if name not in before)]

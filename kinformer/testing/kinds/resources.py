@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,15 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.spellings import is_core_version
 from kinformer.testing.kinds.schema import ANY, Node
 
-__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "selected_name"]
+__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "selected_name", "version_priority"]
 
 # In the order of discovery (endpoints/installer.go sorts, but CRDs keep the order of their own handler).
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
+
+_STAGES = ("", "beta", "alpha")
+_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -68,6 +72,7 @@ class ResourceType:
     storage_version: str = ""
     to_storage: Convert | None = None
     from_storage: Convert | None = None
+    deprecation: str = ""  # the warning of each request
     terminating: bool = False  # its definition is being deleted, so nothing can be created
     initializing_until: float = 0.0  # loop time until which reads of collections get a 429
 
@@ -191,10 +196,23 @@ class Registry:
         return missing_resource() if builtin else page_not_found()
 
     def versions(self) -> dict[str, list[str]]:
-        """Return the versions of each group, in order of registration."""
-        groups: dict[str, list[str]] = {}
-        for one in self:
-            versions = groups.setdefault(one.group, [])
-            if one.version not in versions:
-                versions.append(one.version)
-        return groups
+        """Return the versions of each group, those of built-in kinds first, others sorted by name and priority."""
+        builtin: dict[str, list[str]] = {}
+        others: dict[str, list[str]] = {}
+        for resource in self:
+            groups = builtin if resource.builtin or resource.group in builtin else others
+            versions = groups.setdefault(resource.group, [])
+            if resource.version not in versions:
+                versions.append(resource.version)
+        return builtin | {group: sorted(others[group], key=version_priority) for group in sorted(others)}
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """Return the key by which versions are sorted, the preferred first: v2, v1, v1beta1, v1alpha1, foo.
+
+    (apimachinery, pkg/version/helpers.go, `CompareKubeAwareVersionStrings`)
+    """
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return len(_STAGES), 0, 0, version
+    return _STAGES.index(found[2] or ""), -int(found[1]), -int(found[3] or 0), version

@@ -136,6 +136,14 @@ class _Document:
             return full
         full = ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
         self.types[full] = {**self._custom_schema(resource), "x-kubernetes-group-version-kind": mark}
+        items = {"description": f"List of {resource.plural}.", "type": "array", "items": {"$ref": self._root + full}}
+        self.types[full.removesuffix(resource.kind) + resource.list_kind] = {
+            "description": f"{resource.list_kind} is a list of {resource.kind}",
+            "type": "object",
+            "required": ["items"],
+            "properties": {**_own_fields(), "items": items},
+            "x-kubernetes-group-version-kind": [{**mark[0], "kind": resource.list_kind}],
+        }
         return full
 
     def _custom_schema(self, resource: ResourceType) -> Object:
@@ -146,7 +154,7 @@ class _Document:
                 return {"type": "object"}  # kubectl rejects any property missing from a list of properties
             schema = schema_for_v2(schema)
         metadata = self.add_type(_OBJECT_META)
-        own: Object = {name: {"type": "string", "description": description} for name, description in _TYPE_META.items()}
+        own = _own_fields()
         # v2 has the bare reference, because kubectl does not follow allOf there.
         own["metadata"] = {"description": _METADATA, **(metadata if self._v2 else {"allOf": [metadata]})}
         schema = self._with_embedded(schema, own)
@@ -165,6 +173,10 @@ class _Document:
             found["properties"] = {**(found.get("properties") or {}), **own}
             found["required"] = list(dict.fromkeys([*(found.get("required") or ()), "kind", "apiVersion"]))
         return found
+
+
+def _own_fields() -> Object:
+    return {name: {"type": "string", "description": description} for name, description in _TYPE_META.items()}
 
 
 def _root_path(resource: ResourceType) -> str:

@@ -7,16 +7,20 @@ from typing import Any
 
 from kinformer.apiserver.selecting.names import dns_label_1035, dns_subdomain
 from kinformer.apiserver.status import Causes
+from kinformer.testing.cel.library.formats import is_known_format
+from kinformer.testing.cel.library.network import URL
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.custom_rules import has_rules, schema_causes
 from kinformer.testing.rules.expression_rules import definition_findings
 from kinformer.testing.rules.metadata_rules import invalid_value
 
-__all__ = ["definition_causes"]
+__all__ = ["definition_causes", "unrecognized_formats"]
 
 Object = Mapping[str, Any]
 
+_APPROVAL = "api-approved.kubernetes.io"
+_PROTECTED = "see https://github.com/kubernetes/enhancements/pull/1111"
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 
@@ -48,9 +52,73 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
     versions = spec.get("versions") or []
     causes += _version_causes(spec, versions, _schemas((old or {}).get("spec") or {}))
     causes += _name_causes(names)
-    if sum(1 for one in versions if one.get("storage")) != 1:
-        causes.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
-    return causes
+    return causes + _stored_causes(obj, versions) + _approval_causes(obj, old)
+
+
+def _stored_causes(obj: Object, versions: Sequence[Object]) -> Causes:
+    """Check that each version in which objects may be stored is there."""
+    stored = (obj.get("status") or {}).get("storedVersions")
+    at = "status.storedVersions"
+    if not stored:
+        return [invalid_value(at, None, "must have at least one stored version")]
+    names = {version.get("name") for version in versions}
+    missing = [version["name"] for version in versions if version.get("storage") and version["name"] not in stored]
+    return [
+        *(invalid_value(at, stored, f"must have the storage version {name}") for name in missing),
+        *(
+            invalid_value(
+                f"{at}[{index}]",
+                name,
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
+                f" until a storage migration ensures no data remains persisted in {name} and removes {name} from {at}",
+            )
+            for index, name in enumerate(stored)
+            if name not in names
+        ),
+    ]
+
+
+def _approval_causes(obj: Object, old: Object | None) -> Causes:
+    """Check that the group is approved if it is one of Kubernetes. What was wrong before may stay."""
+    if not f".{obj['spec'].get('group', '')}".endswith((".k8s.io", ".kubernetes.io")):
+        return []
+    state, before = _approval(obj), "" if old is None else _approval(old)
+    if state in ("approved", before):
+        return []
+    at = f"metadata.annotations[{_APPROVAL}]"
+    if state == "missing":
+        return [required(at, f'protected groups must have approval annotation "{_APPROVAL}", {_PROTECTED}')]
+    why = f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason starting with'
+    return [invalid_value(at, obj["metadata"]["annotations"][_APPROVAL], f'{why} "unapproved", {_PROTECTED}')]
+
+
+def _approval(obj: Object) -> str:
+    text = (obj["metadata"].get("annotations") or {}).get(_APPROVAL, "")
+    try:
+        url = URL(text)
+    except ValueError:
+        url = None
+    is_approved = text.startswith("unapproved") or (url is not None and url.host and url.scheme)
+    return "missing" if not text else "approved" if is_approved else "invalid"
+
+
+def unrecognized_formats(obj: Object) -> list[str]:
+    """Return the formats of a definition's schemas that are ignored, sorted."""
+    formats: set[str] = set()
+
+    def look(schema: Any) -> None:
+        if not isinstance(schema, Mapping):
+            return
+        if not is_known_format(schema):
+            formats.add(schema["format"])
+        below = [schema.get(name) for name in ("items", "additionalProperties", "not")]
+        parts = [part for name in ("allOf", "anyOf", "oneOf") for part in schema.get(name) or ()]
+        for inner in (*(schema.get("properties") or {}).values(), *below, *parts):
+            look(inner)
+
+    for schema in _schemas(obj.get("spec") or {}):
+        look(schema)
+    return sorted(formats)
 
 
 def _changed(spec: Object, before: Object) -> Causes:
@@ -111,8 +179,10 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
         place = "spec" if len(versions) == 1 else at
         for number, column in enumerate(version.get("additionalPrinterColumns") or []):
             path = column.get("jsonPath") or ""
-            if not path.startswith("."):
-                where = f"{place}.additionalPrinterColumns[{number}].JSONPath"
+            where = f"{place}.additionalPrinterColumns[{number}].JSONPath"
+            if not path:
+                causes.append(required(where))
+            elif not path.startswith("."):
                 causes.append(invalid_value(where, path, "must be a simple json path starting with ."))
     shown = _as_go_shows(versions) if versions else spec.get("versions")
     if len({one.get("name") for one in versions}) < len(versions):

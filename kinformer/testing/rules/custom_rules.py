@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kinformer.apiserver.status import Causes, cause
+from kinformer.testing.cel.library.formats import has_format, is_known_format
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import duplicate, required, unsupported
 from kinformer.testing.rules.embedded_rules import EMBEDDED, META_FIELDS, embedded_causes
@@ -36,8 +35,8 @@ _BLOCKING = {
     "FieldValueTooMany",
     "FieldValueTypeInvalid",
 }
-_DURATION = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))*|0")
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_SAFE = (1 << 53) - 1  # up to which a float counts as an integer (swag, `IsFloat64AJSONInteger`)
+_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127  # from which a number is no float32
 
 
 # -- pruning ----------------------------------------------------------------------------------------------------------
@@ -166,10 +165,10 @@ def _kind_of(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, int):
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
         return "integer"
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
+    if isinstance(value, (int, float)):  # for Go, a larger integer is a float
+        return "integer" if abs(value) <= _SAFE and value == int(value) else "number"
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
@@ -196,10 +195,12 @@ def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: 
             causes.append(_type_error(path, "integer,string", kind))
             return
     elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
-        causes.append(_type_error(path, wanted, kind))
-        if wanted == "integer" and kind == "number":
-            message = f'Invalid value: "": Checked value must be of type integer (default format) in {path}'
-            causes.append(cause("FieldValueInvalid", message, "<nil>"))
+        if wanted != "integer" or kind != "number":
+            causes.append(_type_error(path, wanted, kind))
+        else:
+            name = schema.get("format") if is_known_format(schema) else None
+            causes.append(_type_error(path, name or wanted, "float64" if name else kind))
+            _check_range(schema, value, path, causes)
         return
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(unsupported(path, value, tuple(schema["enum"])))
@@ -224,26 +225,35 @@ def _matches(pattern: str, value: str) -> bool:
 def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> None:
     most, least = schema.get("maxLength"), schema.get("minLength")
     if most is not None and len(value) > most:
-        causes.append(cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path))
+        causes.append(
+            cause("FieldValueTooLong", f"Too long: may not be more than {most} byte{'' if most == 1 else 's'}", path)
+        )
     if least is not None and len(value) < least:
         causes.append(invalid_value(path, value, f"{path} in body should be at least {least} chars long"))
         return
     pattern = schema.get("pattern")
     if pattern and not _matches(pattern, value):
         causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
-    check = _FORMATS.get(schema.get("format", ""))
-    if check is not None and not check(value):
+    if not has_format(schema, value):
         causes.append(_type_error(path, schema["format"], value))
 
 
+def _check_range(schema: Schema, value: float, path: str, causes: Causes) -> None:
+    """Check that a number is of the type and format of its schema without a loss."""
+    kind, name = schema.get("type"), (schema.get("format") if is_known_format(schema) else "") or ""
+    bound = 1 << (31 if name == "int32" else 63)
+    if kind == "integer":
+        fits = -bound <= value < bound and value == int(value)
+    else:
+        fits = kind != "number" or name != "float" or abs(value) < _LARGEST_FLOAT
+    if not fits:
+        shown = f"with format {name}" if name else "(default format)"
+        message = f'Invalid value: "": Checked value must be of type {kind} {shown} in {path}'
+        causes.append(cause("FieldValueInvalid", message, "<nil>"))
+
+
 def _validate_number(schema: Schema, value: float, path: str, causes: Causes) -> None:
-    if schema.get("format") in ("int32", "int64"):
-        bound = 1 << (31 if schema["format"] == "int32" else 63)
-        if not -bound <= value < bound:
-            message = (
-                f'Invalid value: "": Checked value must be of type integer with format {schema["format"]} in {path}'
-            )
-            causes.append(cause("FieldValueInvalid", message, "<nil>"))
+    _check_range(schema, value, path, causes)
     step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if step is not None and not float(value / step).is_integer():
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
@@ -260,7 +270,8 @@ def _validate_number(schema: Schema, value: float, path: str, causes: Causes) ->
 
 
 def _too_many(path: str, count: int, most: int) -> dict[str, str]:
-    return cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", path)
+    items = "item" if most == 1 else "items"
+    return cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} {items}", path)
 
 
 def _validate_list(schema: Schema, value: list[Any], path: str, causes: Causes, old: Any) -> None:
@@ -309,14 +320,21 @@ def _validate_object(schema: Schema, value: Object, path: str, causes: Causes, o
 
 
 def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, old: Any) -> None:
-    for one in schema.get("allOf") or ():
-        _validate_value(one, value, path, causes, old)
+    parts, wrong = schema.get("allOf") or (), 0
+    for part in parts:
+        below: Causes = []
+        _validate_value(part, value, path, below, old)
+        causes += below
+        wrong += bool(below)
+    if wrong:
+        message = f"must validate all the schemas (allOf){'. None validated' if wrong == len(parts) else ''}"
+        causes.append(cause("FieldValueInvalid", f'Invalid value: "": "{path}" {message}', "<nil>"))
     for name, message in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
         if not schema.get(name):
             continue
         found: list[Causes] = []
         for one in schema[name]:
-            below: Causes = []
+            below = []
             _validate_value(one, value, path, below, old)
             found.append(below)
         valid = sum(1 for below in found if not below)
@@ -359,30 +377,3 @@ def _duplicate(path: str, item: Any) -> dict[str, str]:
     found = duplicate(path, item)
     shown = json.dumps(item, separators=(",", ":"), sort_keys=True)
     return {**found, "message": f"Duplicate value: {shown}"}
-
-
-def _is_moment(text: str) -> bool:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return moment.tzinfo is not None and "T" in text.upper()
-
-
-def _is_date(text: str) -> bool:
-    try:
-        datetime.strptime(text, "%Y-%m-%d")
-    except ValueError:
-        return False
-    return True
-
-
-_FORMATS: Mapping[str, Callable[[str], bool]] = {
-    "date-time": _is_moment,
-    "date": _is_date,
-    "duration": lambda text: _DURATION.fullmatch(text) is not None,
-    "uuid": lambda text: _UUID.fullmatch(text) is not None,
-    "email": lambda text: re.fullmatch(r"[^@\s]+@[^@\s]+", text) is not None,
-    "ipv4": lambda text: re.fullmatch(r"(\d{1,3}\.){3}\d{1,3}", text) is not None,
-    "uri": lambda text: re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) is not None,
-}

@@ -6,10 +6,12 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kinformer.objects.accessors import value_at
 from kinformer.testing.codec.typed import zero
+from kinformer.testing.kinds.crds import stored_versions
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.rules.builtin.pod_defaults import fill_pod, fill_template, qos_class
-from kinformer.testing.rules.builtin.policy_rules import fill_binding, fill_policy
+from kinformer.testing.rules.builtin.policy_rules import fill_binding, fill_policy, fill_service, fill_webhooks
 
 __all__ = ["TEMPLATE_GENERATION", "fill_in", "first_status"]
 
@@ -158,6 +160,10 @@ def _definition(obj: Object) -> None:
     if isinstance(names, dict) and names.get("kind"):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", f"{names['kind']}List")
+    fill_service(value_at(spec, "conversion", "webhook", "clientConfig"))
+    status = obj.get("status")
+    if isinstance(status, dict) and not status.get("storedVersions"):
+        status["storedVersions"] = stored_versions(obj)
 
 
 def _event(obj: Object) -> None:
@@ -271,6 +277,8 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "PriorityClass": _priority_class,
     "ValidatingAdmissionPolicy": fill_policy,
     "ValidatingAdmissionPolicyBinding": fill_binding,
+    "ValidatingWebhookConfiguration": fill_webhooks,
+    "MutatingWebhookConfiguration": fill_webhooks,
 }
 _GATED = {
     "type": "PodScheduled",
@@ -301,5 +309,5 @@ def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
         if kind == "PersistentVolume":
             status["lastPhaseTransitionTime"] = now
     elif kind == "CustomResourceDefinition":
-        status["storedVersions"] = [one["name"] for one in obj["spec"].get("versions") or [] if one.get("storage")]
+        status["storedVersions"] = stored_versions(obj)
     return status

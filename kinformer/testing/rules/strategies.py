@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kinformer.testing.kinds.crds import stored_versions
 from kinformer.testing.kinds.reset_fields import METADATA, kept_by_status
 from kinformer.testing.kinds.resources import ResourceType
 
@@ -163,12 +164,17 @@ def _date_conditions(before: list[Object], conditions: list[Object], now: str) -
             one["lastTransitionTime"] = next(filter(None, same), now)
 
 
+def _definition(old: Object, new: Object, now: str) -> None:
+    new["status"] = {**(new.get("status") or {}), "storedVersions": stored_versions(new)}
+
+
 _REST: Mapping[tuple[str, str], Callable[[Object, Object, str], None]] = {
     ("Pod", "status"): _pod_status,
     ("Pod", "ephemeralcontainers"): _ephemeral_containers,
     ("Pod", "resize"): _resize,
     ("Namespace", ""): _namespace,
     ("PersistentVolume", "status"): _volume_status,
+    ("CustomResourceDefinition", ""): _definition,
     ("CertificateSigningRequest", ""): _signing_request,
     ("CertificateSigningRequest", "status"): _certificate_status,
     ("CertificateSigningRequest", "approval"): _approval,

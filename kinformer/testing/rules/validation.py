@@ -13,6 +13,7 @@ from kinformer.testing.kinds.builtins import SENT_KINDS
 from kinformer.testing.kinds.resources import ResourceType, group_version
 from kinformer.testing.rules.apply_errors import apply_errors
 from kinformer.testing.rules.builtin.kind_rules import kind_causes
+from kinformer.testing.rules.crd_rules import unrecognized_formats
 from kinformer.testing.rules.custom_rules import (
     ABSENT,
     blocks_rules,
@@ -31,6 +32,7 @@ __all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_erro
 
 Object = dict[str, Any]
 
+_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 _SHOWN = 1024  # characters of a body that an error quotes
 
 
@@ -188,3 +190,6 @@ def check_object(
     if causes:
         group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)
+    if warnings is not None and resource.name == _DEFINITIONS and not subresource:
+        before = unrecognized_formats(old) if old is not None else []
+        warnings += [f'unrecognized format "{name}"' for name in unrecognized_formats(obj) if name not in before]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from kinformer.testing.cel.functions import Library, tenth, walk_cost
 from kinformer.testing.cel.library.quantity import is_valid
 from kinformer.testing.cel.values import CELError, Opaque
 
-__all__ = ["add_networks"]
+__all__ = ["URL", "add_networks"]
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*|):")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})[\s\S]{0,2}")
+_BAD_IN_HOST = re.compile(
+    r"%(?!25|[89a-fA-F][0-9a-fA-F])[\s\S]{0,2}|[^\w\-.~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]", re.ASCII
+)
+_USER = re.compile(r"[\w\-.:~!$&'()*+,;=%@]*", re.ASCII)
+_PATH = re.compile(r"[\w\-.~!$&'()*+,;=:@\[\]/%]*", re.ASCII)
 _LOCAL_MULTICAST = ipaddress.IPv4Network("224.0.0.0/24")
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
@@ -54,34 +61,93 @@ class CIDR(Opaque):
 
 
 class URL(Opaque):
-    """An absolute URL, or an absolute path."""
+    """An absolute URL, or an absolute path (Go, net/url, `ParseRequestURI`).
 
-    __slots__ = ("parts",)
+    Raises:
+        ValueError: The text is neither. The message is Go's.
+    """
+
+    __slots__ = ("host", "path", "query", "scheme", "text")
     cel_type = "kubernetes.URL"
 
     def __init__(self, text: str) -> None:
-        self.parts = urlsplit(text)
+        if any(character < " " or character == "\x7f" for character in text):
+            raise ValueError("net/url: invalid control character in URL")
+        if not text:
+            raise ValueError("empty url")
+        found = _SCHEME.match(text)
+        if found is not None and not found[1]:
+            raise ValueError("missing protocol scheme")
+        self.text = text
+        self.scheme = found[1].lower() if found is not None else ""
+        rest, _, self.query = text[found.end() if found is not None else 0 :].partition("?")
+        self.host, self.path = "", rest
+        if not rest.startswith("/"):
+            if not self.scheme and text != "*":
+                raise ValueError("invalid URI for request")
+            self.path = rest if text == "*" else ""
+            return
+        if self.scheme and rest.startswith("//"):
+            authority, slash, path = rest[2:].partition("/")
+            self.host, self.path = _host(self.scheme, authority), slash + path
+        _refuse(_BAD_ESCAPE, self.path)
 
     def equals(self, other: Any) -> bool:
-        return bool(self.parts == other.parts)
-
-    @property
-    def host(self) -> str:
-        """Host and port."""
-        return self.parts.netloc.rpartition("@")[2]
+        return bool(self.text == other.text)
 
     @property
     def hostname(self) -> str:
         """The host without the port, and an IPv6 address without brackets."""
-        host = self.host
-        if host.startswith("["):
-            return host[1 : host.index("]")]
-        return host.partition(":")[0]
+        if self.host.startswith("["):
+            return self.host[1 : self.host.index("]")]
+        return self.host.partition(":")[0]
 
     @property
     def port(self) -> str:
         """The port, or ""."""
         return self.host.rpartition("]")[2].partition(":")[2]
+
+    @property
+    def escaped_path(self) -> str:
+        """The path, with the escapes that it needs."""
+        return self.path if _PATH.fullmatch(self.path) else quote(unquote(self.path), safe="$&+,/:;=@")
+
+
+def _host(scheme: str, authority: str) -> str:
+    """Return the host and port of an authority, without escapes."""
+    user, _, host = authority.rpartition("@")
+    start = host.find(":") if scheme in ("http", "https") else host.rfind(":")
+    inside, closed, port = host[1:].rpartition("]")
+    if host.rfind("[") > 0:
+        raise ValueError("invalid IP-literal")
+    if not host.startswith("["):
+        inside, port = "", host[start:] if start >= 0 else ""
+    elif not closed:
+        raise ValueError("missing ']' in host")
+    if not re.fullmatch(r"(:[0-9]*)?", port):
+        raise ValueError(f"invalid port {json.dumps(port)} after host")
+    _refuse(_BAD_IN_HOST, host)
+    if host.startswith("[") and _address(unquote(inside.partition("%25")[0])).version == 4:
+        raise ValueError("invalid IP-literal")
+    if not _USER.fullmatch(user):
+        raise ValueError("net/url: invalid userinfo")
+    _refuse(_BAD_ESCAPE, user)
+    return unquote(host)
+
+
+def _address(text: str) -> _Address:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f'invalid host: ParseAddr("{text}"): unable to parse IP') from None
+
+
+def _refuse(pattern: re.Pattern[str], text: str) -> None:
+    found = pattern.search(text)
+    if found is not None:
+        shown = json.dumps(found[0])
+        escape = f"invalid URL escape {shown}"
+        raise ValueError(escape if found[0].startswith("%") else f"invalid character {shown} in host name")
 
 
 def _ip(text: str) -> IP:
@@ -113,28 +179,17 @@ def _cidr(text: str) -> CIDR:
     return CIDR(interface)
 
 
-def url(text: str) -> URL:
-    """Parse a URL. Raises `CELError` for a relative URL."""
-    prefix = "URL parse error during conversion from string: "
-    if not (text.startswith("/") or _SCHEME.match(text)) or any(ord(one) < 0x20 or ord(one) == 0x7F for one in text):
-        shown = f'parse "{text}": invalid URI for request' if text else 'parse "": empty url'
-        raise CELError(prefix + shown)
+def _url(text: str) -> URL:
     try:
-        found = URL(text)
-        port = found.port
-        if found.host.startswith("[") and "]" not in found.host:
-            raise ValueError("missing ']' in host")
-        bare = found.host.rpartition("]")[2]
-        if (port and not port.isdigit()) or bare.count(":") > 1:
-            raise ValueError(f'invalid port ":{port}" after host')
+        return URL(text)
     except ValueError as error:
-        raise CELError(f'{prefix}parse "{text}": {error}') from None
-    return found
+        shown = json.dumps(text, ensure_ascii=False)
+        raise CELError(f"URL parse error during conversion from string: parse {shown}: {error}") from None
 
 
 def _query(one: URL) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for pair in one.parts.query.split("&"):
+    for pair in one.query.split("&"):
         name, _, value = pair.partition("=")
         if pair:
             found.setdefault(unquote(name.replace("+", " ")), []).append(unquote(value.replace("+", " ")))
@@ -162,14 +217,6 @@ def _contains_cidr(one: CIDR, other: Any) -> bool:
     cidr = other if isinstance(other, CIDR) else _cidr(other)
     mine, theirs = one.interface.network, cidr.interface.network
     return mine.version == theirs.version and theirs.network_address in mine and mine.prefixlen <= theirs.prefixlen
-
-
-def _masked(one: CIDR) -> CIDR:
-    return CIDR(ipaddress.ip_interface(str(one.interface.network)))
-
-
-def _escaped_path(one: URL) -> str:
-    return quote(one.parts.path, safe="/%:@!$&'()*+,;=~")
 
 
 def _walk_both(sizes: Sequence[int]) -> int:
@@ -202,13 +249,11 @@ def add_networks(library: Library) -> None:
         "masked", "net.CIDR.() -> net.CIDR", run=lambda one: CIDR(ipaddress.ip_interface(str(one.interface.network)))
     )
     name = URL.cel_type
-    library.add("url", f"(string) -> {name}", run=url, cost=walk_cost)
-    library.add("isURL", "(string) -> bool", run=is_valid(url), cost=walk_cost)
-    library.add("getScheme", f"{name}.() -> string", run=lambda one: one.parts.scheme)
+    library.add("url", f"(string) -> {name}", run=_url, cost=walk_cost)
+    library.add("isURL", "(string) -> bool", run=is_valid(_url), cost=walk_cost)
+    library.add("getScheme", f"{name}.() -> string", run=lambda one: one.scheme)
     library.add("getHost", f"{name}.() -> string", run=lambda one: one.host)
     library.add("getHostname", f"{name}.() -> string", run=lambda one: one.hostname)
     library.add("getPort", f"{name}.() -> string", run=lambda one: one.port)
-    library.add(
-        "getEscapedPath", f"{name}.() -> string", run=lambda one: quote(one.parts.path, safe="/%:@!$&'()*+,;=~")
-    )
+    library.add("getEscapedPath", f"{name}.() -> string", run=lambda one: one.escaped_path)
     library.add("getQuery", f"{name}.() -> map(string, list(string))", run=_query)

@@ -1,4 +1,4 @@
-"""Defaults and validation of ValidatingAdmissionPolicies and their bindings."""
+"""Defaults and validation of ValidatingAdmissionPolicies and their bindings, and the defaults of webhooks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.apiserver.status import Causes
+from kinformer.objects.accessors import value_at
 from kinformer.testing.cel.policies import compile_policy
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.expression_rules import cause_of
 from kinformer.testing.rules.metadata_rules import invalid_value
 
-__all__ = ["binding_causes", "fill_binding", "fill_policy", "policy_causes"]
+__all__ = ["binding_causes", "fill_binding", "fill_policy", "fill_service", "fill_webhooks", "policy_causes"]
 
 Object = Mapping[str, Any]
 
@@ -38,9 +39,27 @@ def _fill_match(match: dict[str, Any]) -> None:
     match.setdefault("matchPolicy", "Equivalent")
     match.setdefault("namespaceSelector", {})
     match.setdefault("objectSelector", {})
-    for name in ("resourceRules", "excludeResourceRules"):
+    for name in ("rules", "resourceRules", "excludeResourceRules"):
         for rule in match.get(name) or []:
             rule.setdefault("scope", "*")
+
+
+def fill_webhooks(obj: dict[str, Any]) -> None:
+    """Set the defaults of the webhooks of a configuration, in place."""
+    for hook in obj.get("webhooks") or []:
+        hook.setdefault("failurePolicy", "Fail")
+        hook.setdefault("timeoutSeconds", 10)
+        if obj.get("kind") == "MutatingWebhookConfiguration":
+            hook.setdefault("reinvocationPolicy", "Never")
+        fill_service(hook.get("clientConfig"))
+        _fill_match(hook)
+
+
+def fill_service(config: object) -> None:
+    """Set the default port of the service that a webhook has for an address, in place."""
+    service = value_at(config, "service")
+    if isinstance(service, dict):
+        service.setdefault("port", 443)
 
 
 def policy_causes(obj: Object, old: Object | None) -> Causes:

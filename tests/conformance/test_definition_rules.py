@@ -182,7 +182,7 @@ async def test_what_is_deprecated_or_not_known_is_warned_of(site: Site) -> None:
 
 def _warnings(site: Site, label: str, reply: Any) -> None:
     kept = site.transcript.request("WARNINGS", label, {}, None)
-    site.transcript.answer(kept, reply.status, {}, sorted(reply.headers.get("warning", "").split(", ")))
+    site.transcript.answer(kept, reply.status, {}, sorted(reply.warnings))
 
 
 COLUMN_PATHS = [

@@ -20,6 +20,7 @@ class Reply:
     chunked: bool = False
     clean: bool = False  # the body ended as announced
     chunks: list[int] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def json(self) -> Any:
@@ -65,9 +66,9 @@ class Exchange:
         text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *rest = text.strip().split("\r\n")
         self.reply.status = int(first.split()[1])
-        for name, _, value in (line.partition(":") for line in rest):
-            before = self.reply.headers.get(name.lower())
-            self.reply.headers[name.lower()] = value.strip() if before is None else f"{before}, {value.strip()}"
+        fields = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in rest)]
+        self.reply.headers = dict(fields)
+        self.reply.warnings = [value for name, value in fields if name == "warning"]
         self.reply.chunked = self.reply.headers.get("transfer-encoding") == "chunked"
         return self.reply
 

@@ -321,3 +321,64 @@ async def test_schemas_have_the_names_of_their_groups_in_openapi(site: Site) -> 
     index = (await site.ask("GET", "/openapi/v3", kept=False)).json["paths"]
     kept = site.transcript.request("GET", "/openapi/v3", {}, None)
     site.transcript.answer(kept, 200, {}, sorted(each for each in index if each.count("/") == 2 and "k8s.io" in each))
+
+
+async def test_a_webhook_of_conversion_is_checked(site: Site) -> None:
+    group = f"{site.namespace}.example.com"
+    service = {"namespace": site.namespace, "name": "hook"}
+    url = {"url": "https://hook.example/"}
+    hooks: tuple[dict[str, Any], ...] = (
+        {"strategy": "Webhook"},
+        {"strategy": "Odd"},
+        {"strategy": "None", "webhook": {"clientConfig": url, "conversionReviewVersions": ["v1"]}},
+        {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
+        {"strategy": "Webhook", "webhook": {"clientConfig": url, "conversionReviewVersions": []}},
+        {"strategy": "Webhook", "webhook": {"clientConfig": url, "conversionReviewVersions": ["v2"]}},
+        {"strategy": "Webhook", "webhook": {"clientConfig": url, "conversionReviewVersions": ["v1", "v1", "V"]}},
+        {"strategy": "Webhook", "webhook": {"clientConfig": {}, "conversionReviewVersions": ["v1"]}},
+        {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": {**url, "service": service}, "conversionReviewVersions": ["v1"]},
+        },
+        {"strategy": "Webhook", "webhook": {"clientConfig": url, "conversionReviewVersions": ["v1", "v2"]}},
+    )
+    for conversion in hooks:
+        body = gadgets(group, version("v1"), conversion=conversion)
+        reply = await site.ask("POST", f"{DEFINITIONS}?dryRun=All", body, kept=False)
+        kept = site.transcript.request("POST", "conversion", {}, conversion)
+        site.transcript.answer(kept, reply.status, {}, reply.json if reply.status != 201 else "good")
+
+
+async def test_a_prefix_of_names_is_checked(site: Site) -> None:
+    kind = Kind(site)
+    await kind.defined(schema=OBJECT)
+    for metadata in ({"name": "a"}, {}):
+        for prefix in ("a-", "A-", "-", "a.-", "a_", "a" * 254):
+            body = {**kind.thing({}), "metadata": {**metadata, "generateName": prefix}}
+            reply = await site.ask("POST", f"{kind.things}?dryRun=All", body, kept=False)
+            _causes(site, prefix, reply)
+            pod = {"metadata": {**metadata, "generateName": prefix}, "data": {}}
+            _causes(site, prefix, await site.ask("POST", f"{site.configmaps}?dryRun=All", pod, kept=False))
+
+
+def _causes(site: Site, label: str, reply: Any) -> None:
+    """Keep the fields of the errors. A generated name is another one each time."""
+    kept = site.transcript.request("POST", label, {}, None)
+    causes = (reply.json.get("details") or {}).get("causes") or []
+    shown = [[each["reason"], each["field"], each["message"].rpartition('": ')[2]] for each in causes]
+    site.transcript.answer(kept, reply.status, {}, shown)
+
+
+async def test_numbers_and_times_in_errors_are_as_go_shows_them(site: Site) -> None:
+    kind = Kind(site)
+    number = {"type": "number", "maximum": 100}
+    await kind.defined(schema={"type": "object", "properties": {"n": number}})
+    for value in (150.0, 150, 150.2):
+        await site.post(f"{kind.things}?dryRun=All", kind.thing({"n": value}))
+    for text in (
+        *("2019-01-31 09:45:40+00:00", "2019-01", "19-01-31T00:00:00Z", "2019-13-31T00:00:00Z", "2019-01-31T00:00"),
+        *("2019-01-31T00:00:00", "2019-01-31T00:00:00z", "2019-01-31T00:00:00Z ", "2019-1-31T00:00:00Z", "", "x"),
+        *("2019-01-31T00:00:00+1:00", "2019-02-30T00:00:00Z", "2019-01-31T25:00:00Z"),
+    ):
+        body = {**kind.thing({}), "metadata": {"name": "a", "creationTimestamp": text}}
+        await site.post(f"{kind.things}?dryRun=All", body)

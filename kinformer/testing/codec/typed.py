@@ -10,6 +10,7 @@ import base64
 import binascii
 import copy
 import re
+from calendar import monthrange
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +20,11 @@ from kinformer.testing.kinds.schema import Node
 __all__ = ["DecodeError", "conform", "zero"]
 
 QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+# Most times. `_wrong_time` looks at others.
+_TIME = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
@@ -202,14 +207,41 @@ def _time(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, "string", owner)
     if not _TIME.fullmatch(value):
-        layout = _MICRO_LAYOUT if node.kind == "microtime" else _LAYOUT
-        raise DecodeError(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+        wrong = _wrong_time(value, _MICRO_LAYOUT if node.kind == "microtime" else _LAYOUT)
+        if wrong:
+            raise DecodeError(f'parsing time "{value}"{wrong}')
     if node.kind == "microtime":
         fraction = re.search(r"(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", value)
         if fraction is not None and len(fraction[1] or "") != 7:  # Go's layout requires exactly six digits
             raise DecodeError(f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{fraction[0]}" as ".000000"')
         return value
     return re.sub(r"\.\d+", "", value) if "." in value else value
+
+
+_TIME_PARTS = (
+    *((r"\d{4}", "2006"), ("-", "-"), (r"\d\d", "01"), ("-", "-"), (r"\d\d", "02"), ("T", "T"), (r"\d\d", "15")),
+    *((":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d", "05"), (r"(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)", "Z07:00")),
+)
+
+
+def _wrong_time(text: str, layout: str) -> str:
+    """Return what Go says about a text that is no time, or "". The parts of a layout are read in order."""
+    position, numbers = 0, []
+    for pattern, part in _TIME_PARTS:
+        found = re.compile(pattern, re.ASCII).match(text, position)
+        if found is None:
+            return f' as "{layout}": cannot parse "{text[position:]}" as "{part}"'
+        position = found.end()
+        numbers += [int(found[0])] if found[0].isdigit() else []
+    year, month, day, *clock = numbers
+    if not 1 <= month <= 12:
+        return ": month out of range"
+    for number, most, name in zip(clock, (23, 59, 59), ("hour", "minute", "second"), strict=True):
+        if number > most:
+            return f": {name} out of range"
+    if not 1 <= day <= monthrange(year or 4, month)[1]:
+        return ": day out of range"
+    return f': extra text: "{text[position:]}"' if position < len(text) else ""
 
 
 def _quantity(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:

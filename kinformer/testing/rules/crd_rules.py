@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kinformer.apiserver.selecting.names import dns_label_1035, dns_subdomain
-from kinformer.apiserver.status import Causes
+from kinformer.apiserver.status import Causes, cause
 from kinformer.testing.cel.library.formats import is_known_format
 from kinformer.testing.cel.library.network import URL
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
@@ -21,6 +21,7 @@ Object = Mapping[str, Any]
 
 _APPROVAL = "api-approved.kubernetes.io"
 _PROTECTED = "see https://github.com/kubernetes/enhancements/pull/1111"
+_STRATEGIES = ("None", "Webhook")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 
@@ -51,7 +52,7 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
         causes.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     versions = spec.get("versions") or []
     causes += _version_causes(spec, versions, _schemas((old or {}).get("spec") or {}))
-    causes += _name_causes(names)
+    causes += _name_causes(names) + _conversion_causes(spec.get("conversion") or {})
     return causes + _stored_causes(obj, versions) + _approval_causes(obj, old)
 
 
@@ -205,6 +206,32 @@ def _name_causes(names: Object) -> Causes:
         prefix = "may have mixed case, but should otherwise match: " if field in ("kind", "listKind") else ""
         wrong = dns_label_1035(value.lower() if prefix else value)
         causes += [invalid_value(f"spec.names.{field}", value, prefix + problem) for problem in wrong]
+    return causes
+
+
+def _conversion_causes(conversion: Object) -> Causes:
+    at, strategy = "spec.conversion", conversion.get("strategy")
+    webhook = conversion.get("webhook") or {}
+    config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    if strategy != "Webhook":
+        message = "Forbidden: should not be set when strategy is not set to Webhook"
+        unsupported_strategy = [] if strategy == "None" else [unsupported(f"{at}.strategy", strategy, _STRATEGIES)]
+        given = {"webhookClientConfig": config, "conversionReviewVersions": versions}
+        forbidden = [cause("FieldValueForbidden", message, f"{at}.{name}") for name, value in given.items() if value]
+        return unsupported_strategy + forbidden
+    causes: Causes = []
+    if config is None:
+        causes.append(required(f"{at}.webhookClientConfig", "required when strategy is set to Webhook"))
+    elif (config.get("url") is None) == (config.get("service") is None):
+        causes.append(required(f"{at}.webhookClientConfig", "exactly one of url or service is required"))
+    at = f"{at}.conversionReviewVersions"
+    if not versions:
+        return [*causes, required(at)]
+    for index, version in enumerate(versions):
+        repeated = ["duplicate version"] if version in versions[:index] else dns_label_1035(version)
+        causes += [invalid_value(f"{at}[{index}]", version, problem) for problem in repeated]
+    if not {"v1", "v1beta1"} & set(versions):
+        causes.append(invalid_value(at, versions, "must include at least one of v1, v1beta1"))
     return causes
 
 

@@ -254,6 +254,7 @@ def _check_range(schema: Schema, value: float, path: str, causes: Causes) -> Non
 
 def _validate_number(schema: Schema, value: float, path: str, causes: Causes) -> None:
     _check_range(schema, value, path, causes)
+    value = int(value) if abs(value) <= _SAFE and value == int(value) else value  # as Go shows it
     step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if step is not None and not float(value / step).is_integer():
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))

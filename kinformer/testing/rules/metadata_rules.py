@@ -69,10 +69,13 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
 
 
 def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
-    name = metadata.get("name", "")
+    name, prefix = metadata.get("name", ""), metadata.get("generateName") or ""
     if not name:
         return [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
-    return [invalid_value("metadata.name", name, problem) for problem in _name_rule(resource)(name)]
+    check = _name_rule(resource)
+    whole = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix  # `maskTrailingDash`
+    causes = [invalid_value("metadata.generateName", prefix, problem) for problem in (check(whole) if prefix else ())]
+    return causes + [invalid_value("metadata.name", name, problem) for problem in check(name)]
 
 
 def object_meta_causes(metadata: Mapping[str, Any], field: str) -> Causes:

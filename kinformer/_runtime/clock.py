@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import coroutine
@@ -101,6 +102,17 @@ _AWAY = 0.0002
 _OLD = 0.01  # seconds after the end of a turn that cannot be the present one any more
 
 _HOLDS = 0.1  # seconds for which a function of the program may hold the event loop before a warning
+
+
+_collected = [0.0, 0.0]  # when the last full garbage collection began and ended. It may happen in any function
+
+
+def _note_collection(phase: str, info: Mapping[str, int]) -> None:
+    if info["generation"] == 2:  # the oldest one
+        _collected[phase == "stop"] = SYSTEM.perf()
+
+
+gc.callbacks.append(_note_collection)
 
 
 class _Turn:
@@ -207,7 +219,7 @@ class YieldBudget:
                 await budget.pause()
 
     A *run* is the work between two pauses. If it takes more than 0.1 s, the function of the program that took longest
-    is named in the log, unless the thread was waiting for the CPU.
+    is named in the log, unless the thread was waiting for the CPU. A full garbage collection does not count.
 
     Args:
         function: The function of the program that is called in each run. None if there are several, which note when
@@ -267,6 +279,8 @@ class YieldBudget:
         turn = self.turn
         turn.looked = now = turn.perf()
         seconds = now - self.began
+        if seconds > _HOLDS and self.began < _collected[0] < _collected[1] < now:
+            seconds -= _collected[1] - _collected[0]
         if seconds > _HOLDS and turn.had_the_cpu():
             function, key = self._function, self.key
             if turn.slowest is not None and (function is None or turn.longest > seconds / 2):

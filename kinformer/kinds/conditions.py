@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol, cast
 
 from kinformer.objects.accessors import number_at, string_at, tables_at, uid_of, value_at
-from kinformer.objects.conditions import is_current
+from kinformer.objects.conditions import condition_of, is_current, is_observed
 from kinformer.objects.paths.json_path import parse_path
 from kinformer.objects.types import Object
 
@@ -195,13 +195,10 @@ def is_deployment_rolled_out(deployment: Object | None) -> bool:
     `DeploymentStatusViewer`). A deployment whose progress deadline has passed is not rolled out. This is an error in
     kubectl but not here, because it may still succeed. Use `has_condition("Progressing", False)` to detect it.
     """
-    if deployment is None:
+    if deployment is None or not is_observed(deployment):
         return False
-    if number_at(deployment, "status", "observedGeneration") < number_at(deployment, "metadata", "generation"):
+    if (condition_of(deployment, "Progressing") or {}).get("reason") == "ProgressDeadlineExceeded":
         return False
-    for one in tables_at(deployment, "status", "conditions"):
-        if one.get("type") == "Progressing" and one.get("reason") == "ProgressDeadlineExceeded":
-            return False
     wanted = 1 if value_at(deployment, "spec", "replicas") is None else number_at(deployment, "spec", "replicas")
     replicas, updated, available = (
         number_at(deployment, "status", name) for name in ("replicas", "updatedReplicas", "availableReplicas")

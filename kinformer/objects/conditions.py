@@ -12,7 +12,7 @@ from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.objects.accessors import number_at, tables_at
 from kinformer.objects.object import KubeObject
 
-__all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "is_current", "with_conditions"]
+__all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "is_current", "is_observed", "with_conditions"]
 
 # The server's validation rules (apimachinery, pkg/apis/meta/v1/types.go, Condition).
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])")
@@ -71,6 +71,11 @@ def is_current(condition: Mapping[str, object], obj: Mapping[str, object] | None
     """Return True unless a condition, or the status that it is in, is for an earlier generation of its object."""
     observed = number_at(condition, "observedGeneration") or number_at(obj, "status", "observedGeneration")
     return not observed or observed >= number_at(obj, "metadata", "generation")
+
+
+def is_observed(obj: Mapping[str, object]) -> bool:
+    """Return True if the status is that of the newest spec, according to the observedGeneration of the status."""
+    return number_at(obj, "status", "observedGeneration") >= number_at(obj, "metadata", "generation")
 
 
 def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Clock = SYSTEM) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer, faults
 from tests.cli.dashboard_page import BODY, OPENED, TROUBLE, Open, serving_dashboard
 from tests.support import browser, kube
@@ -158,6 +159,34 @@ async def test_the_timeline_has_the_changes_of_all_resources_since_a_number(serv
         change = await ask(client, "change", number=by_kind["Pod"]["number"])
         assert {"path": "status.phase", "old": "Running", "new": "Failed"} in change["differences"]
         assert (await client.get("/api/change", params={"number": 99})).status_code == 404
+
+
+def roll_out(server: APIServer, image: str) -> None:
+    web = server.get("apps/v1/deployments", "default", "web")
+    assert web is not None
+    web["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    server.update(web)
+
+
+def is_rolled_out(server: APIServer) -> bool:
+    return is_deployment_rolled_out(server.get("apps/v1/deployments", "default", "web"))
+
+
+async def test_changes_of_one_cause_have_its_number_and_its_outcome(server: APIServer) -> None:
+    server.create(workload("Deployment", "web"))
+    async with server.run_controllers(startup=0, shutdown=0), asking(server) as client:
+        await until(lambda: is_rolled_out(server))
+        await until(lambda: ask(client, "report"), holds=lambda report: all(one["live"] for one in report["resources"]))
+        roll_out(server, "web:2")
+        words = "image 1 to 2, 2 of 2 pods replaced"
+        found = await until(lambda: ask(client, "timeline"), holds=lambda found: words in found["outcomes"].values())
+        [number] = [int(number) for number, outcome in found["outcomes"].items() if outcome == words]
+        [head] = [item for item in found["items"] if item["number"] == number]
+        assert (head["kind"], head["change"], head["cause"]) == ("Deployment", "image 1 to 2", 0)
+        members = {(item["kind"], item["type"]) for item in found["items"] if item["cause"] == number}
+        assert {("Pod", "created"), ("Pod", "deleted")} <= members
+        last = await ask(client, "timeline", after=found["last"])
+        assert (last["items"], last["outcomes"]) == ([], {})
 
 
 async def test_noise_is_in_the_timeline_only_on_request(server: APIServer) -> None:
@@ -331,6 +360,23 @@ async def test_changes_are_filtered_and_noise_is_a_switch(server: APIServer, ope
     await page.keyboard.press("n")
     await page.keyboard.press("d")
     assert "noise" not in await page.evaluate("location.hash"), "noise is off by default"
+
+
+@in_browser
+async def test_a_rollout_is_one_line_that_opens_to_the_changes_of_its_pods(server: APIServer, opened: Open) -> None:
+    server.create(workload("Deployment", "web"))
+    async with server.run_controllers(startup=0, shutdown=0):
+        await until(lambda: is_rolled_out(server))
+        page = await opened("#/changes", dashboard={"resources": RESOURCES}, pods=1)
+        await shows(page, "kinformer.store.report.resources.every((one) => one.live)")
+        roll_out(server, "web:2")
+        line = ["Deployment", "default/web", "image 1 to 2, 2 of 2 pods replaced"]
+        await shows(page, WHAT, lambda rows: rows == [line])
+        await until(lambda: is_rolled_out(server))
+        await page.click("#timeline-list .line")
+        await shows(page, INSIDE, lambda text: "web:2" in text and text.count("Pod") >= 4 and "created" in text)
+        await page.click("#timeline-noise")
+        await shows(page, WHAT, lambda rows: len(rows) > 4 and not any("replaced" in row[2] for row in rows))
 
 
 @in_browser

@@ -143,7 +143,7 @@ async def test_in_an_outage_nothing_is_known_from_the_first_moment_on(server: AP
             seen.append(found)
             return found[0].startswith("Problems are unknown since ")
 
-        restarting = asyncio.create_task(server.restart(downtime=3))
+        restarting = asyncio.create_task(server.restart(downtime=10))
         await shows(page, both, is_unknown)
         assert all("reachable" not in trouble for words, trouble in seen if words.startswith("No problems"))
         await shows(page, QUIET, lambda text: text == "Problems are unknown since 2s.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 import re
 import signal
@@ -20,6 +21,8 @@ from typing import Any
 import pytest
 
 from kinformer.cli import coverage, main
+from kinformer.cli.commands import changes
+from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer, faults
 from tests.contrib.problem_scenes import (
     DEFINITION,
@@ -36,6 +39,7 @@ from tests.contrib.problem_scenes import (
 )
 from tests.support.cli import CommandLine
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -171,7 +175,12 @@ async def writing(server: APIServer, *states: Object) -> AsyncIterator[None]:
         while True:
             for state in states:
                 name, namespace = state["metadata"]["name"], state["metadata"].get("namespace")
-                kind = {"Pod": "v1/pods", "Deployment": "apps/v1/deployments", "Secret": "v1/secrets"}
+                kind = {
+                    "Pod": "v1/pods",
+                    "Event": "v1/events",
+                    "Deployment": "apps/v1/deployments",
+                    "Secret": "v1/secrets",
+                }
                 if server.get(kind.get(state["kind"], "v1/configmaps"), namespace, name) is None:
                     server.create(state)
                 else:
@@ -229,6 +238,46 @@ async def test_changes_are_lines_in_words(server: APIServer, lines_of: Lines) ->
     words = [line.split() for line in lines]
     assert ["Deployment/web", "replicas", "3", "to", "5"] in [one[1:] for one in words]
     assert all(len(one[0]) == len("10:00:00") for one in words)
+
+
+async def test_a_rollout_is_a_line_when_it_begins_and_one_when_it_has_ended(
+    server: APIServer, lines_of: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_QUIET", 0.5)
+    web = deployment(wanted=2)
+    del web["status"], web["metadata"]["uid"]
+    server.create(web)
+
+    async def roll_out() -> None:
+        await until(lambda: is_deployment_rolled_out(server.get("apps/v1/deployments", "shop", "web")))
+        for number in itertools.count(2):  # the command begins at a time of its own
+            rolled = server.get("apps/v1/deployments", "shop", "web")
+            assert rolled is not None
+            rolled["spec"]["template"]["spec"]["containers"][0]["image"] = f"app:{number}"
+            server.update(rolled)
+            await asyncio.sleep(8)
+
+    async with server.run_controllers(startup=0, shutdown=0):
+        task = asyncio.create_task(roll_out())
+        try:
+            lines = await lines_of("deploy,pods", "-n", "shop", enough=some("pods replaced", 1))
+        finally:
+            task.cancel()
+    first, last = (line.split(maxsplit=2)[1:] for line in lines[-2:])
+    assert first[0] == last[0] == "Deployment/web"
+    assert first[1].startswith("image ")
+    assert re.fullmatch(r"2 of 2 pods replaced in \d+ s", last[1])
+
+
+async def test_events_are_changes_only_if_they_are_asked_for(server: APIServer, lines_of: Lines) -> None:
+    named = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "shop"}}
+    event = {**named, "reason": "Started", "involvedObject": {"kind": "Pod", "name": "a", "namespace": "shop"}}
+    marks = (config_map("mark", namespace="shop", data={"v": number}) for number in "12")
+    async with writing(server, *({**event, "message": words} for words in "ab"), *marks):
+        lines = await lines_of("events", "-n", "shop", enough=some("Event/e"))
+        assert any("message a to b" in line for line in lines)
+        lines = await lines_of("-n", "shop", enough=some("mark"))
+        assert not any("Event" in line for line in lines)
 
 
 async def test_columns_of_changes_have_room_for_the_names_that_exist(server: APIServer, lines_of: Lines) -> None:

@@ -169,7 +169,7 @@ async def live(hours: float, pods: int, rate: float, pause: float, seed: int) ->
             await asyncio.wait(life)
 
 
-def _times(loop: DayLoop) -> Iterator[Any]:
+def generated_times(loop: DayLoop) -> Iterator[Any]:
     """Yield what has the generated objects' times, the rounds of changes and the waits follow the loop."""
 
     def now(ago: float = 0.0) -> str:
@@ -192,7 +192,7 @@ def run(hours: float, pods: int, rate: float, pause: float, seed: int) -> Day:
 
     with asyncio.Runner(loop_factory=make) as runner, ExitStack() as stack:
         runner.get_loop()
-        for each in _times(loops[0]):
+        for each in generated_times(loops[0]):
             stack.enter_context(each)
         return runner.run(live(hours, pods, rate, pause, seed))
 

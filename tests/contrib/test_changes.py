@@ -153,6 +153,31 @@ async def test_noise_is_left_out_unless_it_is_wanted(
         assert loud.list() == [one for one in loud.list(noise=True) if not one.is_noise]
 
 
+async def test_reasons_of_conditions_are_noise_while_the_status_is_the_same(
+    server: APIServer, changes: Changes
+) -> None:
+    states = [
+        pod(ready=True, conditions=[{"type": "Initialized", "status": status, "reason": reason, "message": reason}])
+        for status, reason in (("False", "Starting"), ("False", "Waiting"), ("True", "Done"))
+    ]
+    [found] = await follow(changes, server, *states)
+    assert Difference("status.conditions[Initialized].reason", "Waiting", "Done") in found.differences
+    assert found.summary == "initialized false to true"
+
+
+async def test_events_are_noise_unless_their_resource_or_kind_is_asked_for(server: APIServer, client: Client) -> None:
+    named = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "shop"}}
+    async with SharedInformerFactory(client) as factory:
+        factory.for_resource("v1/events")
+        await factory.wait_for_cache_sync(20)
+        async with Changes(factory) as changes:
+            server.create({**named, "reason": "Started", "involvedObject": {"kind": "Pod", "namespace": "shop"}})
+            await changes.wait(0, 10)
+            assert changes.list() == []
+            assert [one.name for one in changes.list(resource="v1/events")] == ["e"]
+            assert changes.list(kind="Event") == changes.list(noise=True) == changes.list(resource="v1/events")
+
+
 async def test_conditions_of_custom_resources_are_no_noise(server: APIServer, client: Client) -> None:
     server.create(DEFINITION)
     async with SharedInformerFactory(client) as factory:

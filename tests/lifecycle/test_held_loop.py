@@ -6,6 +6,7 @@ Internals: the system's count of a thread's CPU time, which one test replaces, a
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import subprocess
@@ -329,6 +330,28 @@ async def test_a_thread_that_did_not_get_the_cpu_is_no_fault_of_a_handler(
         source.set("a")
         await done.wait()
         await asyncio.sleep(1)
+    assert bool(held(caplog)) is is_named
+
+
+@A(("generation", "is_named"), [(2, False), (0, True)])
+async def test_a_full_garbage_collection_is_no_fault_of_the_handler_that_it_happens_in(
+    generation: int, is_named: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def takes_long(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == generation:
+            sleeps()
+
+    source = MemorySource()
+    async with following(source) as informer:
+        done = asyncio.Event()
+        informer.add_event_handler(on_add=lambda obj: (gc.collect(generation), done.set()))
+        gc.collect()
+        gc.callbacks.append(takes_long)
+        try:
+            source.set("a")
+            await done.wait()
+        finally:
+            gc.callbacks.remove(takes_long)
     assert bool(held(caplog)) is is_named
 
 

@@ -1,4 +1,4 @@
-"""`kinformer changes`: prints what changes, a line for each change, as it comes."""
+"""`kinformer changes`: prints what changes as it comes, a line when something begins, and one when it has ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -21,6 +22,7 @@ from kinformer.cli.output.text import clean, escaped
 from kinformer.cli.target import Selection, Server
 from kinformer.client import discover
 from kinformer.contrib.changes import Change, Changes
+from kinformer.contrib.changes.causes import is_over, outcome_of
 
 __all__ = ["ChangeFilter", "changes"]
 
@@ -40,9 +42,11 @@ _USUAL = (
 )
 _OF_CLUSTER = ("v1/nodes", "v1/namespaces", "v1/persistentvolumes")
 _STYLES = {"created": "green", "deleted": "red", "changed": ""}
+_MOST = 10_000  # causes to know, as many as a log keeps changes
 _OBJECT = 32  # cells for the name of an object, at least
 _LOOK = 1.0  # seconds between two looks at what has ended
 _QUIET = 5.0  # seconds without a further change after which a cause has ended
+_STUCK = 60.0  # ... if not all has followed from it that is expected
 _LONGEST = 64  # ... at the start, for the longest present name. A longer one widens the column when it comes
 
 
@@ -150,7 +154,7 @@ async def _is_synced(informer: SharedInformer, left_out: dict[str, BaseException
 
 
 async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
-    async for change in log.stream(after=0, noise=wanted.noise):
+    async for change in log.stream(after=0, noise=True):  # the log has noise, or Events, only if they are asked for
         if wanted(change):
             lines.write(change)
 
@@ -158,34 +162,40 @@ async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
 async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
     """Print the first change of each cause, and what has come of it once nothing has followed for a while."""
     under_way: dict[int, Change] = {}  # by the number of the first change, the last one
-    printed: set[int] = set()
+    printed: OrderedDict[int, str] = OrderedDict()  # by the number of the first change, the last outcome
 
     async def read() -> None:
-        async for change in log.stream(after=0):
+        async for change in log.stream(after=0, noise=True):
             number = change.cause or change.number
             if number in printed:
                 under_way[number] = change
             elif wanted(change):
-                printed.add(number)
+                printed[number] = ""
                 lines.write(change)
+            while len(printed) > _MOST:
+                under_way.pop(printed.popitem(last=False)[0], None)
 
-    def end(before: float) -> None:
-        ended = [number for number, last in under_way.items() if last.time.timestamp() <= before]
-        for head in log.list(grouped=True) if ended else ():
-            if (number := head.cause or head.number) in ended:
-                seconds = (under_way.pop(number).time - head.time).total_seconds()
-                lines.write(replace(head, summary=f"{head.summary}, in {seconds:.0f} s"))
-        for number in ended:
-            under_way.pop(number, None)  # the log has forgotten it
+    def end(now: float) -> None:
+        quiet = [number for number, last in under_way.items() if last.time.timestamp() <= now - _QUIET]
+        heads = {head.number: head for head in log.list(grouped=True)} if quiet else {}
+        for number in quiet:
+            last, head = under_way[number], heads.get(number)
+            if head is not None and not is_over(head, head.members) and last.time.timestamp() > now - _STUCK:
+                continue
+            del under_way[number]
+            if head is not None and (words := outcome_of(head, head.members)) not in ("", printed[number]):
+                printed[number] = words
+                seconds = (last.time - head.time).total_seconds()
+                lines.write(replace(head, time=last.time, type="changed", summary=f"{words} in {seconds:.0f} s", by=""))
 
     async with asyncio.TaskGroup() as group:
         group.create_task(read(), name="kinformer changes: print")
         try:
             while True:
                 await asyncio.sleep(_LOOK)
-                end(time.time() - _QUIET)
+                end(time.time())
         finally:
-            end(time.time())
+            end(time.time() + _QUIET)
 
 
 class _Lines:

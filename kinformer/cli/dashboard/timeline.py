@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from kinformer.contrib.changes import ABSENT, Change, Changes
+from kinformer.contrib.changes.causes import grouped
 
 __all__ = ["change_of", "changes_of", "timeline_of"]
 
@@ -20,12 +21,14 @@ def timeline_of(changes: Changes, *, after: int, noise: bool) -> dict[str, Any]:
     """
     last = changes.last  # read before the list, so that no change is skipped that comes in between
     found = changes.list(after=after, noise=noise)
-    heads = [] if noise else [head for head in changes.list(grouped=True) if head.members]
+    items = _within(_BYTES, [_line(change, with_cause=not noise) for change in found])
+    causes = {item["cause"] for item in items} - {0}
+    members = [change for change in changes.list() if (change.cause or change.number) in causes] if causes else []
     return {
         "since": changes.since.timestamp(),
         "last": max(last, found[-1].number if found else 0),
-        "items": _within(_BYTES, [_line(change, with_cause=not noise) for change in found]),
-        "outcomes": {head.cause or head.number: head.summary for head in heads if head.members[-1].number > after},
+        "items": items,
+        "outcomes": {head.number: head.summary for head in grouped(members) if not head.cause},
     }
 
 

@@ -36,6 +36,7 @@ _STARTUP, _RUNTIME, _SHUTDOWN = 1.0, 4.0, 1.5  # seconds
 _FAILS = 0.25  # of the pods of Jobs
 _UNTIL_OUTAGE = (8.0, 14.0)  # seconds between two outages of nodes
 _OUTAGE = (3.0, 6.0)  # seconds
+_EVICTION = 0.5  # seconds of an outage after which the pods are deleted
 
 Object = dict[str, Any]
 
@@ -149,6 +150,7 @@ class LivingCluster:
             await asyncio.sleep(self._chance.uniform(*_UNTIL_OUTAGE))
             name = f"node-{self._chance.randint(1, _NODES)}"
             self._report(name, "Unknown")
+            await asyncio.sleep(_EVICTION)
             for pod in self._server.list("v1/pods"):
                 if pod["spec"].get("nodeName") == name and pod["metadata"]["namespace"] in NAMESPACES:
                     self._delete(pod)

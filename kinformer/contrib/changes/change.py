@@ -15,6 +15,7 @@ __all__ = ["Change", "ChangeType", "bounded", "size_of"]
 ChangeType = Literal["created", "changed", "deleted"]
 
 _LONGEST = 500  # characters of a value to keep
+_LONG = 5000  # ... of the first conditions of an object, whose statuses are read
 _MOST = 100  # differences of a change to keep
 _BASE = 700  # bytes of a change without differences
 
@@ -64,11 +65,11 @@ class Change:
 
     @property
     def is_noise(self) -> bool:
-        """True if the object has changed, but nothing except noise has."""
-        return self.type == "changed" and not self.differences
+        """True if the object has changed, but nothing except noise has, or if it is an Event."""
+        return self.kind == "Event" or (self.type == "changed" and not self.differences)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change as JSON values. A difference has `old`, `new` or both."""
+        """Return the change as JSON values. A difference has `old`, `new` or both. `cause` is there if it is not 0."""
         document = {
             "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "type": self.type,
@@ -79,7 +80,7 @@ class Change:
             "change": self.summary,
             "by": self.by,
             "number": self.number,
-            "cause": self.cause,
+            **({"cause": self.cause} if self.cause else {}),
             "differences": _as_json(self.differences),
         }
         return {**document, "noise": _as_json(self.noise)} if self.noise else document
@@ -94,16 +95,19 @@ def _as_json(differences: Iterable[Difference]) -> list[dict[str, Any]]:
 
 def bounded(found: Iterable[Difference]) -> tuple[Difference, ...]:
     """Return differences with values of bounded size, and of bounded number."""
-    kept = [Difference(path, _bounded(old), _bounded(new)) for path, old, new in found]
+    kept = [
+        Difference(path, *(_bounded(value, _LONG if path == "status.conditions" else _LONGEST) for value in values))
+        for path, *values in found
+    ]
     more = len(kept) - _MOST
     return (*kept[:_MOST], Difference(f"<{more:,} more>", ABSENT, ABSENT)) if more > 0 else tuple(kept)
 
 
-def _bounded(value: Any) -> Any:
+def _bounded(value: Any, longest: int) -> Any:
     if value is ABSENT or value is None or isinstance(value, (bool, int, float)):
         return value
     words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(words) <= _LONGEST else f"{words[:_LONGEST]}… ({len(words):,} characters)"
+    return value if len(words) <= longest else f"{words[:longest]}… ({len(words):,} characters)"
 
 
 def size_of(change: Change) -> int:

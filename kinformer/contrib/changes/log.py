@@ -31,6 +31,7 @@ __all__ = ["Changes"]
 
 _LARGE = 64 * 1024  # bytes of an object. Comparing two larger ones takes milliseconds, so a thread does it
 
+_EVENTS = ("v1/events", "events.k8s.io/v1/events")
 _WITHOUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})  # these differ at every write
 
 
@@ -141,8 +142,10 @@ class Changes:
         summary: str = kind
         if kind == "changed" and old is not None:
             try:
-                for difference in object_differences(old, new, _WITHOUT, shown=self._shown):
-                    (noise if is_noise(new.kind, difference) else telling).append(difference)
+                found = object_differences(old, new, _WITHOUT, shown=self._shown)
+                paths = {difference.path for difference in found}
+                for difference in found:
+                    (noise if is_noise(new.kind, difference, paths) else telling).append(difference)
                 summary = summary_of(telling or noise)
             except (DecodeError, RecursionError):  # nested too deeply to be compared
                 summary, telling = "unreadable", [Difference("<unreadable>", None, None)]
@@ -201,9 +204,10 @@ class Changes:
         Args:
             after: Only those with a higher number.
             resource, kind, namespace, name: Only those of such objects.
-            noise: True to include changes of nothing but noise, if the log keeps them.
-            grouped: True to return the first change of each cause, with the others as its `members` and what has come
-                of it in its summary: `"image 1.2 to 1.3, 6 of 8 pods replaced"`.
+            noise: True to include changes of nothing but noise, if the log keeps them, and Events. These are included
+                too if `resource` or `kind` asks for them.
+            grouped: True to return, of each cause with a change that matches, the first change, with all others as its
+                `members` and what has come of it in its summary: `"image 1.2 to 1.3, 6 of 8 pods replaced"`.
 
         Raises:
             ConfigError: `resource` or `kind` is the name of another thing. The message has the right one.
@@ -211,16 +215,22 @@ class Changes:
         group, kind = parse_kind(kind, "kind") if kind is not None else (None, None)
         wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
         asked = {field: value for field, value in wanted.items() if value is not None}
+        has_noise = noise or kind == "Event" or (resource or "").partition("#")[0] in _EVENTS
+        entries = self._log.entries(minor=has_noise)
         found = [
             change
-            for change in self._log.entries(minor=noise)
+            for change in entries
             if change.number > after
             and all(getattr(change, field) == value for field, value in asked.items())
             and group in (None, parts_of(change.resource)[0])
+            and (noise or not change.is_noise or change.kind == "Event")
         ]
         if not found and resource is not None and resource not in self._followed:
             parse_resource(resource.partition("#")[0])
-        return by_cause(found) if grouped else found
+        if not grouped:
+            return found
+        causes = {change.cause or change.number for change in found}
+        return by_cause(change for change in entries if (change.cause or change.number) in causes)
 
     async def wait(self, number: int, timeout: float | None = None) -> bool:
         """Wait until there is a change after `number`. Returns False after `timeout` seconds."""

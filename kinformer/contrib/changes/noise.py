@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from kinformer.contrib.changes.differences import Difference
 
@@ -34,8 +35,8 @@ _OF_KIND: dict[str, re.Pattern[str]] = {
         "Lease": r"spec\.renewTime",
         "Event": r"count|lastTimestamp|series(\..*)?|metadata\..*",
         "Node": r"status\.(images|volumesInUse|volumesAttached|runtimeHandlers)([.\[].*)?",
-        "Pod": r"status\.conditions\[PodReadyToStartContainers\](\..*)?|status\.conditions\[.*\]\.(reason|message)",
-        "Deployment": r"status\.(\w*[rR]eplicas|collisionCount)|status\.conditions\[.*\]\.(reason|message)",
+        "Pod": r"status\.conditions\[PodReadyToStartContainers\](\..*)?",
+        "Deployment": r"status\.(\w*[rR]eplicas|collisionCount)",
         "ReplicaSet": r"status\.\w*[rR]eplicas",
         "StatefulSet": r"status\.(\w*[rR]eplicas|collisionCount|\w+Revision)",
         "DaemonSet": r"status\.(\w*Scheduled|number\w+|\w*[sS]cheduled\w*)",
@@ -50,8 +51,20 @@ _OF_KIND: dict[str, re.Pattern[str]] = {
 }
 
 
-def is_noise(kind: str, difference: Difference) -> bool:
-    """Return True if a difference of an object of this kind says nothing that another one does not say better."""
+# Of a condition whose status is the same: what a controller has to say meanwhile.
+_WORDS = re.compile(r"(status\.conditions\[.*\]\.)(?:reason|message)")
+
+
+def is_noise(kind: str, difference: Difference, changed: Collection[str]) -> bool:
+    """Return True if a difference of an object of this kind says nothing that another one does not say better.
+
+    Args:
+        kind: The kind of the object.
+        difference: The difference.
+        changed: The paths of all differences of the change.
+    """
     path = difference.path
     of_kind = _OF_KIND.get(kind)
+    if (words := _WORDS.fullmatch(path)) is not None:
+        return f"{words[1]}status" not in changed
     return _ANYWHERE.fullmatch(path) is not None or (of_kind is not None and of_kind.fullmatch(path) is not None)

@@ -28,12 +28,13 @@ def summary_of(found: Sequence[Difference]) -> str:
     return ", ".join(words[:_MOST]) + (f", and {more:,} more" if more > 0 else "")
 
 
-# Details of a start or an end of a pod. They are in the differences.
+# Details of a start or an end of a pod, and of conditions. They are in the differences.
 _IMPLIED = re.compile(
     r"""
     status\.(podIPs?|hostIPs?|startTime|qosClass)([.\[].*)?
     | status\.(init|ephemeral)?[cC]ontainerStatuses(\[[^\]]*\](\.(lastState.*|started|containerID|image|imageID))?)?
     | status\..*ontainerStatuses\[[^\]]*\]\.state\.running(\..*)?
+    | status\.conditions\[[^\]]*\]\.(reason|message) | status\.conditions\[ContainersReady\].*
     """,
     re.VERBOSE,
 )

@@ -9,7 +9,7 @@ from kinformer.kinds.health.diagnosis import Diagnosis, current_conditions
 from kinformer.objects.accessors import flag_at, moment_at, string_at, table_at
 from kinformer.objects.types import Object
 
-__all__ = ["is_stalled", "is_stopped", "is_unready"]
+__all__ = ["BAD_PHASES", "is_stalled", "is_stopped", "is_unready"]
 
 # Good if true, the first that is false counts.
 _GOOD = (
@@ -21,19 +21,12 @@ _GOOD = (
 )
 # Bad if true.
 _BAD = (
-    *(
-        "Stalled",
-        "Degraded",
-        "Failed",
-        "Failing",
-        "Failure",
-        "Unhealthy",
-        "Unavailable",
-    ),  # kstatus, OpenShift, Kubeflow
+    *("Stalled", "Degraded", "Failed", "Failure"),  # kstatus, Argo CD
+    *("Failing", "Unhealthy", "Unavailable"),  # OpenShift, Kubeflow
     *("Error", "ErrorOccurred", "ReconcileError", "Errored"),  # Argo CD, OLM's operators, Knative
     *("NotReady", "Fallback", "Conflicted", "ACK.Terminal"),  # Strimzi, KEDA, the Gateway API, ACK
 )
-_BAD_PHASES = ("Degraded", "Error", "Failed", "Failure", "Red", "Unhealthy")
+BAD_PHASES = ("Degraded", "Error", "Failed", "Failure", "Red", "Unhealthy")
 _ENDS = ("completionTime", "completionTimestamp", "finishedAt", "terminationTime")
 _SLOW = 900.0  # seconds for which a condition may be unknown
 
@@ -81,7 +74,7 @@ def _by_phase(obj: Object) -> Diagnosis | None:
     """Find an object without conditions whose phase is bad. A run that has ended is over, however it ended."""
     status = table_at(obj, "status")
     phase = "Red" if status.get("health") == "red" else string_at(status, "phase")  # ECK
-    if phase not in _BAD_PHASES or any(name in status for name in _ENDS):
+    if phase not in BAD_PHASES or any(name in status for name in _ENDS):
         return None
     message = string_at(status, "message") or string_at(status, "reason") or f"its phase is {phase}"
     return Diagnosis(reason=phase, message=message)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kinformer.kinds.health.custom_resources import BAD_PHASES
 from kinformer.kinds.health.diagnosis import current_conditions, one_line
 from kinformer.kinds.health.rules import ailment_of
 from kinformer.kinds.state import condition_of_status
@@ -129,7 +130,7 @@ _PHASES = {
     "good": ("Active", "Available", "Bound", "Healthy", "Ready", "Running", "Succeeded"),
     "busy": (
         *("Creating", "Pending", "Progressing", "Provisioning", "Released", "Terminating", "Unknown", "Updating"),
-        *("Degraded", "Error", "Failed", "NotReady", "Unhealthy"),
+        *("NotReady", *BAD_PHASES),
     ),
     "over": ("Completed", "Complete", "Suspended"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinformer.kinds.health.diagnosis import Diagnosis, controller_kind
 from kinformer.objects.accessors import moment_at, number_at, string_at
-from kinformer.objects.conditions import condition_of
+from kinformer.objects.conditions import condition_of, is_observed
 from kinformer.objects.types import Object
 
 __all__ = ["cannot_create", "has_failed", "is_short", "is_stuck"]
@@ -42,7 +42,7 @@ def is_short(workload: Object) -> Diagnosis | None:
     kind = string_at(workload, "kind")
     if kind == "ReplicaSet" and controller_kind(workload):
         return None  # its Deployment tells
-    if number_at(workload, "status", "observedGeneration") < number_at(workload, "metadata", "generation"):
+    if not is_observed(workload):
         return None  # the status is that of an earlier spec
     if kind == "DaemonSet":
         wanted = number_at(workload, "status", "desiredNumberScheduled")

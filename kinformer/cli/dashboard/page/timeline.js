@@ -4,7 +4,8 @@ import { differences } from "./changes.js";
 import { relations } from "./relations.js";
 import { element, number } from "./words.js";
 
-const KEPT = 10_000;  // as many as the server keeps
+const KEPT = 10_000;  // changes, as many as the server keeps
+const SIZE = 5_000_000;  // characters of them
 const SHOWN = 200;    // lines, before more are asked for
 const FOUND = 2000;   // characters of a line and its members that a filter looks at
 const TONES = { created: "good", deleted: "bad", changed: "" };
@@ -38,7 +39,7 @@ export class Timeline {
     this.held = [];
     this.heads = new Map();   // number of a cause -> its first change, with the others as members
     this.opened = new Map();  // number -> what the line shows when it is open
-    this.last = 0;
+    this.last = this.count = this.size = 0;
     this.most = SHOWN;
     this.began = null;
   }
@@ -92,22 +93,30 @@ export class Timeline {
       one.ns = one.namespace;
       one.text = [one.kind, one.namespace, one.name, one.change, one.by].join(" ").toLowerCase();
       one.members = [];
+      one.weight = one.text.length;
+      one.count = 1;  // with all members. The last of them are kept
+      this.weigh(one, 1);
       const head = one.cause && this.heads.get(one.cause);
       if (!head) {
         this.heads.set(one.cause || one.number, one);
         items.push(one);
       } else {
         head.members.push(one);
+        head.count += 1;
+        if (head.members.length > SHOWN) this.weigh(head.members.shift(), -1);
         if (head.text.length < FOUND) head.text += ` ${one.text}`;
       }
     }
-    for (const [cause, words] of Object.entries(outcomes)) this.tellOutcome(this.heads.get(Number(cause)), words);
+    for (const [cause, words] of Object.entries(outcomes)) this.tellOutcome(this.heads.get(Number(cause)), Number(cause), words);
     this.items.push(...items);
-    const gone = this.items.splice(0, this.items.length - KEPT);
-    for (const one of gone) {
+    let gone = 0;
+    for (; this.count > KEPT || this.size > SIZE; gone += 1) {
+      const one = this.items[gone];
+      for (const each of [one, ...one.members]) this.weigh(each, -1);
       this.opened.delete(one.number);
       this.heads.delete(one.cause || one.number);
     }
+    this.items.splice(0, gone);
     const kinds = [...new Set([...this.kind.options].map((one) => one.value).concat(items.map((one) => one.kind)))];
     if (kinds.length !== this.kind.options.length) {
       this.kind.replaceChildren(new Option("All kinds", ""), ...kinds.filter(Boolean).sort().map((kind) => new Option(kind, kind)));
@@ -118,12 +127,17 @@ export class Timeline {
     else this.tell();
   }
 
-  tellOutcome(head, words) {
-    if (!head) return;
+  weigh(one, sign) {
+    this.count += sign;
+    this.size += sign * one.weight;
+  }
+
+  tellOutcome(head, cause, words) {
+    if (head?.number !== cause) return;  // the first change is forgotten
     head.change = words;
     if (!head.made) return;
     write(head.made.querySelector(".what"), words);
-    write(head.made.querySelector(".members"), `${number.format(head.members.length + 1)} changes`);
+    write(head.made.querySelector(".members"), `${number.format(head.count)} changes`);
   }
 
   // New lines come in at the top; a line that has the focus keeps it.
@@ -166,7 +180,7 @@ export class Timeline {
       element("span", { class: "quiet" }, one.kind),
       element("b", {}, one.namespace ? element("span", { class: "quiet" }, `${one.namespace}/`) : null, one.name),
       element("span", { class: `what ${TONES[one.type]}` }, one.change),
-      element("span", { class: "quiet members" }, one.members.length ? `${number.format(one.members.length + 1)} changes` : ""),
+      element("span", { class: "quiet members" }, one.count > 1 ? `${number.format(one.count)} changes` : ""),
       element("span", { class: "quiet by" }, one.by));
     button.setAttribute("aria-expanded", String(open));
     const made = one.made = element("li", {}, button, this.opened.get(one.number) ?? null);
@@ -194,7 +208,7 @@ export class Timeline {
       relations([{ title: "Object", items: [{ kind: one.kind, name: one.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], href),
       change.error ? element("p", { class: "quiet" }, `Its differences cannot be read: ${change.error}`)
         : differences([...(change.differences ?? []), ...(change.noise ?? [])].map(asText)),
-      one.members.length ? element("ol", { class: "members" }, ...one.members.slice(-SHOWN).map(member)) : null);
+      one.members.length ? element("ol", { class: "members" }, ...one.members.map(member)) : null);
   }
 
   // To the next or previous line.

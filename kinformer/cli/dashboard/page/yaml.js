@@ -5,7 +5,15 @@ import { element } from "./words.js";
 const KEY = /^(\s*(?:- )*)([^\s:'"#-][^:]*|'[^']*'|"[^"]*")(:)(\s.*|)$/;
 const BLOCK = /(?:^|\s)[|>][-+0-9]*$/;
 
+let last = { text: null, made: null };
+
+// The same text is the same element: what is selected in it stays so, and its button goes on saying "Copied".
 export function yaml(text) {
+  if (last.text !== text) last = { text, made: present(text) };
+  return last.made;
+}
+
+function present(text) {
   const made = element("pre", { class: "yaml", tabIndex: 0 });
   made.setAttribute("aria-label", "YAML");
   let block = -1;  // the indent of the key whose text is a block; -1 outside of one

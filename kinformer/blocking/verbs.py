@@ -14,7 +14,6 @@ from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.objects.types import M, NoModel
 from kinformer.verbs.listing import list_pages
 from kinformer.verbs.logs import log_batches
-from kinformer.verbs.requests import get
 
 __all__ = ["BlockingVerbs"]
 
@@ -59,7 +58,7 @@ class BlockingVerbs:
         subresource: str | None = None,
     ) -> KubeObject:
         """Return an object from the server: `Client.get`."""
-        read = partial(get, self._client, resource, key, model=model, subresource=subresource)
+        read = partial(self._client.get, resource, key, model=model, subresource=subresource)
         return self._loop_thread.call("get", read)
 
     @overload

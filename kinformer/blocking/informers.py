@@ -74,13 +74,13 @@ class Informers(BlockingVerbs):
         indexers: Indexers | None = None,
         **options: Unpack[InformersKeywords],
     ) -> None:
-        ways = {
-            "url": url is not None,
-            "kubeconfig": kubeconfig is not None or context is not None,
-            "in_cluster": in_cluster,
-            "api_client": api_client is not None,
+        ways: dict[str, tuple[bool, Callable[..., Client]]] = {
+            "url": (url is not None, partial(Client.from_url, url or "", token=token, ssl=ssl)),
+            "kubeconfig": (bool(kubeconfig or context), partial(Client.from_kubeconfig, kubeconfig, context=context)),
+            "in_cluster": (in_cluster, Client.in_cluster),
+            "api_client": (api_client is not None, partial(Client.from_api_client, api_client)),
         }
-        chosen = [way for way, given in ways.items() if given]
+        chosen = [way for way, (given, _) in ways.items() if given]
         if len(chosen) > 1:
             raise ConfigError(f"{' and '.join(chosen)} are different ways to connect; pass only one of them")
         if chosen != ["url"] and (token is not None or ssl is not None):
@@ -89,16 +89,8 @@ class Informers(BlockingVerbs):
             )
         of_client: Any = {name: value for name, value in options.items() if name in ClientKeywords.__annotations__}
         of_informers: Any = {name: value for name, value in options.items() if name not in _OF_CLIENT_ALONE}
-        if url is not None:
-            self._client = Client.from_url(url, token=token, ssl=ssl, **of_client)
-        elif chosen == ["kubeconfig"]:
-            self._client = Client.from_kubeconfig(kubeconfig, context=context, **of_client)
-        elif in_cluster:
-            self._client = Client.in_cluster(**of_client)
-        elif api_client is not None:
-            self._client = Client.from_api_client(api_client, **of_client)
-        else:
-            self._client = Client(**of_client)
+        connect = ways[chosen[0]][1] if chosen else Client
+        self._client = connect(**of_client)
         self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
         # One face per informer, as long as the program holds it, so that asking twice returns the same object.

@@ -7,14 +7,7 @@ from collections.abc import Callable
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.logs import get_logger
-from kinformer.exceptions import (
-    ConnectError,
-    ExpiredError,
-    ForbiddenError,
-    KinformerError,
-    TooManyRequestsError,
-    WatchError,
-)
+from kinformer.exceptions import ExpiredError, ForbiddenError, KinformerError, TooManyRequestsError, WatchError
 from kinformer.reflector.health import HealthRecord
 
 __all__ = [
@@ -118,7 +111,7 @@ class FailureLog:
         level = logging.DEBUG if not is_news else logging.INFO if is_routine else logging.WARNING
         self._is_outage = self._is_outage or level == logging.WARNING
         message = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
-        if isinstance(error, ConnectError) and not error.lost and not falls_back:
+        if getattr(error, "lost", None) is False and not falls_back:  # a ConnectError without a response
             message = "%s: the server does not answer (%s): %s"
         log.log(level, message, self._name, doing, error, resource=self._name, reason=error)
         self._health.failed(error)

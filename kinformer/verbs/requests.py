@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, overload
 
 import msgspec
@@ -27,7 +27,11 @@ _PATCHES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-_APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is valid YAML
+_METHODS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "create": ("POST", {}),
+    "replace": ("PUT", {}),
+    "apply": ("PATCH", {"Content-Type": "application/apply-patch+yaml"}),  # JSON is valid YAML
+}
 _POLICIES = ("background", "foreground", "orphan")
 _LONGEST_MANAGER = 128  # characters (apimachinery, pkg/apis/meta/v1/validation)
 _UNSUPPORTED = 415
@@ -94,14 +98,7 @@ class ClientVerbs(Connection):
         """
         document = await Document.of(obj, "create")
 
-        async def send(target: Target) -> KubeObject:
-            if subresource is not None:
-                _check_name(document, "create")
-            path = target.resource.path(target.namespace) if subresource is None else target.path(subresource)
-            answer = await _send(self, target, "POST", path, body=document.raw, params=_params(dry_run=dry_run))
-            return _object_in(answer, target)
-
-        return read_like(obj, await _about(self, "create", document, subresource, send))
+        return await _write(self, "create", obj, document, subresource, _params(dry_run=dry_run))
 
     async def replace(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
         """Replace an object that was read before, and return its new state, with its model if it has one.
@@ -119,18 +116,7 @@ class ClientVerbs(Connection):
         """
         document = await Document.of(obj, "replace")
 
-        async def send(target: Target) -> KubeObject:
-            _check_name(document, "replace")
-            if not document.resource_version:
-                raise ConfigError(
-                    f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use "
-                    "patch or apply"
-                )
-            params = _params(dry_run=dry_run)
-            answer = await _send(self, target, "PUT", target.path(subresource), body=document.raw, params=params)
-            return _object_in(answer, target)
-
-        return read_like(obj, await _about(self, "replace", document, subresource, send))
+        return await _write(self, "replace", obj, document, subresource, _params(dry_run=dry_run))
 
     async def apply(
         self,
@@ -161,20 +147,7 @@ class ClientVerbs(Connection):
             raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
         document = await Document.of(obj, "apply")
         params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
-
-        async def send(target: Target) -> KubeObject:
-            _check_name(document, "apply")
-            if document.has_managed_fields:
-                raise ConfigError(
-                    f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an "
-                    "object that was read"
-                )
-            answer = await _send(
-                self, target, "PATCH", target.path(subresource), body=document.raw, params=params, headers=_APPLY
-            )
-            return _object_in(answer, target)
-
-        return read_like(obj, await _about(self, "apply", document, subresource, send))
+        return await _write(self, "apply", obj, document, subresource, params)
 
     async def patch(
         self,
@@ -289,19 +262,35 @@ def _params(*, dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _check_name(document: Document, verb: str) -> None:
+def _check_metadata(document: Document, verb: str) -> None:
     if not document.name:
         raise ConfigError(f"{verb} {document}: metadata.name is missing")
+    if verb == "replace" and not document.resource_version:
+        raise ConfigError(
+            f"replace {document}: metadata.resourceVersion is missing; pass an object that was read, or use patch "
+            "or apply"
+        )
+    if verb == "apply" and document.has_managed_fields:
+        raise ConfigError(
+            f"apply {document}: metadata.managedFields must not be set; apply the fields that you want, not an "
+            "object that was read"
+        )
 
 
-async def _about(
-    client: Connection,
-    verb: str,
-    document: Document,
-    subresource: str | None,
-    send: Callable[[Target], Awaitable[KubeObject]],
+async def _write(
+    client: Connection, verb: str, obj: object, document: Document, subresource: str | None, params: Mapping[str, str]
 ) -> KubeObject:
     """Send an object to the resource of its kind. After a 404 of the resource, ask again which resource that is."""
+    method, headers = _METHODS[verb]
+    to_collection = method == "POST" and subresource is None
+
+    async def send(target: Target) -> KubeObject:
+        if not to_collection:
+            _check_metadata(document, verb)
+        path = target.resource.path(target.namespace) if to_collection else target.path(subresource)
+        answer = await _send(client, target, method, path, body=document.raw, params=params, headers=headers)
+        return read_like(obj, _object_in(answer, target))
+
     target = await target_of(client, verb, document, subresource=subresource)
     try:
         return await send(target)

@@ -12,7 +12,7 @@ from kinformer.connection.config import ClientKeywords
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
 from kinformer.verbs.requests import ClientVerbs
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Client(ClientVerbs):
         user_agent: The `User-Agent` of all requests, by which a server's audit log and metrics identify programs.
             The default is `kinformer/` and its version.
         log_plugin_stderr: True logs what a credential plugin prints to stderr, at DEBUG, without possible credentials.
+        trace: Measures each sent request, as `kinformer.contrib.opentelemetry.traced_requests()` does. None, the
+            default, measures nothing. Requests by `api_client` are not measured.
 
     Raises:
         ConfigError: An option is invalid. The message names it.
@@ -116,7 +118,6 @@ class Client(ClientVerbs):
 
         return await wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
 
-    @overload
     def list(
         self,
         resource: str | GroupVersionResource,
@@ -124,27 +125,8 @@ class Client(ClientVerbs):
         namespace: str | None = None,
         label_selector: str | Mapping[str, str] | LabelSelector | None = None,
         field_selector: str | FieldSelector | None = None,
-        model: type[M],
-    ) -> AsyncGenerator[KubeObject[M], None]: ...
-    @overload
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: None = None,
-    ) -> AsyncGenerator[KubeObject[NoModel], None]: ...
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: type[object] | None = None,
-    ) -> AsyncGenerator[KubeObject, None]:
+        model: type[ModelT] | None = None,
+    ) -> AsyncGenerator[KubeObject[ModelT], None]:
         """List objects from the server: `async for pod in client.list("v1/pods", namespace="default")`.
 
         They are read in pages of 500, all from the state at the first page. As in an informer, they have no

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, overload
+from typing import Literal
 
 import msgspec
 
@@ -16,7 +16,7 @@ from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.typed import Model, read_like
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
 from kinformer.verbs.bodies import Document
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
@@ -42,22 +42,14 @@ Answer = KubeObject | Mapping[str, object]
 class ClientVerbs(Connection):
     """The base class of `Client` with the verbs of single objects."""
 
-    @overload
-    async def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: type[M], subresource: str | None = None
-    ) -> KubeObject[M]: ...
-    @overload
-    async def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: None = None, subresource: str | None = None
-    ) -> KubeObject[NoModel]: ...
     async def get(
         self,
         resource: str | GroupVersionResource,
         key: str,
         *,
-        model: type[object] | None = None,
+        model: type[ModelT] | None = None,
         subresource: str | None = None,
-    ) -> KubeObject:
+    ) -> KubeObject[ModelT]:
         """Return an object from the server: `await client.get("v1/pods", "default/web-1")`.
 
         Args:

@@ -15,6 +15,7 @@
     ├── IndexNotFoundError (LookupError)  an index does not exist
     ├── DeletedError (LookupError)        an awaited object was deleted (see `.object`)
     ├── LeadershipLostError               the lease went to another process
+    ├── TemporaryError                    raised by a reconcile that cannot be done yet
     ├── TerminalError                     raised by a reconcile that must not be retried
     ├── ConnectError (ConnectionError)    no complete response: network, proxy, TLS, or a dead server
     └── APIError                          the server responded with a failure
@@ -33,6 +34,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Self
@@ -63,6 +65,7 @@ __all__ = [
     "SelectorError",
     "ServerError",
     "StoppedError",
+    "TemporaryError",
     "TerminalError",
     "TooManyRequestsError",
     "UnauthorizedError",
@@ -155,6 +158,27 @@ class DeletedError(KinformerError, LookupError):
 
 class LeadershipLostError(KinformerError):
     """The lease was lost while its holder was leading."""
+
+
+class TemporaryError(KinformerError):
+    """Raised by a reconcile, or a function that it calls, that has to wait for something: run it again later.
+
+    It is no failure: the message is logged at INFO without a traceback, and no metric of errors counts it. From code
+    that can return to the controller, `Result(requeue_after=60)` does the same without a message.
+
+    Args:
+        message: The reason, for the log.
+        requeue_after: Seconds until the next run, or 0 for at once. None (the default) waits as after a failure, a
+            little longer each time, and counts as an `attempt`.
+
+    Raises:
+        ValueError: `requeue_after` is negative, infinite or not a number.
+    """
+
+    def __init__(self, message: str, *, requeue_after: float | None = None) -> None:
+        check_requeue_after(requeue_after, "TemporaryError")
+        super().__init__(message)
+        self.requeue_after = requeue_after
 
 
 class TerminalError(KinformerError):
@@ -279,6 +303,12 @@ _BY_STATUS: dict[int, type[APIError]] = {
     422: InvalidError,
     429: TooManyRequestsError,
 }
+
+
+def check_requeue_after(seconds: float | None, what: str) -> None:
+    """Raise ValueError if the delay of a result or an error is negative, infinite or not a number."""
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise ValueError(f"invalid {what}(requeue_after={seconds!r}): expected a finite number of seconds, 0 or more")
 
 
 def _is_too_large(message: str, details: Mapping[str, object]) -> bool:

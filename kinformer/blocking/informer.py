@@ -109,14 +109,14 @@ class Informer(Generic[M]):
         return self._informer.statistics()
 
     @overload
-    def wait_for(self, key: str, condition: Narrowing, timeout: float | None = None) -> KubeObject: ...
+    def wait_for(self, key: str, condition: Narrowing, timeout: float | None = None) -> KubeObject[M]: ...
     @overload
     def wait_for(
-        self, key: str, condition: Callable[[KubeObject | None], object], timeout: float | None = None
-    ) -> KubeObject | None: ...
+        self, key: str, condition: Callable[[KubeObject[M] | None], object], timeout: float | None = None
+    ) -> KubeObject[M] | None: ...
     def wait_for(
-        self, key: str, condition: Callable[[KubeObject | None], object], timeout: float | None = None
-    ) -> KubeObject | None:
+        self, key: str, condition: Callable[[KubeObject[M] | None], object], timeout: float | None = None
+    ) -> KubeObject[M] | None:
         """Wait until a condition is true for the cached object with this key. See `kinformer.wait_for`.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +11,11 @@ from types import TracebackType
 from typing import Any, Self, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
+import anyio.to_thread
+
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import check_callback, name_of
+from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.blocking.informer import Informer
 from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.blocking.verbs import BlockingVerbs
@@ -17,7 +23,9 @@ from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.connection.config import ClientKeywords
 from kinformer.connection.kubeconfig import Kubeconfig
-from kinformer.exceptions import ConfigError
+from kinformer.controller.controller import Controller
+from kinformer.controller.reconcile import Request
+from kinformer.exceptions import ConfigError, describe
 from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
@@ -31,6 +39,10 @@ from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Informers"]
 
+
+log = get_logger("kinformer.controller")
+
+_BURST = "all"  # the only key of a debounced handler
 
 # An option of both, such as `metrics`, is passed to both.
 _OF_CLIENT_ALONE = ClientKeywords.__annotations__.keys() - ResourceOptions.__dataclass_fields__.keys()
@@ -74,13 +86,13 @@ class Informers(BlockingVerbs):
         indexers: Indexers | None = None,
         **options: Unpack[InformersKeywords],
     ) -> None:
-        ways = {
-            "url": url is not None,
-            "kubeconfig": kubeconfig is not None or context is not None,
-            "in_cluster": in_cluster,
-            "api_client": api_client is not None,
+        ways: dict[str, tuple[bool, Callable[..., Client]]] = {
+            "url": (url is not None, partial(Client.from_url, url or "", token=token, ssl=ssl)),
+            "kubeconfig": (bool(kubeconfig or context), partial(Client.from_kubeconfig, kubeconfig, context=context)),
+            "in_cluster": (in_cluster, Client.in_cluster),
+            "api_client": (api_client is not None, partial(Client.from_api_client, api_client)),
         }
-        chosen = [way for way, given in ways.items() if given]
+        chosen = [way for way, (given, _) in ways.items() if given]
         if len(chosen) > 1:
             raise ConfigError(f"{' and '.join(chosen)} are different ways to connect; pass only one of them")
         if chosen != ["url"] and (token is not None or ssl is not None):
@@ -89,18 +101,11 @@ class Informers(BlockingVerbs):
             )
         of_client: Any = {name: value for name, value in options.items() if name in ClientKeywords.__annotations__}
         of_informers: Any = {name: value for name, value in options.items() if name not in _OF_CLIENT_ALONE}
-        if url is not None:
-            self._client = Client.from_url(url, token=token, ssl=ssl, **of_client)
-        elif chosen == ["kubeconfig"]:
-            self._client = Client.from_kubeconfig(kubeconfig, context=context, **of_client)
-        elif in_cluster:
-            self._client = Client.in_cluster(**of_client)
-        elif api_client is not None:
-            self._client = Client.from_api_client(api_client, **of_client)
-        else:
-            self._client = Client(**of_client)
+        connect = ways[chosen[0]][1] if chosen else Client
+        self._client = connect(**of_client)
         self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
+        self._tasks = Tasks(_task_crashed)  # of debounced handlers
         # One face per informer, as long as the program holds it, so that asking twice returns the same object.
         self._faces: WeakValueDictionary[int, Informer] = WeakValueDictionary()
 
@@ -118,7 +123,12 @@ class Informers(BlockingVerbs):
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         async with self._client, self._factory:
-            yield
+            try:
+                yield
+            finally:
+                tasks = self._tasks.running
+                self._tasks.drop(tasks)
+                await wait_for_end(tasks)
 
     # --- informers --------------------------------------------------------------------------------------
 
@@ -160,6 +170,50 @@ class Informers(BlockingVerbs):
             return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
 
         return self._loop_thread.call(f"for_resource({str(resource)!r})", face)
+
+    def add_debounced_handler(
+        self,
+        function: Callable[[], object],
+        informer: Informer,
+        *others: Informer,
+        debounce: float = 0.5,
+        name: str | None = None,
+    ) -> None:
+        """Call a function once the informers have synced, and after changes: once for a burst of any number of them.
+
+        ::
+
+            informers.add_debounced_handler(write_files, settings, secrets, debounce=2)
+
+        It runs in a worker thread, one call at a time, and reads the caches, which have the changes. Changes during a
+        call cause one more. If it raises, the error is logged, and it is called again after a delay that grows (see
+        `Controller`). Exiting waits up to 5 s for a call that runs, and drops one that waits.
+
+        Args:
+            function: A plain function without arguments.
+            informer, others: The informers whose changes cause a call.
+            debounce: Seconds from the first change of a burst to its call. 0.5 by default.
+            name: The name in the log. By default, the name of the function.
+
+        Raises:
+            ConfigError: `debounce` is negative.
+            TypeError: The function cannot be called without arguments, or is a coroutine function.
+        """
+        name = name_of(function) if name is None else name
+        check_callback(function, "function", "", f"debounced handler {name}", plain=True)
+        controller = Controller(partial(self._reconcile, function), debounce=debounce, name=name)
+        for source in (informer, *others):
+            controller.watches(source._informer, lambda _: [_BURST])
+
+        def start() -> None:
+            self._tasks.start(controller.run(), f"kinformer debounced handler {controller.name}")
+            asyncio.get_running_loop().call_soon(controller.trigger, _BURST)  # also if there is no object
+
+        self._loop_thread.call("add_debounced_handler", start)
+
+    async def _reconcile(self, function: Callable[[], object], _: Request) -> None:
+        call = partial(_called, function)
+        await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._client.handler_limiter)
 
     def release(self, informer: Informer) -> None:
         """Give an informer back. The last holder to do so stops it. See `SharedInformerFactory.release`.
@@ -243,6 +297,17 @@ class Informers(BlockingVerbs):
 
     def __repr__(self) -> str:
         return f"<blocking.Informers of {self._client!r}>"
+
+
+def _called(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except SystemExit as error:  # in a worker thread, it ends neither the program nor the loop
+        raise RuntimeError(f"{name_of(function)} called sys.exit({error.code!r})") from error
+
+
+def _task_crashed(task: str, error: BaseException) -> None:
+    log.error("%s ended with %s", task, describe(error), reason=error)
 
 
 def _refuse_inside(informer: SharedInformer, method: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
-from typing import TypeVar, overload
+from typing import TypeVar
 
 from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.client.client import Client
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
 from kinformer.verbs.listing import list_pages
 from kinformer.verbs.logs import log_batches
-from kinformer.verbs.requests import get
 
 __all__ = ["BlockingVerbs"]
 
@@ -42,27 +41,18 @@ class BlockingVerbs:
     delete = Awaited(Client.delete, of="_client")
     """Delete an object: `Client.delete`."""
 
-    @overload
-    def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: type[M], subresource: str | None = None
-    ) -> KubeObject[M]: ...
-    @overload
-    def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: None = None, subresource: str | None = None
-    ) -> KubeObject[NoModel]: ...
     def get(
         self,
         resource: str | GroupVersionResource,
         key: str,
         *,
-        model: type[object] | None = None,
+        model: type[ModelT] | None = None,
         subresource: str | None = None,
-    ) -> KubeObject:
+    ) -> KubeObject[ModelT]:
         """Return an object from the server: `Client.get`."""
-        read = partial(get, self._client, resource, key, model=model, subresource=subresource)
+        read = partial(self._client.get, resource, key, model=model, subresource=subresource)
         return self._loop_thread.call("get", read)
 
-    @overload
     def list(
         self,
         resource: str | GroupVersionResource,
@@ -70,27 +60,8 @@ class BlockingVerbs:
         namespace: str | None = None,
         label_selector: str | Mapping[str, str] | LabelSelector | None = None,
         field_selector: str | FieldSelector | None = None,
-        model: type[M],
-    ) -> Iterator[KubeObject[M]]: ...
-    @overload
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: None = None,
-    ) -> Iterator[KubeObject[NoModel]]: ...
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: type[object] | None = None,
-    ) -> Iterator[KubeObject]:
+        model: type[ModelT] | None = None,
+    ) -> Iterator[KubeObject[ModelT]]:
         """List objects from the server, page by page: `Client.list`, as a plain iterator."""
         pages = list_pages(
             self._client,

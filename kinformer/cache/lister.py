@@ -78,7 +78,38 @@ def _parse(selector: str) -> LabelSelector:
     return LabelSelector.parse(selector)
 
 
-class Lister(Generic[ObjectT]):
+class _Listed(Generic[ObjectT]):
+    """The members that a lister has because it has objects: its truth, its iterator, and its repr."""
+
+    __slots__ = ()
+
+    def list(self) -> Objects[ObjectT]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __bool__(self) -> bool:
+        return True  # a lister of an empty cache is truthy
+
+    def __iter__(self) -> Iterator[ObjectT]:
+        """Iterate over a snapshot of the objects."""
+        return iter(self.list())
+
+    def __contains__(self, obj: object) -> bool:
+        """True if it has an object that equals this one.
+
+        Raises:
+            TypeError: It is a string. A lister holds objects. Keys are in the informer's `by_key`.
+        """
+        _refuse_text(obj)
+        return obj in self.list()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} objects>"
+
+
+class Lister(_Listed[ObjectT]):
     """The reads of one cache, for any thread. They return snapshots, which may be kept across awaits.
 
     Args:
@@ -162,22 +193,6 @@ class Lister(Generic[ObjectT]):
     def __len__(self) -> int:
         return len(self._indexer)
 
-    def __bool__(self) -> bool:
-        return True  # a lister of an empty cache is truthy
-
-    def __iter__(self) -> Iterator[ObjectT]:
-        """Iterate over a snapshot of the objects."""
-        return iter(self._indexer.list())
-
-    def __contains__(self, obj: object) -> bool:
-        """True if the cache has an object that equals this one.
-
-        Raises:
-            TypeError: It is a string. A lister holds objects. Keys are in the informer's `by_key`.
-        """
-        _refuse_text(obj)
-        return obj in self._indexer.list()
-
     def _hint_at_namespace(self, selector: str) -> None:
         """Log, once per selector, that a selector which matched nothing is the name of a namespace that has objects."""
         if selector not in _hinted and self._indexer.in_namespace(selector):
@@ -197,7 +212,7 @@ class Lister(Generic[ObjectT]):
             raise ValueError(f"get({name!r}): the objects here have a namespace; pass it: get({name!r}, namespace=...)")
 
 
-class NamespaceLister(Generic[ObjectT]):
+class NamespaceLister(_Listed[ObjectT]):
     """The reads of one namespace of a `Lister`."""
 
     __slots__ = ("_lister", "namespace")
@@ -217,21 +232,6 @@ class NamespaceLister(Generic[ObjectT]):
             SelectorError: The selector does not parse. `position` is where it fails.
         """
         return self._lister.list(label_selector, namespace=self.namespace)
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[ObjectT]:
-        """Iterate over a snapshot of the objects of the namespace."""
-        return iter(self.list())
-
-    def __contains__(self, obj: object) -> bool:
-        """True if the namespace has an object that equals this one. Raises TypeError for a string, as in `Lister`."""
-        _refuse_text(obj)
-        return obj in self.list()
 
 
 class IndexView(Generic[ObjectT]):
@@ -259,6 +259,9 @@ class IndexView(Generic[ObjectT]):
         self.sample = indexer.sample
         self.select = indexer.select
         self.view: Callable[[ObjectT], ObjectT] = view
+
+    def __repr__(self) -> str:
+        return f"<IndexView of {len(self)} objects>"
 
     def __len__(self) -> int:
         return len(self._indexer)

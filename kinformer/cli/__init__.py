@@ -35,9 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         from kinformer.cli.app import run
+
+        return run(argv)  # most commands import rich when they run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OURS:
             raise
         print(f"kinformer: {error.name} is not installed; pip install 'kinformer[cli]'", file=sys.stderr)
         return 1
-    return run(argv)

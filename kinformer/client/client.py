@@ -1,19 +1,19 @@
 """The client of one API server: a connection with verbs, and with waits for one object.
 
-The methods import what they need when they are called, so that a program pays for what it uses.
+Lists, logs and waits import what they need when they are called, so that a program pays for what it uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Unpack, overload
 
 from kinformer.connection.config import ClientKeywords
-from kinformer.connection.connection import Connection
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
+from kinformer.verbs.requests import ClientVerbs
 
 if TYPE_CHECKING:
     from kinformer.objects.selectors import FieldSelector, LabelSelector
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 
-class Client(Connection):
+class Client(ClientVerbs):
     """A connection to one Kubernetes API server, as an async context manager.
 
     ::
@@ -48,6 +48,8 @@ class Client(Connection):
         user_agent: The `User-Agent` of all requests, by which a server's audit log and metrics identify programs.
             The default is `kinformer/` and its version.
         log_plugin_stderr: True logs what a credential plugin prints to stderr, at DEBUG, without possible credentials.
+        trace: Measures each sent request, as `kinformer.contrib.opentelemetry.traced_requests()` does. None, the
+            default, measures nothing. Requests by `api_client` are not measured.
 
     Raises:
         ConfigError: An option is invalid. The message names it.
@@ -116,40 +118,6 @@ class Client(Connection):
 
         return await wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
 
-    @overload
-    async def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: type[M], subresource: str | None = None
-    ) -> KubeObject[M]: ...
-    @overload
-    async def get(
-        self, resource: str | GroupVersionResource, key: str, *, model: None = None, subresource: str | None = None
-    ) -> KubeObject[NoModel]: ...
-    async def get(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        *,
-        model: type[object] | None = None,
-        subresource: str | None = None,
-    ) -> KubeObject:
-        """Return an object from the server: `await client.get("v1/pods", "default/web-1")`.
-
-        Args:
-            resource: The resource, such as `"v1/pods"`.
-            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-            model: The type of `obj.model`, as in `for_resource`.
-            subresource: A subresource, such as `"scale"`.
-
-        Raises:
-            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
-            ConfigError: The resource, key or model is invalid.
-            APIError, ConnectError, DecodeError: As for `request`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.get(self, resource, key, model=model, subresource=subresource)
-
-    @overload
     def list(
         self,
         resource: str | GroupVersionResource,
@@ -157,27 +125,8 @@ class Client(Connection):
         namespace: str | None = None,
         label_selector: str | Mapping[str, str] | LabelSelector | None = None,
         field_selector: str | FieldSelector | None = None,
-        model: type[M],
-    ) -> AsyncGenerator[KubeObject[M], None]: ...
-    @overload
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: None = None,
-    ) -> AsyncGenerator[KubeObject[NoModel], None]: ...
-    def list(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        namespace: str | None = None,
-        label_selector: str | Mapping[str, str] | LabelSelector | None = None,
-        field_selector: str | FieldSelector | None = None,
-        model: type[object] | None = None,
-    ) -> AsyncGenerator[KubeObject, None]:
+        model: type[ModelT] | None = None,
+    ) -> AsyncGenerator[KubeObject[ModelT], None]:
         """List objects from the server: `async for pod in client.list("v1/pods", namespace="default")`.
 
         They are read in pages of 500, all from the state at the first page. As in an informer, they have no
@@ -206,150 +155,6 @@ class Client(Connection):
             model=model,
         )
         return one_by_one(pages)
-
-    async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
-        """Create an object, and return it as the server stored it, with the model of a KubeObject that has one.
-
-        The request is never sent again after its connection was lost, because the object may have been created.
-
-        Args:
-            obj: A KubeObject, a dict, or an instance of a model, with apiVersion, kind and, unless it is
-                cluster-scoped, `metadata.namespace`. Members of a model that are None are left out. A KubeObject is
-                sent as it was read: make changes in its `to_dict()`.
-            subresource: A subresource that takes such an object, such as `"eviction"`.
-            dry_run: True to let the server check and complete the object without storing it.
-
-        Raises:
-            AlreadyExistsError: There is an object with this name.
-            ConfigError: A field is missing or wrong, or the server has no such kind. The message names it.
-            TypeError: The object cannot be sent as JSON.
-            APIError, ConnectError, DecodeError: As for `request`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.create(self, obj, subresource=subresource, dry_run=dry_run)
-
-    async def replace(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
-        """Replace an object that was read before, and return its new state, with its model if it has one.
-
-        Fields that are missing from `obj` are removed, which includes fields that a model does not have.
-
-        Args:
-            obj: As for `create`, with the resourceVersion that was read.
-            subresource: A subresource, such as `"status"`.
-            dry_run: As for `create`.
-
-        Raises:
-            ConflictError: The object was changed after it was read.
-            ConfigError, TypeError, APIError, ConnectError, DecodeError: As for `create`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.replace(self, obj, subresource=subresource, dry_run=dry_run)
-
-    async def apply(
-        self,
-        obj: object,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str | None = None,
-        dry_run: bool = False,
-    ) -> KubeObject:
-        """Create an object, or set the fields of an existing one, by server-side apply. Return its new state.
-
-        Each call is a request. `kinformer.controller.Applier` makes none if a cache shows that nothing has changed.
-
-        Args:
-            obj: As for `create`, with the wanted fields only. A field that this manager applied before and that is
-                missing now is given up.
-            field_manager: The owner of the fields, always the same for one program.
-            force: True to take over fields from other managers.
-            subresource, dry_run: As for `replace`.
-
-        Raises:
-            ConflictError: Another manager owns a field with another value (only without `force`).
-            ConfigError: As for `create`, or the object has managedFields, as one that was read.
-            TypeError, APIError, ConnectError, DecodeError: As for `create`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.apply(
-            self, obj, field_manager=field_manager, force=force, subresource=subresource, dry_run=dry_run
-        )
-
-    async def patch(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        patch: Mapping[str, object] | Sequence[Mapping[str, object]],
-        *,
-        type: Literal["merge", "json", "strategic"] = "merge",  # noqa: A002 - the word of the API
-        subresource: str | None = None,
-        dry_run: bool = False,
-    ) -> KubeObject:
-        """Change fields of an object, and return its new state.
-
-        ::
-
-            await client.patch("apps/v1/deployments", "default/web", {"spec": {"replicas": 3}})
-
-        Args:
-            resource, key: As for `get`.
-            patch: The changes. In a merge patch, None removes a field. A resourceVersion in `metadata` must match.
-            type: `"merge"`, `"json"` (a list of operations), or `"strategic"`, which built-in resources support.
-            subresource, dry_run: As for `replace`.
-
-        Raises:
-            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
-            ConfigError: An argument is invalid, or the resource supports no strategic patches.
-            APIError, ConnectError, DecodeError: As for `request`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.patch(self, resource, key, patch, type=type, subresource=subresource, dry_run=dry_run)
-
-    async def delete(
-        self,
-        resource: str | GroupVersionResource,
-        key: str,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        propagation: Literal["background", "foreground", "orphan"] | None = None,
-        subresource: str | None = None,
-        dry_run: bool = False,
-    ) -> KubeObject | None:
-        """Delete an object.
-
-        Args:
-            resource, key: As for `get`.
-            uid, resource_version: Delete the object only if it still has these.
-            propagation: What happens to the objects that it owns. None is the server's default for the resource.
-            subresource, dry_run: As for `replace`.
-
-        Returns:
-            The object, if the server returns it. It still exists if it has a deletionTimestamp and finalizers or a
-            grace period. None if the server returns only that it was deleted.
-
-        Raises:
-            NotFoundError: There is no such object, or no such resource. The message names the nearest resource.
-            ConflictError: It has another uid or resourceVersion.
-            ConfigError: An argument is invalid.
-            APIError, ConnectError, DecodeError: As for `request`.
-        """
-        from kinformer.verbs import requests
-
-        return await requests.delete(
-            self,
-            resource,
-            key,
-            uid=uid,
-            resource_version=resource_version,
-            propagation=propagation,
-            subresource=subresource,
-            dry_run=dry_run,
-        )
 
     def logs(
         self,

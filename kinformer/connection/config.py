@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypeAlias, TypedDict, get_args
 from urllib.parse import urlsplit
 
 import anyio.to_thread
@@ -36,6 +37,7 @@ __all__ = [
     "ConnectionInfo",
     "ConnectionSettings",
     "Pem",
+    "Trace",
     "accepted_encoding",
     "at_once",
     "check_compression",
@@ -48,6 +50,13 @@ __all__ = [
 ]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+Trace: TypeAlias = Callable[[str, str, str, Mapping[str, str]], AbstractContextManager[Callable[[int], object]]]
+"""Measures a request: takes method, server URL, path and parameters, and yields a function that takes the status.
+
+The path has no query. It is entered for each attempt, before it is sent, and exited at the end of the body or stream.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +281,7 @@ class ClientKeywords(TypedDict, total=False):
     metrics: Metrics | None
     user_agent: str | None
     log_plugin_stderr: bool
+    trace: Trace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +298,7 @@ class ClientOptions:
     metrics: Metrics | None = None
     user_agent: str | None = None
     log_plugin_stderr: bool = False
+    trace: Trace | None = None
 
     def __post_init__(self) -> None:
         check_compression(self.compression)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import anyio
@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
 _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
+
+
+_UNTRACED: AbstractContextManager[Callable[[int], object]] = nullcontext(lambda status: None)
 
 
 class Connection:
@@ -303,15 +306,18 @@ class Connection:
         await transport.connection.credential.authorization()  # a plugin may take longer than a response
         if not watch:
             await self._sender.wait_for_turn(exchange)
-        async with exchange.within(timeout):
-            with self._sender.counted("GET") as answered:
-                body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
-                answered(body.status)
-                await body.check()
-        try:
-            yield body
-        finally:
-            body.close()
+        with self._traced("GET", path, params) as traced:
+            async with exchange.within(timeout):
+                with self._sender.counted("GET", traced) as answered:
+                    body = await transport.send(
+                        "GET", path, params=params, headers=headers, stream=True, cut_is_end=watch
+                    )
+                    answered(body.status)
+                    await body.check()
+            try:
+                yield body
+            finally:
+                body.close()
 
     async def forward(self, method: str, target: str, headers: CIMultiDict[str]) -> ClientResponse:
         """Send a read of another program with this client's credentials. See `Transport.forward`.
@@ -319,7 +325,7 @@ class Connection:
         :meta private:
         """
         transport = self._opened()
-        with self._sender.counted(method) as answered:
+        with self._traced(method, target) as traced, self._sender.counted(method, traced) as answered:
             response = await transport.forward(method, target, headers)
             answered(response.status)
             return response
@@ -363,7 +369,7 @@ class Connection:
         await transport.connection.credential.authorization()
 
         async def attempt() -> bytes:
-            with self._sender.counted(method) as answered:
+            with self._traced(method, path, params) as traced, self._sender.counted(method, traced) as answered:
                 response = await transport.send(method, path, params=params, headers=merged, data=data)
                 answered(response.status)
                 try:
@@ -374,6 +380,12 @@ class Connection:
 
         async with exchange.within(timeout) as limit:
             return await self._sender.send(exchange, attempt, limit.when())
+
+    def _traced(
+        self, method: str, path: str, params: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Callable[[int], object]]:
+        trace = self._options.trace
+        return _UNTRACED if trace is None else trace(method, self.server, shown_path(path), params or {})
 
     def _opened(self) -> Transport:
         if self._transport is None:

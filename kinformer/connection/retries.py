@@ -168,8 +168,8 @@ class Sender:
             await asyncio.sleep(delay)
 
     @contextmanager
-    def counted(self, method: str) -> Iterator[Callable[[int], None]]:
-        """Measure one attempt, for the sink. The body passes the status of the response to the yielded function.
+    def counted(self, method: str, answered_too: Callable[[int], object]) -> Iterator[Callable[[int], None]]:
+        """Measure one attempt, for the sink. The body passes the status to the yielded function, which passes it on.
 
         The names and labels are those of component-base (metrics/prometheus/restclient).
         """
@@ -178,6 +178,7 @@ class Sender:
         def answered(status: int) -> None:
             nonlocal code
             code = str(status)
+            answered_too(status)
 
         try:
             yield answered

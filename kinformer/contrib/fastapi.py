@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from kinformer import (
@@ -38,7 +38,7 @@ from kinformer._lazy import needs_extra
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams, respond_live
 from kinformer.manager import readiness, stale_reason, status_report
-from kinformer.objects import NoModel
+from kinformer.objects.types import ModelT
 
 with needs_extra("fastapi", "starlette"):
     from starlette.exceptions import HTTPException
@@ -68,8 +68,6 @@ __all__ = [
     "object_response",
     "sse_response",
 ]
-
-M = TypeVar("M")
 
 Setup = Callable[[], AbstractAsyncContextManager[SharedInformerFactory]]
 FactoryOf = Callable[[HTTPConnection], SharedInformerFactory]
@@ -136,31 +134,14 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
     return factory
 
 
-@overload
 def informer_of(
     resource: str | GroupVersionResource,
     *,
-    model: type[M],
+    model: type[ModelT] | None = None,
     require_synced: bool = False,
     max_staleness: float | None = None,
     **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[SharedInformer[M]]]: ...
-@overload
-def informer_of(
-    resource: str | GroupVersionResource,
-    *,
-    model: None = None,
-    require_synced: bool = False,
-    max_staleness: float | None = None,
-    **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[SharedInformer[NoModel]]]: ...
-def informer_of(
-    resource: str | GroupVersionResource,
-    *,
-    require_synced: bool = False,
-    max_staleness: float | None = None,
-    **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
+) -> Callable[[HTTPConnection], Awaitable[SharedInformer[ModelT]]]:
     """Return a dependency on the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
 
     The informer is created on first use. Also request it in `setup`, so that it has synced by then.
@@ -172,24 +153,14 @@ def informer_of(
         max_staleness: Seconds, at least 4. Respond with 503 in the same way while the cache was last proved to be
             current longer ago. From the first request on, it is proved at half of that age (see `Controller`).
     """
-    return _informer_of(resource, options, require_synced=require_synced, max_staleness=max_staleness)
-
-
-def _informer_of(
-    resource: str | GroupVersionResource,
-    options: dict[str, Any],
-    *,
-    require_synced: bool,
-    max_staleness: float | None,
-) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     resource = GroupVersionResource.parse(resource)  # a bad one is an error now, not at the first request
-    asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer] = WeakKeyDictionary()
+    asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer[ModelT]] = WeakKeyDictionary()
 
-    async def informer(connection: HTTPConnection) -> SharedInformer:
+    async def informer(connection: HTTPConnection) -> SharedInformer[ModelT]:
         factory = get_factory(connection)
         found = asked.get(factory)
         if found is None:
-            found = asked[factory] = factory.for_resource(resource, **options)
+            found = asked[factory] = factory.for_resource(resource, **options, model=cast("Any", model))
         if require_synced and not found.has_synced:
             raise HTTPException(503, f"{found.name}: the cache has not synced yet", headers=_RETRY_AFTER)
         _refuse_stale(found, max_staleness)
@@ -198,31 +169,14 @@ def _informer_of(
     return informer
 
 
-@overload
 def lister_of(
     resource: str | GroupVersionResource,
     *,
-    model: type[M],
+    model: type[ModelT] | None = None,
     require_synced: bool = False,
     max_staleness: float | None = None,
     **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[M]]]]: ...
-@overload
-def lister_of(
-    resource: str | GroupVersionResource,
-    *,
-    model: None = None,
-    require_synced: bool = False,
-    max_staleness: float | None = None,
-    **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[NoModel]]]]: ...
-def lister_of(
-    resource: str | GroupVersionResource,
-    *,
-    require_synced: bool = False,
-    max_staleness: float | None = None,
-    **options: Any,
-) -> Callable[[HTTPConnection], Awaitable[Lister]]:
+) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[ModelT]]]]:
     """Return a dependency on the lister of a resource. It works in `async def` and `def` endpoints, on any thread.
 
     ::
@@ -241,9 +195,9 @@ def lister_of(
             endpoint with the current objects, at first none.
         max_staleness: As for `informer_of`.
     """
-    informer = _informer_of(resource, options, require_synced=require_synced, max_staleness=max_staleness)
+    informer = informer_of(resource, model=model, require_synced=require_synced, max_staleness=max_staleness, **options)
 
-    async def lister(connection: HTTPConnection) -> Lister:
+    async def lister(connection: HTTPConnection) -> Lister[KubeObject[ModelT]]:
         return (await informer(connection)).lister
 
     return lister

@@ -13,25 +13,31 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
+from urllib.parse import urlencode, urlsplit
 
-from kinformer import KubeObject
+from kinformer import APIError, GroupVersionResource, KubeObject
 from kinformer._lazy import needs_extra
 from kinformer.metrics import MetricFamily
+from kinformer.objects.requests.path import RequestPath
 
 with needs_extra("opentelemetry", "opentelemetry"):
     from opentelemetry import metrics, trace
+    from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import NonRecordingSpan, SpanKind, StatusCode, Tracer
 
-__all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
+__all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile", "traced_requests"]
 
 R = TypeVar("R")
 Read = Callable[[str], Iterable[MetricFamily]]
 
 _NAME = "kinformer"
+_SHOWN = ("fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "watch")
+_VERBS = {"POST": "create", "PUT": "update"}
 _ONE_COLLECTION = 0.05  # seconds. The SDK reads metrics one by one, but informers return all at once
 
 
@@ -178,10 +184,68 @@ class _Traced:
 
 
 def _attributes(resource: str, obj: KubeObject) -> dict[str, str]:
-    found = {"kinformer.resource": resource, "k8s.object.name": obj.name, "k8s.object.uid": obj.uid}
-    if obj.namespace:
-        found["k8s.namespace.name"] = obj.namespace
-    return {**found, "k8s.object.resource_version": obj.resource_version}
+    named = _named(resource, obj.namespace, obj.name)
+    return {**named, "k8s.object.uid": obj.uid, "k8s.object.resource_version": obj.resource_version}
+
+
+def _named(resource: str, namespace: str, name: str) -> dict[str, str]:
+    named = {"kinformer.resource": resource, "k8s.namespace.name": namespace, "k8s.object.name": name}
+    return {attribute: value for attribute, value in named.items() if value}
+
+
+Measure = Callable[[str, str, str, Mapping[str, str]], AbstractContextManager[Callable[[int], None]]]
+
+
+def traced_requests(tracer: Tracer | None = None) -> Measure:
+    """Return a value for `trace=` of a client, by which its requests are spans: ``Client(trace=traced_requests())``.
+
+    ::
+
+        client = Client(trace=traced_requests())
+
+    Lists and watches of informers are among them. The names have the verbs of the API: ``list v1/pods``, ``watch
+    v1/pods``, ``patch apps/v1/deployments/status``. A span ends with the body, so that of a watch lasts as long as the
+    watch. A retried request has a span for each attempt. The attributes are OpenTelemetry's for HTTP clients, and those
+    of `traced`. In `url.full`, the values of all parameters but those of a list are REDACTED. A span is a child of the
+    current one, such as that of a reconcile, unless that has ended.
+
+    Args:
+        tracer: By default, the global provider's tracer named "kinformer".
+    """
+    return partial(_request, tracer or trace.get_tracer(_NAME))
+
+
+@contextmanager
+def _request(
+    tracer: Tracer, method: str, server: str, path: str, params: Mapping[str, str]
+) -> Iterator[Callable[[int], None]]:
+    url, target, name = urlsplit(server), RequestPath.of(path), method
+    query = urlencode([(option, value if option in _SHOWN else "REDACTED") for option, value in params.items()])
+    attributes: dict[str, str | int] = {
+        "http.request.method": method,
+        "url.full": f"{server}{path}?{query}".removesuffix("?"),
+        "server.address": url.hostname or "",
+        "server.port": url.port or (443 if url.scheme == "https" else 80),
+    }
+    if target is not None:
+        verb = _VERBS.get(method, method.lower())
+        if method == "GET" and not target.name:
+            verb = "watch" if "watch" in params else "list"
+        resource = str(GroupVersionResource(target.group, target.version, target.resource))
+        name = f"{verb} {resource}/{target.subresource}".removesuffix("/")
+        attributes |= _named(resource, target.namespace, target.name)
+    current = trace.get_current_span()
+    is_over = not current.is_recording() and not isinstance(current, NonRecordingSpan)
+    context = Context() if is_over else None  # an informer outlives the request that asked for it
+    span = tracer.start_span(name, context, SpanKind.CLIENT, attributes)
+    try:
+        yield partial(span.set_attribute, "http.response.status_code")
+    except Exception as error:
+        span.set_attribute("error.type", str(error.status) if isinstance(error, APIError) else type(error).__name__)
+        span.set_status(StatusCode.ERROR, str(error))
+        raise
+    finally:
+        span.end()
 
 
 def traced_reconcile(

@@ -221,21 +221,14 @@ class Controller:
 
     def statistics(self) -> ControllerStatistics:
         """Return the current figures."""
-        run, counts = self._run, self._metrics.counts
+        run = self._run
         return ControllerStatistics(
             running=run is not None,
             synced=self.synced,
             active=0 if run is None else run.active,
             reconciles=dict(self._metrics.outcomes),
-            terminal_errors=counts["terminal_errors"],
-            timeouts=counts["timeouts"],
-            source_errors=counts["source_errors"],
-            own_write_waits=counts["own_write_waits"],
-            own_write_timeouts=counts["own_write_timeouts"],
-            stale_waits=counts["stale_waits"],
-            caught_up_waits=counts["caught_up_waits"],
-            caught_up_timeouts=counts["caught_up_timeouts"],
             queue=None if run is None else run.queue.statistics(),
+            **self._metrics.counted(),
         )
 
     def not_ready_reason(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kinformer.metrics import Metrics
 from kinformer.workqueue.work_queue import QueueStatistics
@@ -115,6 +116,10 @@ class ControllerMetrics:
         for close in self._close_gauges:
             close()
         self._close_gauges.clear()
+
+    def counted(self) -> dict[str, Any]:
+        """Return the counts that `ControllerStatistics` has besides the outcomes, by its field names."""
+        return {name: count for name, count in self.counts.items() if name != "errors"}
 
     def count(self, name: str) -> None:
         """Add one to the field `name` of `ControllerStatistics`, or to "errors"."""

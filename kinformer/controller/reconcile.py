@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kinformer.exceptions import check_requeue_after
 from kinformer.objects.meta import split_meta_namespace_key
 from kinformer.objects.types import ApiObject
 
@@ -58,7 +59,7 @@ class Request:
         name: The name of the object, which may be gone.
         reasons: The distinct triggers since the last run began, in order, at most 8. For logs and metrics only:
             triggers are merged, so a reconcile that depends on them will be wrong at some point.
-        attempt: Failures of the key since its last success.
+        attempt: Failures of the key since its last success, and its TemporaryErrors without a delay.
         cluster: The name of the object's cluster if the controller is for a union, and otherwise `""`.
     """
 
@@ -142,10 +143,7 @@ class Result:
     requeue_after: float | None = None
 
     def __post_init__(self) -> None:
-        if self.requeue_after is not None and not 0 <= self.requeue_after < math.inf:
-            raise ValueError(
-                f"invalid Result(requeue_after={self.requeue_after!r}): expected a finite number of seconds, 0 or more"
-            )
+        check_requeue_after(self.requeue_after, "Result")
 
 
 ReconcileFunction = Callable[[Request], Awaitable[Result | None]]

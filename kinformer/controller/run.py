@@ -20,7 +20,14 @@ from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites, object_in
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
-from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
+from kinformer.exceptions import (
+    APIError,
+    ConflictError,
+    KinformerError,
+    LeadershipLostError,
+    TemporaryError,
+    TerminalError,
+)
 from kinformer.informer.collection import core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.informer.freshness.freshness import Freshness, too_old
@@ -316,6 +323,8 @@ class ControllerRun:
             self._succeeded(key, result, clock.time() - began)
         except LeadershipLostError:
             raise
+        except TemporaryError as error:
+            self._not_done(key, error, clock.time() - began)
         except Exception as error:  # noqa: BLE001 - logged, counted and retried, and other keys continue
             self._failed(request, error, clock.time() - began, written, timed_out=limit.expired())
 
@@ -330,7 +339,17 @@ class ControllerRun:
         if after is None:
             self._metrics.reconcile_ended("success", seconds)
             return
-        self._metrics.reconcile_ended("requeue_after" if after else "requeue", seconds)
+        self._requeue(key, after, "requeue_after" if after else "requeue", seconds)
+
+    def _not_done(self, key: str, error: TemporaryError, seconds: float) -> None:
+        after = self.queue.limiter.when(key) if error.requeue_after is None else error.requeue_after
+        level = logging.INFO if self._logged.is_news(key, str(error)) else logging.DEBUG
+        message, notice = "controller %s: %s is not done yet: %s; running it again in %.3g s", (self._name, key)
+        log.log(level, message, *notice, error, after, resource=self._resource, key=key, reason="not_done")
+        self._requeue(key, after, "requeue_after" if error.requeue_after else "requeue", seconds)
+
+    def _requeue(self, key: str, after: float, outcome: str, seconds: float) -> None:
+        self._metrics.reconcile_ended(outcome, seconds)
         self._note_reason(key, _REQUEUE)
         self.queue.add_after(key, after, priority=self.queue.priority(key))
 

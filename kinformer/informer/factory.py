@@ -360,6 +360,9 @@ class SharedInformerFactory(Entered):
         if held.namespaces is not None:
             await self.release(held.namespaces)
 
+    def __repr__(self) -> str:
+        return f"<SharedInformerFactory of {self._client!r}: {', '.join(numbered(self.informers)) or 'no informers'}>"
+
     def _find(self, informer: SharedInformer) -> tuple[InformerIdentity, _Held]:
         for identity, held in self._held.items():
             if held.informer == informer:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     M = TypeVar("M", default=Any)
     M_co = TypeVar("M_co", covariant=True, default=Any)
     M_contra = TypeVar("M_contra", contravariant=True, default=Any)
+    ModelT = TypeVar("ModelT", default="NoModel")
     ObjectT = TypeVar("ObjectT", default=Any)
 else:
     from typing import TypeVar
@@ -25,6 +26,7 @@ else:
     M = TypeVar("M")
     M_co = TypeVar("M_co", covariant=True)
     M_contra = TypeVar("M_contra", contravariant=True)
+    ModelT = TypeVar("ModelT")  # the model that a call asks for, or NoModel
     ObjectT = TypeVar("ObjectT")
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "M",
     "M_co",
     "M_contra",
+    "ModelT",
     "NoModel",
     "Object",
     "ObjectT",

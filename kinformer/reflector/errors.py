@@ -111,6 +111,8 @@ class FailureLog:
         level = logging.DEBUG if not is_news else logging.INFO if is_routine else logging.WARNING
         self._is_outage = self._is_outage or level == logging.WARNING
         message = "%s: %s failed, so lists will be used instead: %s" if falls_back else "%s: %s failed: %s"
+        if getattr(error, "lost", None) is False and not falls_back:  # a ConnectError without a response
+            message = "%s: the server does not answer (%s): %s"
         log.log(level, message, self._name, doing, error, resource=self._name, reason=error)
         self._health.failed(error)
         self.tell(error)

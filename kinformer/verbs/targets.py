@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import forget_version, recent_discovery, recent_version
@@ -159,5 +158,7 @@ async def _nearest(client: Connection, obj: Document) -> str:
         return ""
     kinds = {one.kind: f"{one.gvr.api_version} {one.kind}" for one in reversed(found)}
     lower = {kind.lower(): kind for kind in kinds}
+    from difflib import get_close_matches  # only needed for this error message
+
     close = get_close_matches(obj.kind.lower(), lower, n=1, cutoff=0.6)
     return kinds[lower[close[0]]] if close else ""

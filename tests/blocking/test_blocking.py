@@ -27,6 +27,7 @@ from kinformer import (
     blocking,
 )
 from kinformer.conditions import is_deleted, matches
+from kinformer.exceptions import TemporaryError
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.log_records import Said, message_of, said
@@ -147,6 +148,118 @@ async def test_a_handler_in_a_thread_may_wait_and_write_by_the_informers(server:
 
             maps.add_event_handler(on_add=on_add)
             assert done.wait(10)
+
+    await in_thread(program)
+
+
+async def test_a_burst_of_changes_is_one_call_of_a_debounced_handler(server: APIServer) -> None:
+    for number in range(50):
+        make(server, f"first-{number}")
+    seen: list[int] = []
+    release = threading.Event()
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            secrets = informers.for_resource("v1/secrets", namespace="default")
+
+            def reload() -> None:
+                assert threading.current_thread().name != "kinformer event loop"
+                seen.append(len(maps.lister) + len(secrets.lister))
+
+            informers.add_debounced_handler(reload, maps, secrets, debounce=0.3)
+            assert release.wait(30)
+
+    running = asyncio.ensure_future(in_thread(program))
+    await until(lambda: seen == [50])
+    for number in range(50):
+        make(server, f"second-{number}")
+    server.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}})
+    await until(lambda: len(seen) == 2)
+    await asyncio.sleep(0.5)
+    assert seen == [50, 101]
+    release.set()
+    await running
+    assert loop_threads() == []
+
+
+@pytest.mark.parametrize("failure", [ValueError("no disk"), SystemExit(3), TemporaryError("the volume is being moved")])
+async def test_a_debounced_handler_that_fails_is_called_again(
+    server: APIServer, caplog: pytest.LogCaptureFixture, failure: BaseException
+) -> None:
+    calls: list[int] = []
+    caplog.set_level("INFO", "kinformer.controller")
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            done = threading.Event()
+
+            def reload() -> None:
+                calls.append(len(calls))
+                if len(calls) < 4:
+                    raise failure
+                done.set()
+
+            informers.add_debounced_handler(reload, informers.for_resource("v1/configmaps"), debounce=0, name="files")
+            assert done.wait(30)
+
+    await in_thread(program)
+    assert calls == [0, 1, 2, 3]
+    level, reason = ("INFO", "not_done") if isinstance(failure, TemporaryError) else ("ERROR", "reconcile_failed")
+    logged = said(caplog, reason)[0]
+    assert (logged.level, logged.resource, logged.key) == (level, "v1/configmaps", "all")
+    assert "controller files" in message_of(caplog, reason)
+
+
+async def test_leaving_waits_for_a_debounced_call_that_runs_and_drops_one_that_waits(server: APIServer) -> None:
+    calls: list[str] = []
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            began = threading.Event()
+            maps = informers.for_resource("v1/configmaps")
+
+            def slow() -> None:
+                began.set()
+                time.sleep(0.3)
+                calls.append("slow")
+
+            informers.add_debounced_handler(slow, maps, debounce=0)
+            informers.add_debounced_handler(lambda: calls.append("late"), maps, debounce=60)
+            assert began.wait(30)
+
+    await in_thread(program)
+    assert calls == ["slow"]
+    assert loop_threads() == []
+
+
+async def test_a_debounced_handler_whose_informer_is_given_back_ends_with_a_line(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps")
+            called = threading.Event()
+            informers.add_debounced_handler(called.set, maps, debounce=0, name="files")
+            assert called.wait(30)
+            informers.release(maps)
+            assert informers.get("v1/namespaces", "default").name == "default"
+
+    await in_thread(program)
+    assert "files" in message_of(caplog, "stopped")
+
+
+async def test_what_cannot_be_a_debounced_handler_is_refused(server: APIServer) -> None:
+    async def coroutine() -> None: ...
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps")
+            for function in (coroutine, lambda event: None, "reload"):
+                with pytest.raises(TypeError, match="debounced handler"):
+                    informers.add_debounced_handler(function, maps)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="debounce"):
+                informers.add_debounced_handler(print, maps, debounce=-1)
 
     await in_thread(program)
 

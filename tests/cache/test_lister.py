@@ -193,3 +193,8 @@ def test_a_namespace_that_is_read_as_a_selector_is_named_once_in_the_log(caplog:
     assert pods.list("team-03") == []
     assert pods.list("app=web") == []
     assert len(caplog.records) == 1
+
+
+def test_a_lister_says_how_many_objects_it_has() -> None:
+    pods = lister()
+    assert [repr(pods), repr(pods.by_namespace("shop"))] == ["<Lister of 6 objects>", "<NamespaceLister of 3 objects>"]

@@ -438,12 +438,13 @@ async def test_the_version_and_the_help_are_no_failures(alone: CommandLine) -> N
     assert (bare.status, all(command in bare.out for command in ("demo", "watch", "stats", "serve"))) == (0, True)
 
 
+@pytest.mark.parametrize("library", ["typer", "rich.console"])
 def test_without_the_extra_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], library: str
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("kinformer.cli.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.setitem(sys.modules, library, None)
     assert main([*ONCE, "pods"]) == 1
     assert "pip install 'kinformer[cli]'" in one_line(capsys.readouterr().err)
 

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from kinformer import (
 )
 from kinformer._runtime.fence import Fence
 from kinformer.controller import generation_changed
-from kinformer.exceptions import LeadershipLostError, TooManyRequestsError
+from kinformer.exceptions import LeadershipLostError, TemporaryError, TooManyRequestsError
 from kinformer.testing import APIServer
 from kinformer.workqueue import ExponentialFailureRateLimiter
 from tests.support.lagging_source import LaggingSource
@@ -661,10 +662,57 @@ async def test_a_reconcile_may_ask_to_be_called_again_later_or_at_once() -> None
         assert controller.statistics().reconciles == {"requeue_after": 1, "requeue": 1, "success": 1}
 
 
+async def test_a_reconcile_that_cannot_end_yet_runs_again_and_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
+    source, sink = MemorySource(), MemoryMetrics()
+    source.set("a")
+    caplog.set_level(logging.DEBUG)
+
+    async def wait_for_address(request: Request) -> None:
+        if len(recorder.runs) < 5:
+            raise TemporaryError("no address yet", requeue_after=60)
+        if len(recorder.runs) == 5:
+            raise TemporaryError("the address does not answer", requeue_after=0)
+
+    informer, recorder = SharedInformer(source), Recorder(wait_for_address)
+    controller = controller_for(informer, recorder, metrics=sink)
+    async with running(controller, informer):
+        await asyncio.sleep(1000)
+        assert recorder.times == [0, 60, 120, 180, 240, 240]
+        assert [request.attempt for _, request in recorder.runs] == [0] * 6
+        assert str(recorder.runs[1][1].reasons[0]) == "REQUEUE"
+        assert controller.statistics().reconciles == {"requeue_after": 4, "requeue": 1, "success": 1}
+        assert sink.values(controller="test")["controller_runtime_reconcile_errors_total"] == 0
+    logged = records(caplog, "not_done")
+    assert [record.levelname for record in logged] == ["INFO", "DEBUG", "DEBUG", "DEBUG", "INFO"]
+    assert not any(record.exc_info for record in logged)
+    assert "no address yet" in logged[0].getMessage()
+
+
+async def test_without_a_delay_it_waits_longer_each_time_and_from_the_start_after_a_success() -> None:
+    source = MemorySource()
+    source.set("a")
+
+    async def wait(request: Request) -> None:
+        if len(recorder.runs) != 4:
+            raise TemporaryError("the volume is being moved")
+
+    informer, recorder = SharedInformer(source), Recorder(wait)
+    limiter: ExponentialFailureRateLimiter[str] = ExponentialFailureRateLimiter(1, 60)
+    controller = controller_for(informer, recorder, rate_limiter=limiter)
+    async with running(controller, informer):
+        await asyncio.sleep(99)
+        source.set("a")
+        await asyncio.sleep(2.5)
+        assert recorder.times == [0, 1, 3, 7, 99, 100]
+        assert [request.attempt for _, request in recorder.runs] == [0, 1, 2, 3, 0, 1]
+        assert controller.statistics().reconciles == {"requeue": 5, "success": 1}
+
+
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf")])
-async def test_a_result_that_never_comes_is_refused(after: float) -> None:
+@pytest.mark.parametrize("delayed", [Result, partial(TemporaryError, "not yet")])
+async def test_a_delay_that_never_ends_is_refused(delayed: Callable[..., object], after: float) -> None:
     with pytest.raises(ValueError, match="requeue_after"):
-        Result(requeue_after=after)
+        delayed(requeue_after=after)
 
 
 async def test_what_is_no_result_is_an_error_that_names_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,8 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -129,6 +131,19 @@ async def check_hook(server: APIServer, main: Callable[[], None]) -> None:
     await until(lambda: (server.get("v1/configmaps", "default", "settings") or {})["data"] == {"level": "info"})
     server.update({**document, "data": {"stop": "yes"}})
     await running
+
+
+async def check_reload(server: APIServer, main: Callable[[Path], None]) -> None:
+    """A program writes the ConfigMap `settings` to a file, and ends when its level is `stop`."""
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    with TemporaryDirectory() as folder:
+        written = Path(folder, "settings")
+        running = asyncio.ensure_future(asyncio.to_thread(main, Path(folder)))
+        await until(written.exists)
+        server.update({**document, "data": {"level": "info"}})
+        await until(lambda: written.read_text() == "{'level': 'info'}")
+        server.update({**document, "data": {"level": "stop"}})
+        await running
 
 
 async def check_reconcile(

@@ -70,6 +70,7 @@ PLACEHOLDERS |= {"V1Pod", "api_client", "labels", "name", "namespace", "lister_w
 OTHER = re.compile(
     r"await|async with|except|CoreV1Api\(client\.api_client\)|[fh]\(obj, \*, \w+\)"
     r"|~/\.kube/config|/readyz|(controller_runtime|workqueue)_\*|kopf\.zalando\.org/[\w-]+|settings\.persistence\.\w+|examples/operator/"
+    r"|json\.dumps(\(obj\))?|pod\.spec\.node_name|start|stop|ExitStack"
 )
 
 
@@ -205,6 +206,18 @@ async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments
         except (AssertionError, ImportError, SyntaxError, TypeError) as error:
             wrong.append(f"`{span}`: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_each_name_that_is_not_of_the_root_has_its_package_at_the_top_of_the_page() -> None:
+    block = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert block is not None
+    imports = [node for node in ast.parse(block[1]).body if isinstance(node, ast.ImportFrom)]
+    imported = {alias.name: node.module for node in imports for alias in node.names}
+    used = {node.id for span in spans() for node in ast.walk(parsed(span)) if isinstance(node, ast.Name)}
+    elsewhere = {name for name in used if name in PUBLIC and name not in names_of("kinformer")}
+    assert elsewhere == imported.keys() - {"blocking"}
+    for name in elsewhere:
+        assert PUBLIC[name] is getattr(import_module(str(imported[name])), name)
 
 
 @pytest.mark.parametrize(

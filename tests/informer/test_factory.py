@@ -325,3 +325,12 @@ async def test_several_namespaces_in_the_place_of_one_are_an_error_that_names_th
         several: Any = ["team-a", "team-b"]
         with pytest.raises(ConfigError, match=r"v1/pods: namespace=\['team-a', 'team-b'\] .* use namespaces="):
             factory.for_resource("v1/pods", namespace=several)
+
+
+async def test_a_factory_shows_its_server_and_its_informers() -> None:
+    factory = SharedInformerFactory(Client.from_url("http://127.0.0.1:8001"))
+    assert repr(factory) == "<SharedInformerFactory of <Client not entered>: no informers>"
+    factory.for_resource("v1/pods", namespace="a")
+    pods = factory.for_resource("v1/pods", namespace="b")
+    assert repr(factory) == "<SharedInformerFactory of <Client not entered>: v1/pods, v1/pods#2>"
+    assert repr(pods.indexer) == "<IndexView of 0 objects>"

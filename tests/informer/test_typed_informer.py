@@ -5,6 +5,7 @@ Internals: the informer with a model, which otherwise a factory makes, over a so
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import json
@@ -20,7 +21,7 @@ import pydantic
 import pytest
 from kubernetes_asyncio.client import V1ConfigMap, V1Pod
 
-from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory, wait_for
 from kinformer.exceptions import DecodeError
 from kinformer.informer.typed import ModelInformer
 from kinformer.testing import APIServer
@@ -113,6 +114,22 @@ async def test_handlers_streams_filters_indexes_and_listers_have_the_model(kind:
         source.delete("a")
         await settle()
     assert seen == [("add", "1", "True"), ("update", "1", "2"), ("delete", "2")]
+
+
+async def test_a_wait_gives_its_condition_and_its_caller_the_model() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    informer: SharedInformer[StructMap] = ModelInformer(SharedInformer(source), StructMap)
+    async with informer:
+        now = await wait_for(informer, "default/a", lambda obj: obj and obj.model.data["v"] == "1", 10)
+        assert now is not None
+        assert now.model.data == {"v": "1"}
+        later = asyncio.ensure_future(wait_for(informer, "default/a", lambda obj: obj and obj.model.data["v"] == "2"))
+        await settle()
+        source.set("a", data={"v": "2"})
+        then = await later
+        assert then is not None
+        assert then.model.data == {"v": "2"}
 
 
 async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handler_and_event() -> None:

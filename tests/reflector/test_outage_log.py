@@ -75,3 +75,21 @@ async def test_a_quiet_start_has_no_line(caplog: pytest.LogCaptureFixture) -> No
         await informer.wait_synced(60)
         await until(lambda: informer.health().live)
     assert records(caplog, "following") == []
+
+
+async def test_a_server_that_is_not_there_does_not_answer_and_one_that_breaks_off_has_failed(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.client() as client, SharedInformerFactory(client) as factory:
+        maps = factory.for_resource("v1/configmaps")
+        await maps.wait_synced(10)
+        await server.restart(downtime=5)
+        await until(lambda: bool(records(caplog, "connect")), 60)
+        assert "v1/configmaps: the server does not answer (" in message_of(caplog, "connect")
+        assert "connection refused" in message_of(caplog, "connect")
+        await until(lambda: maps.health().live, 60)
+        caplog.clear()
+        server.faults.add(faults.close_mid_line(), verb="list", resource="v1/secrets", times=1)
+        factory.for_resource("v1/secrets", watch_list=False)
+        await until(lambda: bool(records(caplog, "connect")), 60)
+        assert "does not answer" not in message_of(caplog, "connect")

@@ -88,6 +88,11 @@ async def typed(client: Client) -> None:
         reads(pods)
         handlers(pods)
         await streams(pods)
+        assert_type(await wait_for(pods, "default/web", is_pod_ready, timeout=60), KubeObject[Pod])
+        assert_type(
+            await wait_for(pods, "default/web", lambda pod: pod and pod.model.spec.node_name), KubeObject[Pod] | None
+        )
+        assert_type(await pods.confirm(namespace="default"), list[KubeObject[Pod]])
         await factory.release(pods)
 
 
@@ -203,8 +208,8 @@ def threads(url: str) -> None:
             assert_type(line, str)
         assert_type(informers.wait_for("v1/pods", "default/web", is_pod_ready, timeout=60), KubeObject)
         assert_type(informers.wait_for("v1/pods", "default/web", is_deleted("uid")), KubeObject | None)
-        assert_type(pods.wait_for("default/web", is_pod_ready), KubeObject)
-        assert_type(pods.wait_for("default/web", lambda pod: pod is None), KubeObject | None)
+        assert_type(pods.wait_for("default/web", is_pod_ready), KubeObject[Pod])
+        assert_type(pods.wait_for("default/web", lambda pod: pod and pod.model.spec), KubeObject[Pod] | None)
         informers.wait_for("v1/pods")  # type: ignore[call-overload]
 
 

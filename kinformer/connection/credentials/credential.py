@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import binascii
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
 from kinformer._runtime.logs import get_logger
-from kinformer.exceptions import ConfigError
+from kinformer._runtime.tasks import Coro
+from kinformer.connection.single_flight import SingleFlight
+from kinformer.exceptions import ConfigError, CredentialError
 from kinformer.objects.types import JSON
 
 __all__ = [
     "REREAD",
+    "AuthProvider",
     "Credential",
     "CredentialKind",
     "StaticCredential",
@@ -114,6 +119,33 @@ class StaticCredential:
 
     async def close(self) -> None:
         return None
+
+
+class AuthProvider:
+    """The base class of an `auth-provider` of a kubeconfig, whose credential is renewed by one task at a time.
+
+    Args:
+        load: Gets a credential, and records why it could not in `failure`, which is then a CredentialError.
+        where: The file and field, for messages.
+    """
+
+    identity = None
+    kind: CredentialKind = "auth-provider"
+
+    def __init__(self, load: Callable[[], Coro[None]], where: str) -> None:
+        self._where = where
+        self._flight = SingleFlight(load)
+        self.failure = ""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._where}>"
+
+    async def renew(self) -> None:
+        with suppress(CredentialError):
+            await self._flight.get()
+
+    async def close(self) -> None:
+        await self._flight.close()
 
 
 class TokenFile:

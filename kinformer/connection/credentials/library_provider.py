@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
 from typing import Protocol
 
 import anyio.to_thread
 
-from kinformer.connection.credentials.credential import REREAD, CredentialKind, reason_of
-from kinformer.connection.single_flight import SingleFlight
+from kinformer.connection.credentials.credential import REREAD, AuthProvider, reason_of
 from kinformer.exceptions import CredentialError
 
 __all__ = ["LibraryProvider"]
@@ -28,7 +26,7 @@ class _Loader(Protocol):
     async def load_and_set(self, client_configuration: _Configuration, /) -> object: ...
 
 
-class LibraryProvider:
+class LibraryProvider(AuthProvider):
     """The old `auth-provider` `gcp`, as far as kubernetes_asyncio renews it.
 
     It is checked once a minute, and immediately after a 401. Renewed tokens stay in memory, because the kubeconfig
@@ -39,33 +37,18 @@ class LibraryProvider:
         where: The file and field, for messages.
     """
 
-    identity = None
-    kind: CredentialKind = "auth-provider"
-
     def __init__(self, kubeconfig: dict[str, object], *, where: str) -> None:
         self._kubeconfig = kubeconfig
-        self._where = where
+        super().__init__(self._load, where)
         self._loader: _Loader | None = None
         self._configuration: _Configuration | None = None
         self._looked_at = 0.0
         self._authorization: str | None = None
-        self.failure = ""
-        self._flight = SingleFlight(self._load)
-
-    def __repr__(self) -> str:
-        return f"<LibraryProvider {self._where}>"
 
     async def authorization(self) -> str | None:
         if self._loader is None or asyncio.get_running_loop().time() - self._looked_at >= REREAD:
             await self._flight.get()
         return self._authorization
-
-    async def renew(self) -> None:
-        with suppress(CredentialError):
-            await self._flight.get()
-
-    async def close(self) -> None:
-        await self._flight.close()
 
     async def _load(self) -> None:
         try:

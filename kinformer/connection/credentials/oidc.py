@@ -11,14 +11,12 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from urllib.parse import quote_plus
 
 import aiohttp
 
 from kinformer.connection.addresses import split_url
-from kinformer.connection.credentials.credential import CredentialKind, json_of, reason_of
-from kinformer.connection.single_flight import SingleFlight
+from kinformer.connection.credentials.credential import AuthProvider, json_of, reason_of
 from kinformer.exceptions import CredentialError
 
 __all__ = ["OIDC_FIELDS", "OIDCProvider"]
@@ -44,7 +42,7 @@ class _RefusedError(Exception):
     """Why there is no token. The message has no secret."""
 
 
-class OIDCProvider:
+class OIDCProvider(AuthProvider):
     """An id token, which is renewed with a refresh token. Renewed tokens stay in memory: the kubeconfig is not written.
 
     Args:
@@ -52,19 +50,11 @@ class OIDCProvider:
         where: The file and field, for messages.
     """
 
-    identity = None
-    kind: CredentialKind = "auth-provider"
-
     def __init__(self, config: Mapping[str, str], *, where: str) -> None:
         self._config = config
-        self._where = where
+        super().__init__(self._renewed, where)
         self._token = config.get("id-token", "")
         self._refresh_token = config.get("refresh-token", "")
-        self._flight = SingleFlight(self._renewed)
-        self.failure = ""
-
-    def __repr__(self) -> str:
-        return f"<OIDCProvider {self._where}>"
 
     async def authorization(self) -> str | None:
         try:
@@ -74,13 +64,6 @@ class OIDCProvider:
         if is_due:
             await self._flight.get()
         return f"Bearer {self._token}"
-
-    async def renew(self) -> None:
-        with suppress(CredentialError):
-            await self._flight.get()
-
-    async def close(self) -> None:
-        await self._flight.close()
 
     def _failed(self, reason: str) -> str:
         self.failure = f"{self._where}: no credential: oidc: {reason}"

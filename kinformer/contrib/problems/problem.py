@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -72,21 +72,10 @@ class Problem:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the problem as JSON values, with `since` as in Kubernetes."""
-        owner = {"kind": self.owner.kind, "namespace": self.owner.namespace, "name": self.owner.name}
-        if self.owner.group:
-            owner["group"] = self.owner.group
-        return {
-            "severity": self.severity,
-            "rule": self.rule,
-            "owner": owner,
-            "resource": self.resource,
-            "key": self.key,
-            "count": self.count,
-            "unit": self.unit,
-            "reason": self.reason,
-            "message": self.message,
-            "since": self.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+        document = asdict(self)
+        if not self.owner.group:
+            del document["owner"]["group"]
+        return document | {"since": self.since.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def by_severity(problems: Iterable[Problem]) -> list[Problem]:

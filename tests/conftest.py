@@ -6,7 +6,9 @@ Internals: the parts of aiohttp that pushing needs, and the pause before an even
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -34,6 +36,12 @@ settings.load_profile("kinformer")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Where Python writes no bytecode (PYTHONDONTWRITEBYTECODE, as in most containers), each run and each of its workers would
+# rewrite the assertions of all tests again. It is kept with pytest's cache, so the folders of the sources stay clean.
+if sys.dont_write_bytecode and sys.pycache_prefix is None:
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    sys.dont_write_bytecode = False
 
 _running: pytest.Item | None = None
 
@@ -115,6 +123,29 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 _SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
+_NOT_QUICK = ("process", "tools", "slow")
+_NO_QUICK_TEST = re.compile(rf"^pytestmark = (?:\[[^\]]*)?pytest\.mark\.(?:{'|'.join(_NOT_QUICK)})\b", re.MULTILINE)
+
+
+def has_no_quick_test(path: Path) -> bool:
+    """True if the folder of a test file, or the `pytestmark` in its source, says that none of its tests is quick."""
+    return path.parent.name in _SLOW or bool(_NO_QUICK_TEST.search(path.read_text(encoding="utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a fifth of the files unread if only the quick tests are asked for."""
+    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_test_file and config.option.markexpr == "quick" and has_no_quick_test(collection_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage: nearly all objects that are made meanwhile stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,7 +155,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
             item.add_marker(pytest.mark.process)
-        if not any(item.get_closest_marker(name) for name in ("process", "tools", "slow")):
+        if not any(item.get_closest_marker(name) for name in _NOT_QUICK):
             item.add_marker(pytest.mark.quick)
 
 

@@ -37,12 +37,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Where Python writes no bytecode (PYTHONDONTWRITEBYTECODE, as in most containers), each run and each of its workers would
-# rewrite the assertions of all tests again. It is kept with pytest's cache, so the folders of the sources stay clean.
-if sys.dont_write_bytecode and sys.pycache_prefix is None:
-    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
-    sys.dont_write_bytecode = False
-
 _running: pytest.Item | None = None
 
 
@@ -122,14 +116,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
-_SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
-_NOT_QUICK = ("process", "tools", "slow")
-_NO_QUICK_TEST = re.compile(rf"^pytestmark = (?:\[[^\]]*)?pytest\.mark\.(?:{'|'.join(_NOT_QUICK)})\b", re.MULTILINE)
+SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
+NOT_QUICK = ("process", "tools", "slow")
+_NO_QUICK_TEST = re.compile(rf"^pytestmark = (?:\[[^\]]*)?pytest\.mark\.(?:{'|'.join(NOT_QUICK)})\b", re.MULTILINE)
 
 
 def has_no_quick_test(path: Path) -> bool:
     """True if the folder of a test file, or the `pytestmark` in its source, says that none of its tests is quick."""
-    return path.parent.name in _SLOW or bool(_NO_QUICK_TEST.search(path.read_text(encoding="utf-8")))
+    return path.parent.name in SLOW or bool(_NO_QUICK_TEST.search(path.read_text(encoding="utf-8")))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -140,22 +134,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage: nearly all objects that are made meanwhile stay."""
+    """Collect tests without collecting garbage: nearly all objects that are made meanwhile stay, and no test frees them."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name in _SLOW:
+        if item.path.parent.name in SLOW:
             item.add_marker(pytest.mark.slow)
         if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
             item.add_marker(pytest.mark.process)
-        if not any(item.get_closest_marker(name) for name in _NOT_QUICK):
+        if not any(item.get_closest_marker(name) for name in NOT_QUICK):
             item.add_marker(pytest.mark.quick)
 
 

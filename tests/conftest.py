@@ -134,7 +134,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage: nearly all objects that are made meanwhile stay, and no test frees them."""
+    """Collect tests, and no garbage: nearly all objects that are made meanwhile stay, and no test frees them."""
     gc.disable()
     try:
         return (yield)

@@ -15,9 +15,17 @@ TYPE_CHECKING = False  # importing `typing` for it would take longer than everyt
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
-    from types import TracebackType
 
-__all__ = ["attach_stub", "needs_extra"]
+__all__ = ["PLACES", "attach_stub", "needs_extra"]
+
+_MODULES = (
+    "client informer cache processor objects conditions kinds exceptions watching derived fleet controller workqueue "
+    "leaderelection manager listening watchcache sharding blocking metrics snapshot list_watcher listwatch reflector "
+    "queue contrib.fastapi contrib.arrow contrib.prometheus contrib.opentelemetry contrib.problems contrib.changes "
+    "contrib.backends cli.dashboard testing testing.faults testing.explore"
+)
+PLACES = ("kinformer", *map("kinformer.{}".format, _MODULES.split()))
+"""The packages and modules that public names are imported from. An error names the first that has the name."""
 
 
 def attach_stub(spec: ModuleSpec | None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -46,7 +54,7 @@ def attach_stub(spec: ModuleSpec | None) -> tuple[Callable[[str], object], Calla
             return sorted(load())
         module = None if name.startswith("__") else load().get(name)
         if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _no_name(package, name)
         # A name may be a module of the package itself, as `faults` of `kinformer.testing` is.
         value: object = import_module(f"{module}.{name}") if module == package else getattr(import_module(module), name)
         vars(sys.modules[package])[name] = value
@@ -57,6 +65,33 @@ def attach_stub(spec: ModuleSpec | None) -> tuple[Callable[[str], object], Calla
         return [*load(), *(name for name in own if name.startswith("__") and name.endswith("__"))]
 
     return get_attribute, list_names
+
+
+def _no_name(package: str, name: str) -> Exception:
+    """Return the error for a name that a package lacks. It says where the name is, if that is public."""
+    from importlib.util import find_spec
+
+    # A `from` import ignores the message of an AttributeError, so it gets an ImportError. importlib asks first, for it.
+    is_imported = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    is_module = is_imported and find_spec(f"{package}.{name}")
+    place = "" if is_module or name.startswith("_") else _place_of(name)
+    if place and is_imported:
+        return ImportError(f"cannot import name {name!r} from {package!r}; it is in {place}", name=package)
+    return AttributeError(f"module {package!r} has no attribute {name!r}" + (f"; it is in {place}" if place else ""))
+
+
+def _place_of(name: str) -> str:
+    from contextlib import suppress
+
+    root = sys.modules["kinformer"]
+    for place in PLACES:
+        path = root.__path__[0] + place.removeprefix("kinformer").replace(".", "/")
+        for file in (f"{path}/__init__.pyi", f"{path}/__init__.py", f"{path}.py"):
+            with suppress(OSError):
+                text = root.__spec__.loader.get_data(file).decode()  # type: ignore[union-attr]
+                if f" {name} as {name}\n" in text or f'"{name}"' in text.partition("__all__ = [")[2].partition("]")[0]:
+                    return place
+    return ""
 
 
 class needs_extra:  # noqa: N801 - read as a function, and `contextlib` would slow down `import kinformer`
@@ -77,9 +112,7 @@ class needs_extra:  # noqa: N801 - read as a function, and `contextlib` would sl
     def __enter__(self) -> None:
         """Begin to look at the imports."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in self._packages:
             message = f"{error.name} is not installed: pip install 'kinformer[{self._extra}]'"
             raise ModuleNotFoundError(message, name=error.name) from None

@@ -6,7 +6,9 @@ Internals: the parts of aiohttp that pushing needs, and the pause before an even
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -114,17 +116,41 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
-_SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
+SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
+NOT_QUICK = ("process", "tools", "slow")
+_NO_QUICK_TEST = re.compile(rf"^pytestmark = (?:\[[^\]]*)?pytest\.mark\.(?:{'|'.join(NOT_QUICK)})\b", re.MULTILINE)
+
+
+def has_no_quick_test(path: Path) -> bool:
+    """True if the folder of a test file, or the `pytestmark` in its source, says that none of its tests is quick."""
+    return path.parent.name in SLOW or bool(_NO_QUICK_TEST.search(path.read_text(encoding="utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a fifth of the files unread if only the quick tests are asked for."""
+    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_test_file and config.option.markexpr == "quick" and has_no_quick_test(collection_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests, and no garbage: nearly all objects that are made meanwhile stay, and no test frees them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name in _SLOW:
+        if item.path.parent.name in SLOW:
             item.add_marker(pytest.mark.slow)
         if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
             item.add_marker(pytest.mark.process)
-        if not any(item.get_closest_marker(name) for name in ("process", "tools", "slow")):
+        if not any(item.get_closest_marker(name) for name in NOT_QUICK):
             item.add_marker(pytest.mark.quick)
 
 

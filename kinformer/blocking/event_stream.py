@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Generic, Self
 
 from kinformer.blocking.loop_thread import LoopThread
@@ -50,9 +49,7 @@ class EventStream(Generic[M]):
         self._loop_thread.call("events", self._attach)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._left:
             return
         self._left = True

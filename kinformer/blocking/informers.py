@@ -7,7 +7,6 @@ import ssl as ssl_module
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
@@ -113,9 +112,7 @@ class Informers(BlockingVerbs):
         self._loop_thread.open(self._running())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         for informer in self._factory.informers:
             _refuse_inside(informer, "leaving")
         self._loop_thread.close(error)

@@ -10,8 +10,6 @@ import uuid
 from collections import Counter, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from types import TracebackType
 from typing import NamedTuple, NotRequired, Self, TypedDict
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
@@ -33,6 +31,7 @@ from kinformer.exceptions import (
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import DNS_SUBDOMAIN
 from kinformer.objects.types import ApiObject
+from kinformer.objects.units import micro_time
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 
@@ -153,9 +152,7 @@ class EventRecorder:
         return self
 
     @shielded_from_scopes
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         self._closing = True
         self._wake.set()
@@ -249,7 +246,7 @@ class EventRecorder:
             "apiVersion": _EVENTS.api_version,
             "kind": "Event",
             "metadata": {"name": name + suffix, "namespace": about.namespace or "default"},
-            "eventTime": self._formatted_time(),
+            "eventTime": micro_time(self._clock.wall()),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "action": action,
@@ -261,10 +258,6 @@ class EventRecorder:
         if other is not None:
             document["related"] = other.as_json()
         return document
-
-    def _formatted_time(self, seconds: float | None = None) -> str:
-        moment = datetime.fromtimestamp(self._clock.wall() if seconds is None else seconds, UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     # --- sending ---------------------------------------------------------------------------------------------
 
@@ -347,7 +340,7 @@ class EventRecorder:
         series: dict[str, object] | None = None
         if count > 1:
             wall = self._clock.wall() - (now - known.last)
-            series = {"count": count, "lastObservedTime": self._formatted_time(wall)}
+            series = {"count": count, "lastObservedTime": micro_time(wall)}
         if known.place is None:
             body = document if series is None else {**document, "series": series}
             namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, runtime_checkable
 
 from kinformer.cache.lister import Lister
@@ -135,9 +134,7 @@ class Entered:
         self._core.life.begin()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         life: Life = self._core.life
         await life.leave_in_time()
         if life.crash is not None and error is None:

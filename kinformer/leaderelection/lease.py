@@ -12,12 +12,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self, TypedDict, TypeGuard
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError
 from kinformer.objects.accessors import string_at, table_at
+from kinformer.objects.units import micro_time
 
 __all__ = [
     "JITTER",
@@ -207,12 +207,6 @@ def new_lease(namespace: str, name: str, holder: str, duration: float, wall: flo
     metadata = {"namespace": namespace, "name": name}
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
     return LeaseDocument(body, name, now)
-
-
-def micro_time(wall: float) -> str:
-    """Format a time as a MicroTime, as apimachinery does (pkg/apis/meta/v1/micro_time.go)."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(wall * 1e6))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def whole_seconds(duration: float) -> int:

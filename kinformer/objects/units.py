@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 
-__all__ = ["age", "amount", "canonical", "duration_seconds", "human_duration", "quantity_value"]
+__all__ = ["age", "amount", "canonical", "duration_seconds", "human_duration", "micro_time", "quantity_value"]
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]+))?")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -135,3 +135,9 @@ def age(since: object, unknown: str = "<unknown>", *, now: datetime | None = Non
     if since.tzinfo is None:
         since = since.replace(tzinfo=UTC)
     return human_duration(((now or datetime.now(UTC)) - since).total_seconds())
+
+
+def micro_time(wall: float) -> str:
+    """Format a time as a MicroTime, as apimachinery does (pkg/apis/meta/v1/micro_time.go)."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(wall * 1e6))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

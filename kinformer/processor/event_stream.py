@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 from kinformer._runtime.clock import YieldBudget
@@ -117,9 +116,7 @@ class EventStream(Generic[M]):
         self._attach(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._detach(self)
         self._mailbox.close()
 

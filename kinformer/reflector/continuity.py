@@ -152,7 +152,7 @@ class Gap:
 
     def closed(self, last_event: float | None) -> None:
         """Record the end of a stream. `last_event` is the loop time of the last event in this or an earlier stream."""
-        self._closed_at = self._now()
+        self._closed_at = self._clock.loop()
         self._proved_at = max(self._proved_at, last_event or 0.0)
 
     def doubt(self) -> None:
@@ -161,13 +161,13 @@ class Gap:
 
     def proved(self) -> None:
         """Record that the server has just proved its version."""
-        self._proved_at = self._now()
+        self._proved_at = self._clock.loop()
         self._slept = self._asleep()
         self._doubted = False
 
     def in_doubt(self) -> bool:
         """True if the server must be verified before the next watch."""
-        now = self._now()
+        now = self._clock.loop()
         return (
             self._doubted
             or now - max(self._closed_at, self._proved_at) > AWAY
@@ -175,11 +175,8 @@ class Gap:
             or self._asleep() - self._slept > AWAY
         )
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def _asleep(self) -> float:
-        return self._clock.boot() - self._now()
+        return self._clock.boot() - self._clock.loop()
 
 
 class Continuity(Gap):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Self, Unpack, cast
 
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
@@ -179,9 +178,7 @@ class WatchStream:
         self._running.add_done_callback(lambda _: self._store.end())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._stack is not None
         self._left = True
         self._store.end(drop=True)

@@ -78,7 +78,7 @@ def pytest_asyncio_loop_factories(config: pytest.Config) -> dict[str, Callable[[
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs the binaries runs when it is asked for."""
-    needing = [item for item in items if HERE in item.path.parents and _needs_binaries(item)]
+    needing = [item for item in items if item.path.is_relative_to(HERE) and _needs_binaries(item)]
     for item in needing:
         item.add_marker(pytest.mark.process)
     if _asked_for(config):
@@ -86,7 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     left_out = [item for item in needing if "server_kind" not in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    unwanted = set(left_out)
+    items[:] = [item for item in items if item not in unwanted]
 
 
 def _leave_to_newer_servers(items: list[pytest.Item]) -> None:

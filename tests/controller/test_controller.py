@@ -328,9 +328,11 @@ async def test_an_owner_without_a_namespace_is_found_from_what_it_owns_in_one() 
     owners.objects = {"x": next(iter(owners.objects.values()))}
     put(owned, "c", {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1", "controller": True})
     first, second, recorder = SharedInformer(owners), SharedInformer(owned), Recorder()
-    async with running(controller_for(first, recorder).owns(second, "ConfigMap"), first, second):
-        await settle()
-        assert set(recorder.keys) == {"x"}
+    async with first:
+        await first.wait_synced()  # before that, nothing says that the owners have no namespace
+        async with running(controller_for(first, recorder).owns(second, "ConfigMap"), second):
+            await settle()
+            assert set(recorder.keys) == {"x"}
 
 
 @pytest.mark.parametrize(

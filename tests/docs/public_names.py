@@ -4,7 +4,7 @@ The list is `docs/reference/public_names.txt`: a name in each line, with the pac
 and of a class the members that completion offers. So a name, or a member of a public class, that is added or removed is
 seen in a review. The pages of the reference are made from it.
 
-Internals: the attributes that an object only hints at, which are no members.
+Internals: the attributes that an object only hints at, which are no members, and the list of places.
 """
 
 from __future__ import annotations
@@ -16,51 +16,13 @@ from importlib import import_module
 from pathlib import Path
 
 from kinformer import KubeObject
+from kinformer._lazy import PLACES
 from kinformer.objects.attribute_hints import HINTS
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "docs" / "reference" / "public_names.txt"
 
-# Where names are imported from, in the order in which the reference shows them.
-DOORS = (
-    "kinformer",
-    "kinformer.client",
-    "kinformer.informer",
-    "kinformer.cache",
-    "kinformer.processor",
-    "kinformer.objects",
-    "kinformer.conditions",
-    "kinformer.kinds",
-    "kinformer.exceptions",
-    "kinformer.watching",
-    "kinformer.derived",
-    "kinformer.fleet",
-    "kinformer.controller",
-    "kinformer.workqueue",
-    "kinformer.leaderelection",
-    "kinformer.manager",
-    "kinformer.listening",
-    "kinformer.watchcache",
-    "kinformer.sharding",
-    "kinformer.blocking",
-    "kinformer.metrics",
-    "kinformer.snapshot",
-    "kinformer.list_watcher",
-    "kinformer.listwatch",
-    "kinformer.reflector",
-    "kinformer.queue",
-    "kinformer.contrib.fastapi",
-    "kinformer.contrib.arrow",
-    "kinformer.contrib.prometheus",
-    "kinformer.contrib.opentelemetry",
-    "kinformer.contrib.problems",
-    "kinformer.contrib.changes",
-    "kinformer.contrib.backends",
-    "kinformer.cli.dashboard",
-    "kinformer.testing",
-    "kinformer.testing.faults",
-    "kinformer.testing.explore",
-)
+DOORS = tuple(PLACES)  # where names are imported from, in the order of the list
 
 
 def names_of(door: str) -> list[str]:

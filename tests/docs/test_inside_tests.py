@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 
+from tests.conftest import NOT_QUICK, SLOW, has_no_quick_test
 from tests.docs.public_names import DOORS, LIST, ROOT
 
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
@@ -42,3 +43,22 @@ def test_a_test_that_uses_internals_says_why_and_no_other_does() -> None:
             needless.append(where)
     assert silent == {}, "the docstring is to end with `Internals: <which and why>.`"
     assert needless == [], "the docstring says why internals are used, and none are"
+
+
+def marks_of(tree: ast.Module) -> set[str]:
+    """Return the marks that a file gives to all of its tests."""
+    values = [node.value for node in tree.body if isinstance(node, ast.Assign) and named_pytestmark(node)]
+    return {node.attr for value in values for node in ast.walk(value) if isinstance(node, ast.Attribute)}
+
+
+def named_pytestmark(node: ast.Assign) -> bool:
+    """True if it is the name that pytest takes the marks of a file from."""
+    return any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+
+
+def test_the_quick_tests_leave_out_only_files_whose_tests_all_have_another_mark() -> None:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    left_out = [path for path in files if path.parent.name not in SLOW and has_no_quick_test(path)]
+    wrong = [path for path in left_out if not marks_of(ast.parse(path.read_text(encoding="utf-8"))) & set(NOT_QUICK)]
+    assert wrong == []
+    assert len(left_out) > 40

@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import kinformer
+import kinformer.contrib
 from kinformer import (
     Client,
     Controller,
@@ -38,7 +39,12 @@ def imports_of(path: Path) -> Iterator[tuple[str, str]]:
             yield from (((node.module or "") if not node.level else "." * node.level, one.name) for one in node.names)
 
 
-STUBS = [door for door in DOORS if (PACKAGE.parent / door.replace(".", "/") / "__init__.pyi").is_file()]
+# `kinformer.contrib` has no name of its own, but says where names are.
+STUBS = [
+    door
+    for door in (*DOORS, "kinformer.contrib")
+    if (PACKAGE.parent / door.replace(".", "/") / "__init__.pyi").is_file()
+]
 
 
 def stub_of(door: str) -> list[tuple[str, str]]:
@@ -96,6 +102,35 @@ def test_a_name_that_is_not_public_is_no_attribute(door: str) -> None:
         import_module(door).nothing  # noqa: B018
 
 
+def refusal(statement: str) -> str:
+    """The message of the error that a statement ends with."""
+    with pytest.raises((ImportError, AttributeError)) as raised:
+        exec(statement, {"kinformer": kinformer})
+    return str(raised.value)
+
+
+def test_an_error_for_a_name_of_another_package_says_where_it_is() -> None:
+    wrong = "cannot import name 'owned_by' from 'kinformer.controller'"
+    assert refusal("from kinformer.controller import owned_by") == f"{wrong}; it is in kinformer.objects"
+    wrong = "module 'kinformer' has no attribute 'EventRecorder'"
+    assert refusal("kinformer.EventRecorder") == f"{wrong}; it is in kinformer.controller"
+    assert refusal("from kinformer.informer import Client").endswith("; it is in kinformer")
+    assert refusal("from kinformer.contrib import Problems").endswith("; it is in kinformer.contrib.problems")
+    assert not hasattr(kinformer, "EventRecorder")
+
+
+def test_every_public_name_is_found_from_a_package_that_lacks_it() -> None:
+    places = {name: place for place in reversed(DOORS) for name in public_names.names_of(place)}
+    for name, place in places.items():  # the first that has it
+        with pytest.raises(AttributeError, match=rf"; it is in {re.escape(place)}$"):
+            getattr(kinformer.contrib, name)
+
+
+def test_a_submodule_with_the_name_of_something_public_elsewhere_is_imported() -> None:
+    exec("from kinformer.controller import status")
+    assert "status" in public_names.names_of("kinformer.testing.faults")
+
+
 def in_a_new_interpreter(program: str, *, path: Path = ROOT) -> str:
     """What a program prints that finds kinformer in `path`, and nothing else that is not installed."""
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"]
@@ -143,7 +178,7 @@ def test_internal_methods_are_not_offered() -> None:
 def test_the_command_line_and_contrib_use_public_names_alone() -> None:
     public = {door: set(public_names.names_of(door)) for door in DOORS}
     public["kinformer"].add("__version__")
-    public["kinformer._lazy"] = {"needs_extra"}  # it names what is missing, before anything else can be imported
+    public["kinformer._lazy"] = {"attach_stub", "needs_extra"}  # they name what is missing, or where it is
     private = []
     for path in sorted([*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "contrib").rglob("*.py")]):
         for module, name in imports_of(path):

@@ -105,9 +105,9 @@ async def serve(
                     raise
         finally:
             kept = f"; {path} is no longer valid" if kubeconfig is not None else ""
+            requests = count(len(server.requests) + server.requests.dropped, "request")
             print(
-                f"Ended after {human_duration(time.monotonic() - began)} and {count(len(server.requests), 'request')}. "
-                f"Its objects are gone{kept}.",
+                f"Ended after {human_duration(time.monotonic() - began)} and {requests}. Its objects are gone{kept}.",
                 flush=True,
             )
     return 0

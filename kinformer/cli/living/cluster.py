@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer import Client
-from kinformer.cli.living.contents import container, deployment, node
+from kinformer.cli.living.contents import container, deployment, node, service
 from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer
 
@@ -28,6 +28,7 @@ DEPLOYMENTS: Mapping[tuple[str, str], int] = {
     ("shop", "catalog"): 6,
     ("shop", "web"): 8,
 }
+_HTTP = {"name": "http", "port": 80, "targetPort": "http"}
 JOBS = ("report", "backup", "import")
 _NODES = 5
 _MOST = 10  # replicas
@@ -75,21 +76,14 @@ class LivingCluster:
             self._server.create(node(f"node-{number}"))
         for (namespace, name), replicas in DEPLOYMENTS.items():
             self._server.create(deployment(namespace, name, replicas))
-            ports = [{"name": "http", "port": 80, "targetPort": "http"}]
-            metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
-            spec = {"selector": {"app": name}, "ports": ports}
-            self._server.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+            self._server.create(service(namespace, name, {"app": name}, _HTTP))
         return f"{len(DEPLOYMENTS)} deployments with services in {len(NAMESPACES)} namespaces, on {_NODES} nodes"
 
     def add_dns(self) -> None:
         """Create the Deployment and the Service that each cluster has in kube-system, and that people leave alone."""
-        labels = {"k8s-app": "kube-dns"}
-        self._server.create(deployment("kube-system", "coredns", 2, labels))
-        protocols = {"dns": "UDP", "dns-tcp": "TCP"}
-        ports = [{"name": name, "port": 53, "protocol": protocol} for name, protocol in protocols.items()]
-        metadata = {"name": "kube-dns", "namespace": "kube-system", "labels": labels}
-        spec = {"selector": labels, "ports": ports}
-        self._server.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        space, labels = "kube-system", {"k8s-app": "kube-dns"}
+        self._server.create(deployment(space, "coredns", 2, labels))
+        self._server.create(service(space, "kube-dns", labels, {"name": "dns", "port": 53, "protocol": "UDP"}))
 
     async def start(self) -> None:
         """Populate the cluster, and wait until all its pods run."""

@@ -7,7 +7,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["container", "content", "deployment", "node", "timestamp"]
+__all__ = ["container", "content", "deployment", "node", "service", "timestamp"]
 
 Object = dict[str, Any]
 
@@ -92,6 +92,12 @@ def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str] 
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
     }
+
+
+def service(namespace: str, name: str, labels: dict[str, str], port: Object) -> Object:
+    """Return a Service with one port for the pods with these labels."""
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": labels, "ports": [port]}}
 
 
 def container(name: str) -> Object:

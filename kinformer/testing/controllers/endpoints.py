@@ -85,53 +85,44 @@ class EndpointsController:
         for surplus in existing[len(wanted) :]:
             self._cluster.delete(SLICES, surplus)
 
-    def _write_slice(
-        self, service: Object, existing: Object | None, ports: _Ports, endpoints: Sequence[Object]
-    ) -> None:
-        metadata = service["metadata"]
-        labels = {**labels_of(service), _MANAGED: _MANAGER, _SERVICE: metadata["name"]}
-        if service["spec"].get("clusterIP") == "None":
-            labels[_HEADLESS] = ""
-        content = {"endpoints": list(endpoints), "ports": _shown(ports)}
+    def _write_slice(self, service: Object, existing: Object | None, ports: _Ports, endpoints: list[Object]) -> None:
+        name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+        metadata: Object = {"labels": _labels(service, {_MANAGED: _MANAGER, _SERVICE: name})}
         if existing is None:
-            prefix = f"{metadata['name']}-"
-            place = {"namespace": metadata["namespace"], "labels": labels, "generateName": prefix}
-            place["name"] = self._cluster.fresh_name(SLICES, metadata["namespace"], prefix)
-            place["ownerReferences"] = [owner_reference(service)]
-            head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
-            self._cluster.create(_ACTOR, {**head, "metadata": place, **content})
-            return
-        if labels_of(existing) == labels and all((existing.get(field) or []) == content[field] for field in content):
-            return
+            metadata |= {"namespace": namespace, "generateName": f"{name}-"}
+            metadata["name"] = self._cluster.fresh_name(SLICES, namespace, f"{name}-")
+            metadata["ownerReferences"] = [owner_reference(service)]
+        head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
+        content = {"endpoints": endpoints, "ports": _shown(ports)}
+        self._write(_ACTOR, SLICES, existing, {**head, "metadata": metadata}, content)
+
+    # -- Endpoints ------------------------------------------------------------------------------------------------
+
+    def _write_endpoints(self, service: Object, existing: Object | None, groups: _Groups) -> None:
+        metadata = {field: service["metadata"][field] for field in ("name", "namespace")}
+        metadata["labels"] = _labels(service, {_ENDPOINTS_MANAGED: _ENDPOINTS_MANAGER})
+        subsets = [_subset(service, ports, pods) for ports, pods in groups]
+        content = {"subsets": [subset for subset in subsets if len(subset) > 1]}  # without those of terminating pods
+        head = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
+        self._write(_ENDPOINTS_ACTOR, ENDPOINTS, existing, head, content)
+
+    def _write(self, actor: Actor, resource: str, existing: Object | None, head: Object, content: Object) -> None:
+        """Create an object, or give an existing one its labels and content."""
+        labels = head["metadata"]["labels"]
 
         def change(newest: Object) -> None:
             newest["metadata"]["labels"] = labels
             newest.update(content)
 
-        self._cluster.patch(_ACTOR, SLICES, existing, change)
-
-    # -- Endpoints ------------------------------------------------------------------------------------------------
-
-    def _write_endpoints(self, service: Object, existing: Object | None, groups: _Groups) -> None:
-        metadata = service["metadata"]
-        labels = {**labels_of(service), _ENDPOINTS_MANAGED: _ENDPOINTS_MANAGER}
-        if service["spec"].get("clusterIP") == "None":
-            labels[_HEADLESS] = ""
-        subsets = [_subset(service, ports, pods) for ports, pods in groups]
-        subsets = [subset for subset in subsets if len(subset) > 1]  # of pods that are all terminating
         if existing is None:
-            place = {"name": metadata["name"], "namespace": metadata["namespace"], "labels": labels}
-            made: Object = {"apiVersion": "v1", "kind": "Endpoints", "metadata": place, "subsets": subsets}
-            self._cluster.create(_ENDPOINTS_ACTOR, made)
-            return
-        if labels_of(existing) == labels and (existing.get("subsets") or []) == subsets:
-            return
+            self._cluster.create(actor, {**head, **content})
+        elif labels_of(existing) != labels or any((existing.get(field) or []) != content[field] for field in content):
+            self._cluster.patch(actor, resource, existing, change)
 
-        def change(newest: Object) -> None:
-            newest["metadata"]["labels"] = labels
-            newest["subsets"] = subsets
 
-        self._cluster.patch(_ENDPOINTS_ACTOR, ENDPOINTS, existing, change)
+def _labels(service: Object, own: Mapping[str, str]) -> Object:
+    headless = {_HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else {}
+    return {**labels_of(service), **own, **headless}
 
 
 def _selects(service: Object, pod: Object) -> bool:

@@ -205,7 +205,7 @@ def _scene_fixture(request: pytest.FixtureRequest) -> str:
 
     Each plugin runs only its own fixtures in the test's loop. A test that is no coroutine has none.
     """
-    test = getattr(request.node, "obj", None)
+    test: Any = getattr(request.node, "obj", None)
     if not inspect.iscoroutinefunction(inspect.unwrap(getattr(getattr(test, "hypothesis", None), "inner_test", test))):
         return "_kube_scene_blocking"
     marker = request.node.get_closest_marker("asyncio")
@@ -282,7 +282,7 @@ def kube_apiserver(scene_: Scene) -> ClusterServer:
 
 @_fixture
 def kube_client(scene_: Scene) -> Client | Informers:
-    """An entered `Client` for `kube_apiserver`, with all rights. In a test that is no coroutine, `blocking.Informers`."""
+    """An entered `Client` for `kube_apiserver`, with all rights. Without a coroutine test, `blocking.Informers`."""
     return scene_.client
 
 

@@ -26,9 +26,7 @@ class RequestLog(list[LoggedRequest]):
         dropped: The number of dropped requests.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.dropped = 0
+    dropped = 0
 
     def add(self, request: LoggedRequest) -> None:
         """Append a request."""

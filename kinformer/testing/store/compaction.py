@@ -59,7 +59,8 @@ class Compactor:
         while self._bytes > _LESS and len(self._costs) > least:
             revision, cost = self._costs.popleft()
             self._bytes -= cost
-        self._storage.compact(revision)
+        if revision:
+            self._storage.compact(revision)
 
     def rewound(self) -> None:
         """Forget the changes that the server went back behind."""

@@ -189,7 +189,7 @@ class StoredCollection:
         self._written = written
         self._current = None
         self._past.clear()
-        self.compact(self._storage.revision, forget=False)
+        self.floor = self._storage.revision
 
     def remove(self, tombstone: Stored) -> StoredChange:
         """Remove an object. The tombstone is its last state with the revision of the deletion."""
@@ -217,18 +217,20 @@ class StoredCollection:
         if kept is None:
             objects = self._objects_at(revision)
             keys = sorted(objects)
-            kept = self._past[revision] = Snapshot(keys, [objects[key] for key in keys])
-            if len(self._past) > SNAPSHOTS:
-                self._past.popitem(last=False)
+            kept = Snapshot(keys, [objects[key] for key in keys])
+            self._keep(revision, kept)
         return kept
 
     def keep_snapshot(self, revision: int) -> None:
         """Keep the current list for later pages, so that they need not undo changes."""
         if revision >= self.revision:
-            self._past[revision] = self.snapshot()
-            self._past.move_to_end(revision)
-            if len(self._past) > SNAPSHOTS:
-                self._past.popitem(last=False)
+            self._keep(revision, self.snapshot())
+
+    def _keep(self, revision: int, snapshot: Snapshot) -> None:
+        self._past[revision] = snapshot
+        self._past.move_to_end(revision)
+        if len(self._past) > SNAPSHOTS:
+            self._past.popitem(last=False)
 
     def since(self, revision: int) -> Iterable[StoredChange]:
         """Return the changes after a revision, oldest first."""
@@ -239,14 +241,18 @@ class StoredCollection:
             newer.append(change)
         return reversed(newer)
 
-    def compact(self, floor: int, *, forget: bool) -> None:
-        """Raise the floor. `forget` also discards the history, and with it past lists."""
-        self.floor = max(self.floor, floor)
-        if forget:
-            self.history.clear()
-            self._bytes = 0
-            self._past.clear()
-            self.undoable = max(self.undoable, floor)
+    def compact(self, revision: int) -> None:
+        """Discard the changes up to a revision, and the lists before it. A watch that misses none of them may start."""
+        while self.history and self.history[0].revision <= revision:
+            self._drop_oldest()
+        self.undoable = max(self.undoable, revision)
+        self._past = OrderedDict((past, kept) for past, kept in self._past.items() if past >= revision)
+
+    def _drop_oldest(self) -> None:
+        oldest = self.history.popleft()
+        self._bytes -= oldest.new.size
+        self.floor = max(self.floor, oldest.revision)
+        self.undoable = max(self.undoable, oldest.revision)
 
     def end_watches(self, error: StatusError | None = None) -> None:
         """End the open watches with an error, or cleanly, as a change of the CRD does."""
@@ -305,10 +311,7 @@ class StoredCollection:
             or self._bytes > limits.bytes
             or (len(history) > limits.minimum and now - history[0].moment > limits.seconds)
         ):
-            oldest = history.popleft()
-            self._bytes -= oldest.new.size
-            dropped = oldest.revision
-            self.floor, self.undoable = max(self.floor, dropped), max(self.undoable, dropped)
+            self._drop_oldest()
         for watcher in list(self.watchers):
             watcher(change)
         return change
@@ -335,11 +338,14 @@ class Storage:
             found = self.collections[name] = StoredCollection(self, name)
         return found
 
-    def compact(self) -> None:
-        """Discard all history. Older watches, exact lists and continue tokens get a 410."""
-        self.compacted = self.floor = self.revision
+    def compact(self, revision: int) -> None:
+        """Discard the changes up to a revision. Exact lists and continue tokens of earlier ones get a 410.
+
+        So does a watch that would need a discarded change (etcd3/compact.go).
+        """
+        self.compacted = max(self.compacted, revision)
         for collection in self.collections.values():
-            collection.compact(self.revision, forget=True)
+            collection.compact(revision)
 
     def end_watches(self) -> None:
         """End all open watches cleanly."""
@@ -350,7 +356,7 @@ class Storage:
         """Raise all floors, as a restart does. Watches must start again, but past lists remain available."""
         self.floor = self.revision
         for collection in self.collections.values():
-            collection.compact(self.revision, forget=False)
+            collection.floor = self.revision
 
     def rewind(self, revisions: int) -> None:
         """Restore an older backup of etcd. Raises ValueError if the history does not reach back that far."""

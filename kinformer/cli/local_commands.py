@@ -19,7 +19,7 @@ from kinformer.cli.options import (
     duration_of,
 )
 from kinformer.cli.output.errors import complain
-from kinformer.cli.usage import UsageError, number, whole_number
+from kinformer.cli.usage import UsageError, number, seconds, whole_number
 
 __all__ = ["dashboard", "demo", "proxy", "serve"]
 
@@ -163,6 +163,14 @@ def serve(
     living: Annotated[
         bool, typer.Option("--living", help="A cluster that lives: controllers run Deployments, Jobs and Services.")
     ] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="End pods after this time unless they restart; default: only those of Jobs.",
+            callback=checked_seconds("--runtime"),
+        ),
+    ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate created for this run.")] = False,
     rbac: Annotated[
         str | None,
@@ -188,6 +196,7 @@ def serve(
             objects=objects or [],
             churn=number("--churn", churn),
             living=living,
+            runtime=None if runtime is None else seconds("--runtime", runtime),
             tls=tls,
             rbac=None if rbac is None else Path(rbac),
             kubeconfig=None if write_kubeconfig is None else Path(write_kubeconfig),

@@ -77,7 +77,10 @@ class ClusterServer(Protocol):
         ...
 
     async def restart(self, downtime: float = 0.0) -> None:
-        """Close all connections, stay down for `downtime` seconds, and return on the same URL with the same data."""
+        """Close all connections, stay down for `downtime` seconds, and return on the same URL with the same data.
+
+        Informers come back after their backoff, which grows with each restart: see `APIServer.restart`.
+        """
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -19,8 +19,11 @@ factories.
 
 The plugin is loaded in every pytest run where kinformer is installed. So it imports neither kinformer nor asyncio
 before the first of these fixtures is requested, gives way to other plugins' fixtures of the same names, and does with
-pytest 7. The fixtures are for coroutine tests, under pytest-asyncio 0.24 or later (in every mode and loop scope) and
-under anyio's plugin.
+pytest 7. Coroutine tests run under pytest-asyncio 0.24 or later (in every mode and loop scope) or anyio's plugin.
+
+In a test that is no coroutine, the server runs on an event loop in a thread of its own. There `kube_client` is an
+entered `blocking.Informers`, and so is `kube_apiserver.client(user)` in a `with`. What is a coroutine function
+elsewhere is a plain function: `make_pod("web-1")`, `kube_apiserver.restart()`, `with kube_apiserver.run_controllers()`.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from kinformer.testing.pytest_scene import PROGRAMS, USED, Scene, crds_of, scene
 if TYPE_CHECKING:
     from asyncio import Task
 
+    from kinformer.blocking import Informers
     from kinformer.client.client import Client
     from kinformer.testing.cluster_server import ClusterServer
     from kinformer.testing.clusters.control_plane import ControlPlane
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from kinformer.testing.factories import MakeDeployment, MakeObject, MakePod
 
 T = TypeVar("T")
+S = TypeVar("S", bound="ControlPlane | ExistingCluster")
 
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
 
@@ -142,38 +147,33 @@ def _check_kind(where: str, kind: str) -> None:
 
 @pytest.fixture(scope="session")
 def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    import asyncio
-
     from kinformer.testing.clusters.control_plane import ControlPlane
 
-    control_plane = ControlPlane(pytestconfig.getoption("--kube-assets"))
-    # A separate loop, which runs before the first test and after the last. The processes end with the thread that
-    # started them at the latest, so this must be pytest's thread.
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_enter(control_plane, crds_of(pytestconfig)))
-        try:
-            yield control_plane
-        finally:
-            runner.run(control_plane.__aexit__(None, None, None))
+    yield from _of_session(ControlPlane(pytestconfig.getoption("--kube-assets")), pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingCluster]:
-    import asyncio
-
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
 
     class Cluster(ExistingCluster):
         def _refuse(self, what: str) -> NoReturn:
             pytest.skip(f"{self.url} is an existing cluster, which must not be {what} by a test")
 
-    cluster = Cluster(context=pytestconfig.getoption("--kube-context"))
+    yield from _of_session(Cluster(context=pytestconfig.getoption("--kube-context")), pytestconfig)
+
+
+def _of_session(server: S, config: pytest.Config) -> Iterator[S]:
+    import asyncio
+
+    # A separate loop, which runs before the first test and after the last. The processes of a control plane end with
+    # the thread that started them at the latest, so this must be pytest's thread.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_enter(cluster, crds_of(pytestconfig)))
+        runner.run(_enter(server, crds_of(config)))
         try:
-            yield cluster
+            yield server
         finally:
-            runner.run(cluster.__aexit__(None, None, None))
+            runner.run(server.__aexit__(None, None, None))
 
 
 async def _enter(server: ControlPlane | ExistingCluster, crds: list[Path]) -> None:
@@ -203,8 +203,11 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
 def _scene_fixture(request: pytest.FixtureRequest) -> str:
     """Choose the fixture for the plugin that runs the test.
 
-    Each plugin runs only its own fixtures in the test's loop.
+    Each plugin runs only its own fixtures in the test's loop. A test that is no coroutine has none.
     """
+    test: Any = getattr(request.node, "obj", None)
+    if not inspect.iscoroutinefunction(inspect.unwrap(getattr(getattr(test, "hypothesis", None), "inner_test", test))):
+        return "_kube_scene_blocking"
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
         return f"_kube_scene_asyncio_{marker.kwargs.get('loop_scope') or _default_loop_scope(request.config)}"
@@ -212,7 +215,7 @@ def _scene_fixture(request: pytest.FixtureRequest) -> str:
         return "_kube_scene_anyio"
     why = request.config.stash.get(_UNUSABLE, "") if marker is not None else ""
     pytest.fail(
-        "kube_apiserver and its dependent fixtures need a coroutine test run by pytest-asyncio or anyio; "
+        "kube_apiserver and its dependent fixtures need pytest-asyncio or anyio's plugin in a coroutine test; "
         f"{why or 'this test is run by neither'}. `async with APIServer()` works anywhere.",
         pytrace=False,
     )
@@ -230,6 +233,16 @@ async def _kube_scene_anyio(
     request: pytest.FixtureRequest, _kube_shared: ControlPlane | ExistingCluster | None
 ) -> AsyncIterator[Scene]:
     async with scene(request, _kube_shared) as prepared:
+        yield prepared
+
+
+@pytest.fixture
+def _kube_scene_blocking(
+    request: pytest.FixtureRequest, _kube_shared: ControlPlane | ExistingCluster | None
+) -> Iterator[Scene]:
+    from kinformer.testing.blocking_scene import blocking_scene
+
+    with blocking_scene(request, _kube_shared) as prepared:
         yield prepared
 
 
@@ -268,8 +281,8 @@ def kube_apiserver(scene_: Scene) -> ClusterServer:
 
 
 @_fixture
-def kube_client(scene_: Scene) -> Client:
-    """An entered `Client` for `kube_apiserver`, with all rights."""
+def kube_client(scene_: Scene) -> Client | Informers:
+    """An entered `Client` for `kube_apiserver`, with all rights. Without a coroutine test, `blocking.Informers`."""
     return scene_.client
 
 
@@ -302,6 +315,7 @@ def kube_running(scene_: Scene) -> Callable[[Coroutine[Any, Any, object]], Task[
     """A function that runs a program beside the test, as `running` does: `kube_running(main(kube_client))`.
 
     Fixtures can call it too. It returns the program's task. If the program ends, the test is cancelled and fails with
-    the program's error. After the test the program is cancelled, before the server ends.
+    the program's error. After the test the program is cancelled, before the server ends. Beside a test that is no
+    coroutine, it runs on the loop of the server, and its error is raised after the test.
     """
     return scene_.programs.start

@@ -11,11 +11,12 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
+    from kinformer.blocking import Informers
     from kinformer.client.client import Client
     from kinformer.testing.cluster_server import ClusterServer
     from kinformer.testing.clusters.control_plane import ControlPlane
@@ -39,17 +40,14 @@ def crds_of(config: pytest.Config) -> list[Path]:
     return list(config.getini("kube_crds"))
 
 
-class Scene:
+class Scene(NamedTuple):
     """Server, client, namespace, factory and programs of one test."""
 
-    def __init__(
-        self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory, programs: Programs
-    ) -> None:
-        self.server = server
-        self.client = client
-        self.namespace = namespace
-        self.factory = factory
-        self.programs = programs
+    server: ClusterServer
+    client: Client | Informers
+    namespace: str
+    factory: ObjectFactory
+    programs: Programs
 
 
 @asynccontextmanager

@@ -402,6 +402,66 @@ async def test_a_service_has_the_endpoints_of_its_pods(server: APIServer, client
         await until(lambda: not server.list(SLICES, "default"))
 
 
+def subsets(server: APIServer) -> list[dict[str, Any]]:
+    found = server.get("v1/endpoints", "default", "web")
+    return (found or {}).get("subsets") or []
+
+
+async def test_endpoints_say_the_same_as_the_slices(server: APIServer, client: Client) -> None:
+    server.create(node("n-1"))
+    server.create(service())
+    async with server.run_controllers(shutdown=5):
+        await until(lambda: server.get("v1/endpoints", "default", "web") is not None)
+        assert subsets(server) == []
+        server.create(deployment())
+        await client.wait_for(DEPLOYMENTS, WEB, is_deployment_rolled_out, timeout=10)
+        await until(lambda: len(subsets(server)[0].get("addresses", ())) == 3)
+        [subset] = subsets(server)
+        assert subset.keys() == {"addresses", "ports"}
+        assert subset["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+        assert {address["nodeName"] for address in subset["addresses"]} == {"n-1"}
+        [slice_] = server.list(SLICES, "default")
+        assert {address["ip"] for address in subset["addresses"]} == {
+            address for endpoint in slice_["endpoints"] for address in endpoint["addresses"]
+        }
+        made = server.get("v1/endpoints", "default", "web")
+        assert made is not None
+        assert made["metadata"]["labels"] == {
+            "team": "a",
+            "endpoints.kubernetes.io/managed-by": "endpoint-controller",
+        }
+        [first, *_] = names(server)
+        await client.request("DELETE", f"/api/v1/namespaces/default/pods/{first}")
+        await until(lambda: first not in {one["targetRef"]["name"] for one in subsets(server)[0]["addresses"]})
+        server.delete("v1/endpoints", "default", "web")
+        await until(lambda: len(subsets(server)) == 1 and len(subsets(server)[0].get("addresses", ())) == 3)
+        await client.request("DELETE", "/api/v1/namespaces/default/services/web")
+        await until(lambda: server.get("v1/endpoints", "default", "web") is None)
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+async def test_pods_that_are_not_ready_are_endpoints_only_on_request(server: APIServer, publishes: bool) -> None:
+    server.create(service(publishNotReadyAddresses=publishes))
+    server.create(deployment())
+    async with server.run_controllers(outcome=lambda pod: "Unready"):
+        field = "addresses" if publishes else "notReadyAddresses"
+        await until(lambda: bool(subsets(server)) and len(subsets(server)[0].get(field, ())) == 3)
+        assert subsets(server)[0].keys() == {field, "ports"}
+        await until(lambda: endpoints(server) == [(publishes, False)] * 3)
+
+
+async def test_the_endpoints_of_others_are_left_alone(server: APIServer, client: Client) -> None:
+    metadata = {"name": "web", "namespace": "default"}
+    subset = {"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}
+    server.create({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
+    server.create(service(selector=None))
+    async with server.run_controllers():
+        await client.request("DELETE", "/api/v1/namespaces/default/services/web")
+        server.create(deployment())
+        await client.wait_for(DEPLOYMENTS, WEB, is_deployment_rolled_out, timeout=10)
+    assert subsets(server)[0]["addresses"] == [{"ip": "10.9.9.9"}]
+
+
 async def test_a_service_without_a_selector_is_left_alone(server: APIServer, client: Client) -> None:
     server.create(service(selector=None))
     server.create(deployment())

@@ -22,6 +22,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> PluginRun
     return PluginRun(pytester, monkeypatch)
 
 
+NEITHER = "*need pytest-asyncio or anyio's plugin in a coroutine test; this test is run by neither*"
+
 EVERYTHING = """
 import pytest
 from kinformer import SharedInformerFactory
@@ -107,6 +109,8 @@ async def test_the_real_one(kube_apiserver): ...
 async def test_either(kube_apiserver): ...
 
 def test_plain(kube_apiserver): ...
+
+async def test_unmarked(kube_apiserver): ...
 """
 
 
@@ -118,9 +122,11 @@ def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_any
     }
     modules |= {"test_anyio": EVERYTHING.format(mark=ANYIO), "test_some": SOME}
     result = run(*STRICT, "-p", "anyio", "-rs", **modules)
-    result.assert_outcomes(passed=9, skipped=1, errors=1)
+    result.assert_outcomes(passed=10, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["*requires kube_apiserver=control-plane, but this run uses embedded*"])
-    result.stdout.fnmatch_lines(["*need a coroutine test run by pytest-asyncio or anyio; this test is run by neither*"])
+    result.stdout.fnmatch_lines(
+        ["*need pytest-asyncio or anyio's plugin in a coroutine test; this test is run by neither*"]
+    )
 
 
 @pytest.mark.process
@@ -130,7 +136,7 @@ def test_it_works_under_the_plugin_of_anyio_alone(run: PluginRun) -> None:
 
 @pytest.mark.process
 def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: PluginRun) -> None:
-    run.example_of_the_documentation().assert_outcomes(passed=8)
+    run.example_of_the_documentation().assert_outcomes(passed=13)
 
 
 @pytest.mark.process
@@ -244,11 +250,105 @@ def test_an_older_pytest_asyncio_ends_no_run_and_is_named_when_a_fixture_is_aske
     result.stdout.fnmatch_lines(["*pytest-asyncio 0.24 or later is needed, and this is 0.21.2*"])
 
 
+SYNC = """
+import threading
+import time
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies
+from kinformer import ConfigError, NotFoundError, blocking
+from kinformer.conditions import is_deployment_rolled_out, is_pod_running
+from kinformer.testing import faults
+
+def test_a_pod_is_seen(kube_client, kube_namespace, make_pod):
+    assert isinstance(kube_client, blocking.Informers)
+    pods = kube_client.for_resource("v1/pods", namespace=kube_namespace)
+    made = make_pod("web-1", labels={"app": "web"}, phase="Running")
+    assert pods.wait_for(made.key, is_pod_running, timeout=10).labels["app"] == "web"
+
+class TestClass:
+    @pytest.mark.parametrize("number", range(2))
+    def test_another_starts_with_nothing(self, kube_client, kube_namespace, make_deployment, number):
+        made = make_deployment(replicas=3)
+        assert (made.name, made.namespace, made["spec"]["replicas"]) == ("deployment-1", kube_namespace, 3)
+        assert list(kube_client.list("v1/pods")) == []
+
+def test_the_server_is_controlled(kube_apiserver, kube_client, kube_namespace, make_pod):
+    pods = kube_client.for_resource("v1/pods", namespace=kube_namespace)
+    pods.wait_synced(timeout=10)
+    fault = kube_apiserver.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
+    kube_apiserver.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": kube_namespace},
+                           "spec": {"containers": [{"name": "main", "image": "i"}]}})
+    pods.wait_for(f"{kube_namespace}/a", bool, timeout=20)
+    assert fault.hits == 1
+    kube_apiserver.restart()
+    kube_apiserver.delete("v1/pods", kube_namespace, "a")
+    pods.wait_for(f"{kube_namespace}/a", lambda pod: pod is None, timeout=20)
+    assert kube_apiserver.requests[0].method == "POST"
+    with kube_apiserver.client() as another:
+        assert another.get("v1/namespaces", kube_namespace).name == kube_namespace
+
+def test_controllers_run(kube_apiserver, kube_client, make_deployment):
+    with kube_apiserver.run_controllers():
+        made = make_deployment(replicas=2)
+        kube_client.wait_for("apps/v1/deployments", made.key, is_deployment_rolled_out, timeout=10)
+
+def test_errors_are_raised(kube_client, kube_namespace, make_object):
+    with pytest.raises(NotFoundError):
+        kube_client.get("v1/pods", f"{kube_namespace}/none")
+    with pytest.raises(ConfigError, match="no kind 'Gadget' in 'apps/v1'"):
+        make_object(api_version="apps/v1", kind="Gadget")
+
+async def program(client):
+    async with client:
+        await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+        raise ValueError("crashed")
+
+def test_a_program_crashes_beside_it(kube_running, kube_client, kube_apiserver):
+    from kinformer import Client
+    task = kube_running(program(Client.from_url(kube_apiserver.url)))
+    kube_client.wait_for("v1/configmaps", "default/a", bool, timeout=10)
+
+async def forever():
+    import asyncio
+    await asyncio.Event().wait()
+
+def test_a_program_is_cancelled(kube_running):
+    first, second = kube_running(forever()), kube_running(forever())
+    first.cancel()
+    while not first.done():
+        time.sleep(0.01)
+    assert not second.done()
+
+@given(strategies.integers())
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+def test_a_property(kube_client, number):
+    kube_client.get("v1/namespaces", "default")
+
+def test_no_thread_is_left():
+    assert [one.name for one in threading.enumerate() if "kinformer" in one.name] == []
+"""
+
+
+@pytest.mark.process
+def test_it_works_in_tests_that_are_no_coroutines(run: PluginRun) -> None:
+    result = run(test_sync=SYNC)
+    result.assert_outcomes(passed=10, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR*test_a_program_crashes_beside_it*ValueError: crashed*"])
+
+
+@pytest.mark.process
+def test_coroutine_tests_and_others_share_a_module_under_pytest_asyncio(run: PluginRun) -> None:
+    plain = "def test_plain(kube_client, make_pod):\n    assert make_pod().name == 'pod-1'\n"
+    run(*AUTO, test_all=EVERYTHING.format(mark="") + "\n" + plain).assert_outcomes(passed=3)
+
+
 @pytest.mark.process
 def test_without_a_plugin_that_runs_coroutines_only_the_fixtures_fail(run: PluginRun) -> None:
-    result = run("-p", "no:asyncio", test_it=OTHERS.replace("@pytest.mark.asyncio\nasync def", "def"))
+    result = run("-p", "no:asyncio", test_it=OTHERS.replace("@pytest.mark.asyncio\n", ""))
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*need a coroutine test run by pytest-asyncio or anyio; this test is run by neither*"])
+    result.stdout.fnmatch_lines(
+        ["*need pytest-asyncio or anyio's plugin in a coroutine test; this test is run by neither*"]
+    )
 
 
 THEIRS = """

@@ -19,12 +19,13 @@ from kinformer import Client, ForbiddenError, GroupVersionResource, InformerEven
 from kinformer.cli.commands.serving.population import Population
 from kinformer.cli.living.cluster import DEPLOYMENTS, LivingCluster
 from kinformer.client import discover
-from kinformer.conditions import is_deployment_rolled_out, matches
+from kinformer.conditions import is_deployment_rolled_out, is_job_complete, matches
 from kinformer.contrib.changes.differences import object_differences
 from kinformer.testing import APIServer
 from tests.support.bare_http import ask
 from tests.support.cli import CommandLine
 from tests.support.ports import reserved_port
+from tests.support.waiting import until
 
 
 @pytest.mark.process
@@ -232,7 +233,10 @@ _OF_A_KIND = {
     "configmaps": ("data.",),
     "deployments": ("status.readyReplicas", "status.availableReplicas"),
     "daemonsets": ("status.number",),
-    "nodes": ("status.conditions[Ready].lastHeartbeatTime",),
+    "nodes": tuple(
+        f"status.conditions[{kind}].lastHeartbeatTime"
+        for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+    ),
     "secrets": ("metadata.annotations",),
 }
 
@@ -436,6 +440,84 @@ async def test_a_living_cluster_rolls_out_scales_and_runs_jobs_for_its_user_too(
         assert all(one["endpoints"] for one in server.list("discovery.k8s.io/v1/endpointslices"))
         living.cancel()
         await asyncio.wait([living])
+
+
+async def test_a_node_is_registered_as_by_a_kubelet() -> None:
+    async with APIServer() as server:
+        LivingCluster(server).populate()
+        node = server.get("v1/nodes", None, "node-3")
+        assert node is not None
+        labels, status = node["metadata"]["labels"], node["status"]
+        for prefix in ("", "beta."):
+            assert (labels[f"{prefix}kubernetes.io/os"], labels[f"{prefix}kubernetes.io/arch"]) == ("linux", "amd64")
+        assert labels["kubernetes.io/hostname"] == "node-3"
+        assert status["capacity"].keys() == status["allocatable"].keys()
+        assert status["capacity"].keys() >= {"cpu", "memory", "pods", "ephemeral-storage"}
+        assert status["addresses"] == [
+            {"type": "InternalIP", "address": "10.0.0.3"},
+            {"type": "Hostname", "address": "node-3"},
+        ]
+        assert all(status["nodeInfo"][field] for field in ("machineID", "systemUUID", "bootID", "kubeletVersion"))
+        assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
+        conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
+        pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")
+        assert conditions == {**pressures, "Ready": "True"}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("runtime", [None, 60.0])
+async def test_pods_of_a_user_run_on_unless_told_otherwise_and_those_of_jobs_end(runtime: float | None) -> None:
+    async with APIServer() as server, server.client() as client:
+        cluster = LivingCluster(server, random.Random(1), runtime=runtime)
+        cluster.populate()
+        living = asyncio.create_task(cluster.run())
+        container = {"name": "main", "image": "i:1"}
+        for policy in ("Always", "OnFailure", "Never"):
+            spec = {"restartPolicy": policy, "containers": [container]}
+            metadata = {"name": policy.lower(), "namespace": "default"}
+            server.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        metadata = {"name": "mine", "namespace": "default"}
+        server.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}})
+
+        def phases() -> dict[str, str]:
+            pods = server.list("v1/pods", "default")
+            bare = [pod for pod in pods if "ownerReferences" not in pod["metadata"]]
+            return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in bare}
+
+        await client.wait_for("batch/v1/jobs", "default/mine", is_job_complete, 120)
+        await asyncio.sleep(20)
+        assert runtime is not None or phases() == dict.fromkeys(("always", "onfailure", "never"), "Running")
+        await asyncio.sleep(300)
+        ended = "Running" if runtime is None else "Succeeded"
+        assert phases() == {"always": "Running", "onfailure": ended, "never": ended}
+        for pod in server.list("v1/pods"):
+            if pod["status"]["phase"] == "Running":
+                number = int(pod["spec"]["nodeName"].rpartition("-")[2])
+                assert pod["status"]["hostIP"] == f"10.0.0.{number}"
+        living.cancel()
+        await asyncio.wait([living])
+
+
+async def test_serve_has_a_deployment_in_kube_system_and_endpoints(capsys: pytest.CaptureFixture[str]) -> None:
+    with reserved_port() as port:
+        serving = asyncio.create_task(CommandLine(capsys)("serve", "--port", str(port), "--living", "--duration", "6"))
+        async with Client.from_url(f"http://127.0.0.1:{port}") as client:
+            await until(lambda: "Living" in capsys.readouterr().out)
+            await client.wait_for("apps/v1/deployments", "kube-system/coredns", is_deployment_rolled_out, 10)
+            key = "kube-system/kube-dns"
+            made = await client.wait_for("v1/endpoints", key, matches("subsets"), 10)
+        assert made["subsets"][0]["ports"] == [{"name": "dns", "port": 53, "protocol": "UDP"}]
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def test_a_runtime_without_a_living_cluster_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--runtime", "5")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith("kinformer: --runtime requires --living, whose pods it ends")
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--living", "--runtime", "soon")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
 
 
 @pytest.mark.process

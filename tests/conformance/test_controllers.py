@@ -33,7 +33,7 @@ async def real(server: APIServer, folder: Path, assets: Path) -> AsyncIterator[N
     """Run a kube-controller-manager on the server, with doubles of scheduler and kubelet."""
     config = str(server.kubeconfig(folder / "kubeconfig"))
     flags = [f"--{name}={config}" for name in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
-    names = "deployment,replicaset,endpointslice,garbagecollector"
+    names = "deployment,replicaset,endpoint,endpointslice,garbagecollector"
     process = await asyncio.create_subprocess_exec(
         *(str(assets / "kube-controller-manager"), *flags, f"--controllers={names}"),
         *("--leader-elect=false", "--secure-port=0"),
@@ -95,7 +95,7 @@ async def life(server: APIServer) -> tuple[list[tuple[Any, ...]], dict[str, Any]
             {**known, "spec": {**known["spec"], **wanted["spec"]}}
         )
         await rolled_out()
-    kinds = ("apps/v1/replicasets", "v1/pods", "discovery.k8s.io/v1/endpointslices", DEPLOYMENTS)
+    kinds = ("apps/v1/replicasets", "v1/pods", "discovery.k8s.io/v1/endpointslices", "v1/endpoints", DEPLOYMENTS)
     objects = {
         kind: [one for one in server.list(kind, "default") if one["metadata"]["name"] != "kubernetes"] for kind in kinds
     }
@@ -105,7 +105,7 @@ async def life(server: APIServer) -> tuple[list[tuple[Any, ...]], dict[str, Any]
 def comparable(obj: dict[str, Any]) -> str:
     """Return an object without what differs from run to run: names, times, addresses."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _VARIABLE}
-    if obj["kind"] == "EndpointSlice":
+    if obj["kind"] in ("EndpointSlice", "Endpoints"):
         metadata.pop("annotations", None)  # the time of the change that caused the last write
     status = {key: value for key, value in obj.get("status", {}).items() if key != "observedGeneration"}
     status["conditions"] = sorted(status.get("conditions") or (), key=lambda one: str(one["type"]))

@@ -52,11 +52,8 @@ class AilingWorkloads:
                 self._server.update({**host, "status": {**host["status"], "conditions": fresh["status"]["conditions"]}})
 
     def _pods(self, workload: tuple[str, str, int]) -> Iterator[Object]:
-        for pod in self._server.list("v1/pods"):
-            if (
-                pod["metadata"]["namespace"] == workload[0]
-                and pod["metadata"].get("labels", {}).get("app") == workload[1]
-            ):
+        for pod in self._server.list("v1/pods", workload[0]):
+            if pod["metadata"].get("labels", {}).get("app") == workload[1]:
                 yield pod
 
     def _crash(self, pod: Object) -> None:

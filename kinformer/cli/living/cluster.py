@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer import Client
-from kinformer.cli.living.contents import container, deployment, node
+from kinformer.cli.living.contents import container, deployment, node, service
 from kinformer.conditions import is_deployment_rolled_out
 from kinformer.testing import APIServer
 
@@ -28,12 +28,13 @@ DEPLOYMENTS: Mapping[tuple[str, str], int] = {
     ("shop", "catalog"): 6,
     ("shop", "web"): 8,
 }
+_HTTP = {"name": "http", "port": 80, "targetPort": "http"}
 JOBS = ("report", "backup", "import")
 _NODES = 5
 _MOST = 10  # replicas
 _KEEP = 10  # seconds that a finished Job stays
 _STARTUP, _RUNTIME, _SHUTDOWN = 1.0, 4.0, 1.5  # seconds
-_FAILS = 0.25  # of the pods of Jobs
+_FAILS = 0.25  # of the pods of its own Jobs
 _UNTIL_OUTAGE = (8.0, 14.0)  # seconds between two outages of nodes
 _OUTAGE = (3.0, 6.0)  # seconds
 _EVICTION = 0.5  # seconds of an outage after which the pods are deleted
@@ -48,14 +49,22 @@ class LivingCluster:
         server: The server to write to.
         chance: The random number generator.
         pause: The least and most seconds between two changes by people.
+        runtime: Seconds after which pods end by themselves whose `restartPolicy` is not `Always`. None: those of Jobs
+            after 4 s, and others never, such as a user's bare pods.
     """
 
     def __init__(
-        self, server: APIServer, chance: random.Random | None = None, *, pause: tuple[float, float] = (0.5, 2.0)
+        self,
+        server: APIServer,
+        chance: random.Random | None = None,
+        *,
+        pause: tuple[float, float] = (0.5, 2.0),
+        runtime: float | None = None,
     ) -> None:
         self._server = server
         self._chance = chance or random.Random()
         self._pause = pause
+        self._runtime = runtime
         self._turn = 0
 
     def populate(self) -> str:
@@ -67,11 +76,14 @@ class LivingCluster:
             self._server.create(node(f"node-{number}"))
         for (namespace, name), replicas in DEPLOYMENTS.items():
             self._server.create(deployment(namespace, name, replicas))
-            ports = [{"name": "http", "port": 80, "targetPort": "http"}]
-            metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
-            spec = {"selector": {"app": name}, "ports": ports}
-            self._server.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+            self._server.create(service(namespace, name, {"app": name}, _HTTP))
         return f"{len(DEPLOYMENTS)} deployments with services in {len(NAMESPACES)} namespaces, on {_NODES} nodes"
+
+    def add_dns(self) -> None:
+        """Create the Deployment and the Service that each cluster has in kube-system, and that people leave alone."""
+        space, labels = "kube-system", {"k8s-app": "kube-dns"}
+        self._server.create(deployment(space, "coredns", 2, labels))
+        self._server.create(service(space, "kube-dns", labels, {"name": "dns", "port": 53, "protocol": "UDP"}))
 
     async def start(self) -> None:
         """Populate the cluster, and wait until all its pods run."""
@@ -81,8 +93,9 @@ class LivingCluster:
 
     async def run(self) -> None:
         """Run the controllers, and change the cluster, until cancelled."""
+        runtime = _RUNTIME if self._runtime is None else self._runtime
         controllers = self._server.run_controllers(
-            startup=_STARTUP, runtime=_RUNTIME, shutdown=_SHUTDOWN, outcome=self._outcome, seed=self._seed()
+            startup=_STARTUP, runtime=runtime, shutdown=_SHUTDOWN, outcome=self._outcome, seed=self._seed()
         )
         async with controllers, asyncio.TaskGroup() as group:
             group.create_task(self._change(), name="kinformer living cluster: changes")
@@ -92,9 +105,11 @@ class LivingCluster:
         return self._chance.getrandbits(32)
 
     def _outcome(self, pod: Mapping[str, Any]) -> Any:
-        """Let some pods of Jobs fail."""
-        is_of_job = pod["spec"].get("restartPolicy") == "Never"
-        return "Failed" if is_of_job and self._chance.random() < _FAILS else None
+        """Let pods of Jobs end, some of them with a failure, and others run on."""
+        metadata = pod["metadata"]
+        if any(owner["kind"] == "Job" for owner in metadata.get("ownerReferences") or ()):
+            return "Failed" if metadata["namespace"] == "batch" and self._chance.random() < _FAILS else None
+        return "Running" if self._runtime is None else None
 
     # --- the changes --------------------------------------------------------------------------------------------
 

@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["container", "content", "deployment", "node", "timestamp"]
+__all__ = ["container", "content", "deployment", "node", "service", "timestamp"]
 
 Object = dict[str, Any]
 
 
-_READY = {
-    "True": ("KubeletReady", "kubelet is posting ready status"),
-    "Unknown": ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+_CONDITIONS = {  # with the status of a node that is well, its reason and its message
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
 }
+_SILENT = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
 def node(name: str, *, ready: str = "True", ago: float = 0.0) -> Object:
-    """Return a node as its kubelet registers it.
+    """Return a node as its kubelet registers it (pkg/kubelet/kubelet_node_status.go), with a role.
 
     Args:
         name: Its name, with a number at the end.
-        ready: The status of its condition Ready: "True" or "Unknown".
+        ready: The status of its condition Ready: "True", or "Unknown", as of its other conditions then.
         ago: Seconds since it has this status.
     """
-    now, (reason, message) = timestamp(ago), _READY[ready]
-    condition = {
-        "type": "Ready",
-        "status": ready,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
-    number = int(name.rpartition("-")[2])
-    room = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    now, number = timestamp(ago), int(name.rpartition("-")[2])
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    conditions = [
+        {"type": kind, "status": status, "reason": reason, "message": message, **times}
+        for kind, well in _CONDITIONS.items()
+        for status, reason, message in [well if ready == "True" else _SILENT]
+    ]
+    capacity = {"cpu": "16", "memory": "65843312Ki", "pods": "110", "ephemeral-storage": "102350Mi"}
+    capacity |= {"hugepages-1Gi": "0", "hugepages-2Mi": "0"}
+    allocatable = {**capacity, "memory": "65740912Ki", "ephemeral-storage": "96589578081"}
+    identity = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
     info = {
         "architecture": "amd64",
-        "bootID": "",
+        "bootID": str(uuid.UUID(identity)),
         "containerRuntimeVersion": "containerd://2.1.0",
         "kernelVersion": "6.12.0",
         "kubeProxyVersion": "",
         "kubeletVersion": "v1.36.0",
-        "machineID": "",
+        "machineID": identity,
         "operatingSystem": "linux",
         "osImage": "Debian GNU/Linux 13",
-        "systemUUID": "",
+        "systemUUID": str(uuid.UUID(identity)),
     }
     addresses = [
         {"type": "InternalIP", "address": f"10.0.{number >> 8}.{number & 255}"},
@@ -68,17 +73,18 @@ def node(name: str, *, ready: str = "True", ago: float = 0.0) -> Object:
         "spec": {},
         "status": {
             "addresses": addresses,
-            "capacity": room,
-            "allocatable": room,
-            "conditions": [condition],
+            "capacity": capacity,
+            "allocatable": allocatable,
+            "conditions": conditions,
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": info,
         },
     }
 
 
-def deployment(namespace: str, name: str, replicas: int) -> Object:
-    """Return a Deployment, whose pods have a label of its name."""
-    labels = {"app": name}
+def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str] | None = None) -> Object:
+    """Return a Deployment, whose pods have these labels, or one of its name."""
+    labels = labels or {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container(name)]}}
     return {
         "apiVersion": "apps/v1",
@@ -86,6 +92,12 @@ def deployment(namespace: str, name: str, replicas: int) -> Object:
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
     }
+
+
+def service(namespace: str, name: str, labels: dict[str, str], port: Object) -> Object:
+    """Return a Service with one port for the pods with these labels."""
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": labels, "ports": [port]}}
 
 
 def container(name: str) -> Object:

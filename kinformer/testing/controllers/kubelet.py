@@ -178,9 +178,10 @@ class Kubelet:
         return self._cluster.set_status(_ACTOR, PODS, pod, status)
 
     def _address(self, status: Object, node: str) -> None:
-        names = [one["metadata"]["name"] for one in self._cluster.all_of(NODES)]
         if node:
-            status["hostIP"] = f"10.0.0.{names.index(node) + 1 if node in names else 254}"
+            host = (self._cluster.get(NODES, "", node) or {}).get("status") or {}
+            addresses = (one["address"] for one in host.get("addresses") or () if one["type"] == "InternalIP")
+            status["hostIP"] = next(addresses, "10.0.0.254")
             status["hostIPs"] = [{"ip": status["hostIP"]}]
         if "podIP" not in status:
             self._addresses += 1

@@ -16,7 +16,7 @@ from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.controllers.cluster import Cluster, Object
 from kinformer.testing.controllers.deployments import DeploymentController
-from kinformer.testing.controllers.endpoints import EndpointSliceController
+from kinformer.testing.controllers.endpoints import EndpointsController
 from kinformer.testing.controllers.garbage import GarbageCollector
 from kinformer.testing.controllers.jobs import JobController
 from kinformer.testing.controllers.kubelet import Kubelet, Outcome
@@ -94,7 +94,7 @@ class Controllers:
             "job": JobController(cluster, self._now),
             "scheduler": Scheduler(cluster),
             "kubelet": Kubelet(cluster, self._now, startup, runtime, shutdown, outcome),
-            "endpoint slice": EndpointSliceController(cluster),
+            "endpoints": EndpointsController(cluster),
         }
         self._controllers = {name: one for name, one in controllers.items() if parts is None or name in parts}
         self._queue: dict[_Key, None] = {}
@@ -138,13 +138,13 @@ class Controllers:
 
     def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         """Queue what a write concerns."""
+        if new is None and old is not None:
+            self._cluster.forget(resource, old)
         if resource.builtin and resource.kind == "Event":
             return
         for name, controller in self._controllers.items():
             for namespace, one in controller.keys(resource, old, new):
                 self._queue.setdefault(_Key(name, namespace, one))
-        if new is None and old is not None:
-            self._cluster.forget(resource, old)
         if self._queue:
             self._wake.set()
 

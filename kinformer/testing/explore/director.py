@@ -345,7 +345,7 @@ class Director:
         elif fault == "Folded":
             assert self.server is not None, "there is a server when events go"
             await asyncio.sleep(strike.seconds)
-            self.server.storage.compact()
+            await self.server.compact()
             await call.response.close()
 
 

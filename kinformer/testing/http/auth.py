@@ -103,6 +103,7 @@ class AccessControl:
         )
         self.admin_token = secrets.token_hex(16)
         self._issued: dict[str, User] = {}  # tokens of service accounts
+        self._revoked: set[str] = set()
 
     @property
     def enforced(self) -> bool:
@@ -112,7 +113,7 @@ class AccessControl:
     @property
     def user_names(self) -> list[str]:
         """The names of the users with a token."""
-        return sorted((self.users or {}).values())
+        return sorted(set((self.users or {}).values()))
 
     def token(self, user: str | None) -> str | None:
         """Return the token of a user, or None for the anonymous user. Raises `ConfigError` for an unknown user."""
@@ -138,7 +139,7 @@ class AccessControl:
         if scheme.lower() != "bearer" or not token.strip():
             return _NO_USER
         user = self.user_of(token.strip())
-        if user is None and self.enforced:
+        if user is None and (self.enforced or token.strip() in self._revoked):
             raise unauthorized()
         return user or _NO_USER
 
@@ -167,10 +168,35 @@ class AccessControl:
 
     def user_of(self, token: str) -> User | None:
         """Return the user that a token belongs to, or None."""
+        if token in self._revoked:
+            return None
         if token == self.admin_token:
             return User(ADMIN, (MASTERS, AUTHENTICATED), ADMIN)
         name = (self.users or {}).get(token)
         return self._issued.get(token) if name is None else User(name, (AUTHENTICATED,), name)
+
+    def revoke(self, token: str) -> None:
+        """Refuse a token from now on. Raises `ConfigError` if no user has it."""
+        if token not in self._revoked and self.user_of(token) is None:
+            raise ConfigError("the token cannot be revoked: no user of this server has it")
+        self._revoked.add(token)
+
+    def set_token(self, user: str | None, token: str | None) -> str:
+        """Replace the tokens of a user. Raises `ConfigError` for an unknown user, or another user's token."""
+        old = self.token(user)
+        if old is None:
+            raise ConfigError("tokens are not checked by this server; pass users= to APIServer")
+        token = secrets.token_hex(16) if token is None else token
+        holder = self.user_of(token)
+        if holder is not None and holder.name != (user or ADMIN):
+            raise ConfigError(f"the token belongs to {holder.name!r}; choose another for {user or ADMIN!r}")
+        self._revoked.add(old)
+        self._revoked.discard(token)
+        if user is None:
+            self.admin_token = token
+        else:
+            self.users = {known: name for known, name in (self.users or {}).items() if name != user} | {token: user}
+        return token
 
     def add_token(self, token: str, user: User) -> None:
         """Add a token for a user."""

@@ -10,6 +10,7 @@ from typing import Any
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.testing.kinds.resources import Registry, ResourceType
+from kinformer.testing.store.compaction import Compactor
 from kinformer.testing.store.forms import decode_stored, to_stored, with_revision
 
 __all__ = ["Ledger", "WriteResult", "managers_of", "same_content", "spec_differs"]
@@ -40,8 +41,9 @@ class Ledger:
         self.registry = registry
         self._clock = clock
         self._stamped = (-1, "")
+        self.compactor = Compactor(storage)
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
-        self.on_rewind: list[Callable[[], None]] = []
+        self.on_rewind: list[Callable[[], None]] = [self.compactor.rewound]
 
     def collection(self, resource: ResourceType) -> StoredCollection:
         """Return the collection that stores objects of a kind."""
@@ -89,7 +91,7 @@ class Ledger:
             return to_stored(resource, _as_stored(resource, obj))
         metadata["resourceVersion"] = str(self.storage.next_revision())
         stored = to_stored(resource, _as_stored(resource, obj))
-        self.collection(resource).put(stored)
+        self.compactor.add(self.collection(resource).put(stored))
         self._notify(resource, old, obj)
         return stored
 
@@ -103,7 +105,7 @@ class Ledger:
         if dry_run or last.key not in collection.objects:
             return last, last
         tombstone = with_revision(resource, last, self.storage.next_revision())
-        collection.remove(tombstone)
+        self.compactor.add(collection.remove(tombstone))
         self._notify(resource, obj, None)
         return last, tombstone
 

@@ -32,6 +32,7 @@ async def serve(
     objects: Sequence[str],
     churn: float,
     living: bool = False,
+    runtime: float | None = None,
     tls: bool = False,
     rbac: Path | None = None,
     kubeconfig: Path | None = None,
@@ -47,6 +48,8 @@ async def serve(
         objects: Strings such as "pods=1000".
         churn: Changes per second to the generated objects.
         living: True serves a cluster whose controllers run, and in which Deployments are scaled and Jobs started.
+        runtime: Seconds after which pods end in such a cluster whose `restartPolicy` is not `Always`. None ends only
+            those of Jobs.
         tls: True serves https.
         rbac: A file of roles and bindings that limit users, or None to allow everything. With it, the server
             speaks https, because kubectl sends no token otherwise.
@@ -62,6 +65,8 @@ async def serve(
     wanted = [_parse(argument) for argument in objects]
     if churn and not wanted:
         raise UsageError("--churn requires --objects, whose objects it changes")
+    if runtime is not None and not living:
+        raise UsageError("--runtime requires --living, whose pods it ends")
     access = None if rbac is None else read_access(rbac)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(_listening(host, port, names, tls=tls, access=access))
@@ -89,8 +94,9 @@ async def serve(
             limit = asyncio.timeout(duration)
             try:
                 async with limit:
-                    cluster = LivingCluster(server) if living else None
+                    cluster = LivingCluster(server, runtime=runtime) if living else None
                     if cluster is not None:
+                        cluster.add_dns()
                         line = f"Living: {cluster.populate()}. Controllers run your Deployments and Jobs too."
                         print(line, flush=True)
                     population = Population(server, has_controllers=living)
@@ -105,9 +111,9 @@ async def serve(
                     raise
         finally:
             kept = f"; {path} is no longer valid" if kubeconfig is not None else ""
+            requests = count(len(server.requests) + server.requests.dropped, "request")
             print(
-                f"Ended after {human_duration(time.monotonic() - began)} and {count(len(server.requests), 'request')}. "
-                f"Its objects are gone{kept}.",
+                f"Ended after {human_duration(time.monotonic() - began)} and {requests}. Its objects are gone{kept}.",
                 flush=True,
             )
     return 0

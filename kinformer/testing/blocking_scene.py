@@ -1,0 +1,94 @@
+"""The scene of a test that is no coroutine: its server runs on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinformer.blocking import Informers
+from kinformer.blocking.loop_thread import LoopThread
+from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing.clusters.existing_cluster import ExistingCluster
+from kinformer.testing.pytest_scene import Scene, scene
+
+__all__ = ["OnLoop", "blocking_scene"]
+
+
+class OnLoop:
+    """The members of an object that belongs to an event loop, for other threads.
+
+    Its methods run on the loop. Coroutine methods return their result, async context managers are entered with a plain
+    `with`, and the members of a task run on the loop too.
+    """
+
+    def __init__(self, loop_thread: LoopThread, target: Any) -> None:
+        self._loop_thread = loop_thread
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._target, name)
+        if name == "faults":
+            return OnLoop(self._loop_thread, member)
+        return partial(self._call, name, member) if callable(member) else member
+
+    def _call(self, name: str, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        call = partial(method, *args, **kwargs)
+        if inspect.iscoroutinefunction(method):
+            return self._loop_thread.call(name, call)
+        [result] = self._loop_thread.call(name, lambda: [call()])  # a task is not awaited
+        if isinstance(result, asyncio.Task):
+            return OnLoop(self._loop_thread, result)
+        return self._entered(result) if isinstance(result, AbstractAsyncContextManager) else result
+
+    @contextmanager
+    def _entered(self, manager: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
+        stack = AsyncExitStack()
+        try:
+            yield self._loop_thread.call("entering", partial(stack.enter_async_context, manager))
+        finally:
+            self._loop_thread.call("leaving", stack.aclose)
+
+
+class _Server(OnLoop):
+    """A server, whose clients are `blocking.Informers`."""
+
+    def __init__(self, loop_thread: LoopThread, target: Any, folder: Path) -> None:
+        super().__init__(loop_thread, target)
+        self._folder = folder
+
+    def client(self, user: str | None = None) -> Informers:
+        """Return informers and requests for a user, by default one with all rights. Enter them with `with`."""
+        return Informers(kubeconfig=self.kubeconfig(self._folder / f"kubeconfig-{user or ''}", user))
+
+
+@contextmanager
+def blocking_scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> Iterator[Scene]:
+    """Set up and tear down the scene of one test, on a loop in another thread."""
+    prepared: list[Scene] = []
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
+        async with scene(request, shared) as made:
+            prepared.append(made)
+            yield
+
+    loop_thread = LoopThread("kube_apiserver")
+    with tempfile.TemporaryDirectory() as folder:
+        loop_thread.open(running())
+        try:
+            [made] = prepared
+            server: Any = _Server(loop_thread, made.server, Path(folder))
+            factory: Any = OnLoop(loop_thread, made.factory)
+            programs: Any = OnLoop(loop_thread, made.programs)
+            with server.client() as client:
+                yield Scene(server, client, made.namespace, factory, programs)
+        finally:
+            loop_thread.close()

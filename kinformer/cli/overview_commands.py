@@ -146,20 +146,11 @@ def doctor(
     ] = None,
     program: Annotated[
         str | None,
-        typer.Option(
-            "--manifest",
-            metavar="PROGRAM",
-            help="Run a Python file or module on an embedded server, and print the ServiceAccount, ClusterRole and "
-            "binding for the requests that it makes.",
-        ),
+        typer.Option("--manifest", metavar="PROGRAM", help="Write the rights that a Python file or module uses."),
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option(
-            "--apply",
-            metavar="PATH",
-            help="Objects on that server: a file or folder of definitions and samples. Repeatable.",
-        ),
+        typer.Option("--apply", metavar="PATH", help="Definitions and samples for PROGRAM's server. Repeatable."),
     ] = None,
     namespace: OneNamespaceOption = None,
     all_namespaces: AllOption = False,
@@ -178,20 +169,15 @@ def doctor(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Check, step by step, that an informer could list and watch a resource. Or write the rights of a program."""
+    """Check, step by step, that an informer could list and watch a resource.
+
+    With --manifest, run a program on an embedded server instead, and print the ServiceAccount, ClusterRole and binding
+    for the requests that it makes.
+    """
     limit = seconds("--timeout", timeout)
     if program is not None:
-        for option, given in {
-            "-A": all_namespaces,
-            "-l": selector,
-            "--field-selector": field_selector,
-            "-o": output != "table",
-            "--kubeconfig": kubeconfig,
-            "--context": context,
-            "--server": server,
-        }.items():
-            if given:
-                raise UsageError(f"{option} cannot be combined with --manifest")
+        if any((all_namespaces, selector, field_selector, output != "table", kubeconfig, context, server)):
+            raise UsageError("--manifest can be combined with -n, --apply and --timeout only")
         from kinformer.cli.doctor.program import manifest
 
         launch(

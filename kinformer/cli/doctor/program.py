@@ -8,15 +8,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kinformer import AlreadyExistsError, ConfigError, KinformerError, NotFoundError
+from kinformer import NotFoundError
 from kinformer.cli.doctor.rbac import grant_program
 from kinformer.cli.doctor.requests import Right, rights_of, rules_of
 from kinformer.cli.output.errors import complain
@@ -29,11 +27,9 @@ __all__ = ["manifest"]
 _QUIET = 5.0  # seconds without a request that needs another right, after which the program is taken to have synced
 _POLL = 0.1
 _END = 15.0  # seconds that the program may take to end after SIGTERM
-_FIRST = ("CustomResourceDefinition", "Namespace")
-_SUFFIXES = (".yaml", ".yml", ".json")
+_READABLE = ("/api", "/openapi", "/version", "/healthz", "/livez", "/readyz")  # by each user (system:discovery)
+_KEPT = ("CustomResourceDefinition", "Namespace")
 _IN_A_POD = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
-
-Object = dict[str, Any]
 
 
 async def manifest(
@@ -58,32 +54,31 @@ async def manifest(
         UsageError: There is no such program.
         ConfigError: A file cannot be read, or the server refuses an object.
     """
-    argv, name = _argv(program), _account_name(program)
-    own: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    objects = [own, *(obj for file in files for obj in _read(Path(file)))]
+    argv = [*_python(program), *arguments]
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     async with APIServer() as server, server.run_controllers():
-        samples = await _create(server, objects)
-        server.requests.clear()
-        async with _running([*argv, *arguments], server, namespace) as process:
+        objects = server.apply(own, *files)
+        async with _running(argv, server, namespace) as process:
             run = _Run(server, process)
-            if not await run.until_quiet(timeout) and samples:
-                await _delete(server, samples)
+            if not await run.until_quiet(timeout) and files:
+                await _delete(server, objects)
                 await run.until_quiet(_QUIET)
             ended = process.returncode
             await run.end()
-    hint = (
-        f"; pass the CustomResourceDefinition of {', '.join(sorted(run.unknown))} with --apply" if run.unknown else ""
-    )
+    definitions = ", ".join(sorted(run.unknown))
+    hint = f"; pass the CustomResourceDefinition of {definitions} with --apply" if definitions else ""
     if ended:
         return complain(f"{program} ended with status {ended}{hint}")
     if not run.rights:
         return complain(f"{program} made no request within {timeout:g} s; a Client() finds the server by KUBECONFIG")
     rules = rules_of(run.rights)
-    sys.stdout.write(grant_program(name, namespace, rules))
-    print(f"kinformer: the rights of branches of {program} that did not run are missing{hint}", file=sys.stderr)
-    if limited := [resource for rule in rules if rule.names for resource in rule.resources]:
-        advice = "remove resourceNames if it uses others"
-        print(f"kinformer: {', '.join(limited)}: limited to the one object that was used; {advice}", file=sys.stderr)
+    name = re.sub(r"[^a-z0-9]+", "-", Path(program).name.removesuffix(".py").lower()).strip("-")
+    sys.stdout.write(grant_program(name or "program", namespace, rules))
+    complain(f"the rights of branches of {program} that did not run are missing{hint}")
+    if run.paths:
+        complain(f"the rights for paths without a resource are missing: {', '.join(sorted(run.paths))}")
+    if limited := [resource for rule in rules if "resourceNames" in rule for resource in rule["resources"]]:
+        complain(f"remove resourceNames if there are other objects than the only one used: {', '.join(limited)}")
     return 0
 
 
@@ -93,11 +88,13 @@ class _Run:
     Attributes:
         rights: The rights.
         unknown: The resources that it asked for, and the server does not have.
+        paths: The paths without a resource that it asked for, and that only some users may read.
     """
 
     def __init__(self, server: APIServer, process: asyncio.subprocess.Process) -> None:
         self.rights: set[Right] = set()
         self.unknown: set[str] = set()
+        self.paths: set[str] = set()
         self._server = server
         self._process = process
 
@@ -105,14 +102,11 @@ class _Run:
         """Wait for these seconds, and until no other right has been needed for five. True if the program ended."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while loop.time() < deadline:
-            ended = self._process.returncode is not None
+        while self._process.returncode is None and loop.time() < deadline:
+            await asyncio.sleep(_POLL)
             if self._read():
                 deadline = loop.time() + _QUIET
-            if ended:
-                return True
-            await asyncio.sleep(_POLL)
-        return False
+        return self._process.returncode is not None
 
     async def end(self) -> None:
         """Let the program end in order."""
@@ -123,14 +117,16 @@ class _Run:
         self._read()
 
     def _read(self) -> bool:
-        """Read the log of requests. True if one needed another right, its names aside."""
-        before = {right._replace(name="") for right in self.rights}
+        """Read the log of requests. True if one needed another right, its name aside."""
+        before = {right[:-1] for right in self.rights}
         for request in self._server.requests:
             self.rights.update(rights_of(request))
             if request.status == 404 and request.info.verb in ("list", "watch"):
                 self.unknown.add(f"{request.info.plural}.{request.info.group}")
+            if not request.info.plural and not request.path.startswith(_READABLE):
+                self.paths.add(request.path)
         self._server.requests.clear()
-        return len({right._replace(name="") for right in self.rights}) > len(before)
+        return {right[:-1] for right in self.rights} > before
 
 
 @asynccontextmanager
@@ -150,7 +146,7 @@ async def _running(argv: Sequence[str], server: APIServer, namespace: str) -> As
             await process.wait()
 
 
-def _argv(program: str) -> list[str]:
+def _python(program: str) -> list[str]:
     if Path(program).is_file():
         return [sys.executable, program]
     if re.fullmatch(r"[\w.]+", program) and PathFinder.find_spec(program.partition(".")[0], ["", *sys.path]):
@@ -158,48 +154,12 @@ def _argv(program: str) -> list[str]:
     raise UsageError(f"invalid --manifest {program!r}: there is no such Python file or module", see_help=False)
 
 
-def _account_name(program: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", Path(program).name.removesuffix(".py").lower()).strip("-")[:63] or "program"
-
-
-def _read(path: Path) -> Iterator[Object]:
-    """Read the objects of a file, or of the files of a folder in the order of their names, as kubectl does."""
-    files = [path]
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
-    for file in files:
-        try:
-            documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file}: not YAML: {error}") from error
-        for document in documents:
-            if isinstance(document, dict) and document.get("kind") != "Kustomization":
-                yield document
-
-
-async def _create(server: APIServer, objects: Sequence[Object]) -> list[Object]:
-    """Create the objects, definitions and namespaces first, and return those that a program may act on."""
-    samples = []
-    for obj in sorted(objects, key=lambda obj: _FIRST.index(obj["kind"]) if obj.get("kind") in _FIRST else len(_FIRST)):
-        try:
-            if obj.get("kind") == _FIRST[0]:
-                await server.install_crds(obj)
-            else:
-                created = server.create(obj)
-                samples += [created] if obj["kind"] != "Namespace" else []
-        except AlreadyExistsError:
-            continue
-        except KinformerError as error:
-            name = (obj.get("metadata") or {}).get("name")
-            raise ConfigError(f"--apply: {obj.get('kind')} {name}: {error}") from error
-    return samples
-
-
-async def _delete(server: APIServer, objects: Sequence[Object]) -> None:
-    """Delete the objects, the last one first. Those with finalizers wait for the program to remove them."""
+async def _delete(server: APIServer, objects: Sequence[dict[str, Any]]) -> None:
+    """Delete samples, the last one first. Those with finalizers wait for the program to remove them."""
     async with server.client() as client:
         served = {(resource.gvr.api_version, resource.kind): resource.gvr for resource in await discover(client)}
     for obj in reversed(objects):
         metadata = obj["metadata"]
-        with suppress(NotFoundError):  # the program, or the garbage collector, was faster
-            server.delete(served[obj["apiVersion"], obj["kind"]], metadata.get("namespace"), metadata["name"])
+        if obj["kind"] not in _KEPT:
+            with suppress(NotFoundError):  # the program, or the garbage collector, was faster
+                server.delete(served[obj["apiVersion"], obj["kind"]], metadata.get("namespace"), metadata["name"])

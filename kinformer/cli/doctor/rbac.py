@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kinformer.cli.output.documents import to_yaml
 from kinformer.client import APIResource
@@ -12,22 +12,7 @@ __all__ = ["Rule", "grant", "grant_program"]
 
 _GROUP = "rbac.authorization.k8s.io"
 
-
-class Rule(NamedTuple):
-    """A rule of a role. `urls` are paths without a resource, with which the other fields are empty."""
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    names: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        """Return the rule as in a role."""
-        if self.urls:
-            return {"nonResourceURLs": list(self.urls), "verbs": list(self.verbs)}
-        names = {"resourceNames": list(self.names)} if self.names else {}
-        return {"apiGroups": [self.group], "resources": list(self.resources), **names, "verbs": list(self.verbs)}
+Rule = dict[str, list[str]]
 
 
 def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, user: str) -> str:
@@ -39,29 +24,26 @@ def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, us
         namespace: The namespace, or None for all namespaces or a cluster-scoped resource.
         user: The user name reported by the server, or "" for a placeholder.
     """
-    rule = Rule(resource.group, (resource.name,), tuple(verbs))
+    rule = {"apiGroups": [resource.group], "resources": [resource.name], "verbs": list(verbs)}
     return _stream(_role_and_binding(f"{resource.name}-reader", [rule], namespace, _subject(user)))
 
 
 def grant_program(name: str, namespace: str, rules: Sequence[Rule]) -> str:
     """Return a service account, and the role and binding that give it these rights in all namespaces."""
-    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    metadata = {"name": name, "namespace": namespace}
-    created = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-    return _stream([created, *_role_and_binding(name, rules, None, account)])
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return _stream([account, *_role_and_binding(name, rules, None, subject)])
 
 
 def _role_and_binding(
     name: str, rules: Sequence[Rule], namespace: str | None, subject: dict[str, str]
 ) -> list[dict[str, Any]]:
     kind = "Role" if namespace else "ClusterRole"
-    common = {
-        "apiVersion": f"{_GROUP}/v1",
-        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
-    }
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    common = {"apiVersion": f"{_GROUP}/v1", "metadata": metadata}
     reference = {"apiGroup": _GROUP, "kind": kind, "name": name}
     return [
-        {**common, "kind": kind, "rules": [rule.document() for rule in rules]},
+        {**common, "kind": kind, "rules": list(rules)},
         {**common, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]},
     ]
 

@@ -11,34 +11,31 @@ from kinformer.cli.doctor.rbac import Rule
 __all__ = ["Right", "rights_of", "rules_of"]
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-_OPEN = {"api", "apis", "openapi", "version", "healthz", "livez", "readyz"}  # to each user (system:discovery)
+_INCLUDED = {"watch": {"list"}}
 
 
 class Right(NamedTuple):
-    """The right that a request needs: a verb on a resource, of one object if there is a name, or on a path."""
+    """The right that a request needs: a verb on a resource, or on one object if there is a name."""
 
     group: str
     resource: str
     subresource: str
     verb: str
     name: str = ""
-    url: str = ""
 
 
 def rights_of(request: Any) -> Iterator[Right]:
     """Yield the rights that an entry of `APIServer.requests` needs.
 
-    They are two if it made the object that it applied or replaced (apiserver, pkg/endpoints/handlers/patch.go).
+    They are two if it made the object that it applied or replaced (apiserver, pkg/endpoints/handlers/patch.go). There
+    are none for a path without a resource, such as `/version`, which each user may read.
     """
     info = request.info
-    if not info.plural:
-        if request.path.split("/")[1] not in _OPEN:
-            yield Right("", "", "", info.verb, url=request.path)
-        return
-    name = "" if info.verb == "create" else info.name
-    yield Right(info.group, info.plural, info.subresource, info.verb, name)
-    if request.status == 201 and info.verb in ("patch", "update"):
-        yield Right(info.group, info.plural, info.subresource, "create")
+    if info.plural:
+        name = "" if info.verb == "create" else info.name
+        yield Right(info.group, info.plural, info.subresource, info.verb, name)
+        if request.status == 201 and info.verb != "create":
+            yield Right(info.group, info.plural, info.subresource, "create")
 
 
 def rules_of(rights: Iterable[Right]) -> list[Rule]:
@@ -47,21 +44,25 @@ def rules_of(rights: Iterable[Right]) -> list[Rule]:
     A rule has a name only if all requests for the resource named this one object. Creation cannot be limited to a
     name, since a new object's name is unknown when the server decides.
     """
-    names, verbs, urls = defaultdict(set), defaultdict(set), defaultdict(set)
+    names: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    verbs: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
     for right in rights:
-        if right.url:
-            urls[right.verb].add(right.url)
-            continue
         if right.verb != "create":
             names[right.group, right.resource].add(right.name)
-        path = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
-        verbs[right.group, right.resource, path] |= {right.verb} | ({"list"} if right.verb == "watch" else set())
-    resources = defaultdict(list)  # of rules that differ in nothing else
-    for (group, resource, path), some in sorted(verbs.items()):
-        known = names[group, resource]
-        only = tuple(known) if len(known) == 1 and "" not in known else ()
-        for part, limit in ((some - {"create"}, only), (some & {"create"}, ())) if only else ((some, ()),):
+        verbs[right.group, right.resource, right.subresource] |= {right.verb} | _INCLUDED.get(right.verb, set())
+    merged: defaultdict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource, subresource), used in sorted(verbs.items()):
+        only = "" if len(names[group, resource]) != 1 else min(names[group, resource])
+        for name, part in ((only, used - {"create"}), ("", used & {"create"})) if only else (("", used),):
             if part:
-                resources[group, tuple(sorted(part, key=_VERBS.index)), limit].append(path)
-    rules = [Rule(group, tuple(paths), ordered, limit) for (group, ordered, limit), paths in resources.items()]
-    return rules + [Rule("", (), (verb,), urls=tuple(sorted(some))) for verb, some in sorted(urls.items())]
+                ordered = tuple(sorted(part, key=_VERBS.index))
+                merged[group, name, ordered].append(f"{resource}/{subresource}" if subresource else resource)
+    return [
+        {
+            "apiGroups": [group],
+            "resources": resources,
+            **({"resourceNames": [name]} if name else {}),
+            "verbs": [*ordered],
+        }
+        for (group, name, ordered), resources in merged.items()
+    ]

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.machinery import PathFinder
@@ -16,7 +17,7 @@ from typing import Any
 
 from kinformer import NotFoundError
 from kinformer.cli.doctor.rbac import grant_program
-from kinformer.cli.doctor.requests import Right, rights_of, rules_of
+from kinformer.cli.doctor.requests import Rights
 from kinformer.cli.output.errors import complain
 from kinformer.cli.usage import UsageError
 from kinformer.client import discover
@@ -27,9 +28,7 @@ __all__ = ["manifest"]
 _QUIET = 5.0  # seconds without a request that needs another right, after which the program is taken to have synced
 _POLL = 0.1
 _END = 15.0  # seconds that the program may take to end after SIGTERM
-_READABLE = ("/api", "/openapi", "/version", "/healthz", "/livez", "/readyz")  # by each user (system:discovery)
 _KEPT = ("CustomResourceDefinition", "Namespace")
-_IN_A_POD = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 
 
 async def manifest(
@@ -56,94 +55,67 @@ async def manifest(
     """
     argv = [*_python(program), *arguments]
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    rights = Rights()
     async with APIServer() as server, server.run_controllers():
         objects = server.apply(own, *files)
         async with _running(argv, server, namespace) as process:
-            run = _Run(server, process)
-            if not await run.until_quiet(timeout) and files:
+            if not await _until_quiet(server, process, rights, timeout) and files:
                 await _delete(server, objects)
-                await run.until_quiet(_QUIET)
+                await _until_quiet(server, process, rights, _QUIET)
             ended = process.returncode
-            await run.end()
-    definitions = ", ".join(sorted(run.unknown))
+        _read(server, rights)
+    definitions = ", ".join(sorted(rights.unknown))
     hint = f"; pass the CustomResourceDefinition of {definitions} with --apply" if definitions else ""
     if ended:
         return complain(f"{program} ended with status {ended}{hint}")
-    if not run.rights:
+    rules = rights.rules()
+    if not rules:
         return complain(f"{program} made no request within {timeout:g} s; a Client() finds the server by KUBECONFIG")
-    rules = rules_of(run.rights)
     name = re.sub(r"[^a-z0-9]+", "-", Path(program).name.removesuffix(".py").lower()).strip("-")
     sys.stdout.write(grant_program(name or "program", namespace, rules))
     complain(f"the rights of branches of {program} that did not run are missing{hint}")
-    if run.paths:
-        complain(f"the rights for paths without a resource are missing: {', '.join(sorted(run.paths))}")
+    if rights.paths:
+        complain(f"the rights for paths without a resource are missing: {', '.join(sorted(rights.paths))}")
     if limited := [resource for rule in rules if "resourceNames" in rule for resource in rule["resources"]]:
         complain(f"remove resourceNames if there are other objects than the only one used: {', '.join(limited)}")
     return 0
 
 
-class _Run:
-    """A running program, and the rights that its requests have needed.
+async def _until_quiet(server: APIServer, process: Process, rights: Rights, seconds: float) -> bool:
+    """Wait for these seconds, and until no other right has been needed for five. True if the program ended."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while process.returncode is None and loop.time() < deadline:
+        await asyncio.sleep(_POLL)
+        if _read(server, rights):
+            deadline = loop.time() + _QUIET
+    return process.returncode is not None
 
-    Attributes:
-        rights: The rights.
-        unknown: The resources that it asked for, and the server does not have.
-        paths: The paths without a resource that it asked for, and that only some users may read.
-    """
 
-    def __init__(self, server: APIServer, process: asyncio.subprocess.Process) -> None:
-        self.rights: set[Right] = set()
-        self.unknown: set[str] = set()
-        self.paths: set[str] = set()
-        self._server = server
-        self._process = process
-
-    async def until_quiet(self, seconds: float) -> bool:
-        """Wait for these seconds, and until no other right has been needed for five. True if the program ended."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while self._process.returncode is None and loop.time() < deadline:
-            await asyncio.sleep(_POLL)
-            if self._read():
-                deadline = loop.time() + _QUIET
-        return self._process.returncode is not None
-
-    async def end(self) -> None:
-        """Let the program end in order."""
-        if self._process.returncode is None:
-            self._process.terminate()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _END)
-        self._read()
-
-    def _read(self) -> bool:
-        """Read the log of requests. True if one needed another right, its name aside."""
-        before = {right[:-1] for right in self.rights}
-        for request in self._server.requests:
-            self.rights.update(rights_of(request))
-            if request.status == 404 and request.info.verb in ("list", "watch"):
-                self.unknown.add(f"{request.info.plural}.{request.info.group}")
-            if not request.info.plural and not request.path.startswith(_READABLE):
-                self.paths.add(request.path)
-        self._server.requests.clear()
-        return {right[:-1] for right in self.rights} > before
+def _read(server: APIServer, rights: Rights) -> bool:
+    another = [rights.add(request) for request in server.requests]
+    server.requests.clear()
+    return any(another)
 
 
 @asynccontextmanager
-async def _running(argv: Sequence[str], server: APIServer, namespace: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _running(argv: Sequence[str], server: APIServer, namespace: str) -> AsyncIterator[Process]:
     with tempfile.TemporaryDirectory(prefix="kinformer-doctor-") as folder:
         path = server.kubeconfig(Path(folder) / "kubeconfig")
         config = json.loads(path.read_text(encoding="utf-8"))
         config["contexts"][0]["context"]["namespace"] = namespace
         path.write_text(json.dumps(config), encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if name not in _IN_A_POD}
-        process = await asyncio.create_subprocess_exec(*argv, stdout=2, env={**environment, "KUBECONFIG": str(path)})
+        process = await asyncio.create_subprocess_exec(*argv, stdout=2, env={**os.environ, "KUBECONFIG": str(path)})
         try:
             yield process
         finally:
             if process.returncode is None:
+                process.terminate()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), _END)
+            if process.returncode is None:
                 process.kill()
-            await process.wait()
+                await process.wait()
 
 
 def _python(program: str) -> list[str]:

@@ -3,66 +3,65 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kinformer.cli.doctor.rbac import Rule
 
-__all__ = ["Right", "rights_of", "rules_of"]
+__all__ = ["Rights"]
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-_INCLUDED = {"watch": {"list"}}
+_READABLE = ("/api", "/openapi", "/version", "/healthz", "/livez", "/readyz")  # by each user (system:discovery)
 
 
-class Right(NamedTuple):
-    """The right that a request needs: a verb on a resource, or on one object if there is a name."""
+class Rights:
+    """The rights that requests have needed.
 
-    group: str
-    resource: str
-    subresource: str
-    verb: str
-    name: str = ""
-
-
-def rights_of(request: Any) -> Iterator[Right]:
-    """Yield the rights that an entry of `APIServer.requests` needs.
-
-    They are two if it made the object that it applied or replaced (apiserver, pkg/endpoints/handlers/patch.go). There
-    are none for a path without a resource, such as `/version`, which each user may read.
+    Attributes:
+        unknown: The resources that the server does not have.
+        paths: The paths without a resource, besides those that each user may read.
     """
-    info = request.info
-    if info.plural:
-        name = "" if info.verb == "create" else info.name
-        yield Right(info.group, info.plural, info.subresource, info.verb, name)
-        if request.status == 201 and info.verb != "create":
-            yield Right(info.group, info.plural, info.subresource, "create")
 
+    def __init__(self) -> None:
+        self.unknown: set[str] = set()
+        self.paths: set[str] = set()
+        self._verbs: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self._names: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
-def rules_of(rights: Iterable[Right]) -> list[Rule]:
-    """Merge rights into rules. `watch` includes `list`, for servers that do not stream the first list.
+    def add(self, request: Any) -> bool:
+        """Add an entry of `APIServer.requests`. True if it needed another verb on a resource.
 
-    A rule has a name only if all requests for the resource named this one object. Creation cannot be limited to a
-    name, since a new object's name is unknown when the server decides.
-    """
-    names: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    verbs: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for right in rights:
-        if right.verb != "create":
-            names[right.group, right.resource].add(right.name)
-        verbs[right.group, right.resource, right.subresource] |= {right.verb} | _INCLUDED.get(right.verb, set())
-    merged: defaultdict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource, subresource), used in sorted(verbs.items()):
-        only = "" if len(names[group, resource]) != 1 else min(names[group, resource])
-        for name, part in ((only, used - {"create"}), ("", used & {"create"})) if only else (("", used),):
-            if part:
-                ordered = tuple(sorted(part, key=_VERBS.index))
-                merged[group, name, ordered].append(f"{resource}/{subresource}" if subresource else resource)
-    return [
-        {
-            "apiGroups": [group],
-            "resources": resources,
-            **({"resourceNames": [name]} if name else {}),
-            "verbs": [*ordered],
-        }
-        for (group, name, ordered), resources in merged.items()
-    ]
+        `watch` includes `list`, for servers that do not stream the first list, and a patch or update that made its
+        object `create` (apiserver, pkg/endpoints/handlers/patch.go).
+        """
+        info = request.info
+        if not info.plural:
+            self.paths |= set() if request.path.startswith(_READABLE) else {request.path}
+            return False
+        if request.status == 404 and info.verb in ("list", "watch"):
+            self.unknown.add(f"{info.plural}.{info.group}")
+        if info.verb != "create":
+            self._names[info.group, info.plural].add(info.name)
+        more = {"list"} if info.verb == "watch" else {"create"} if request.status == 201 else set()
+        verbs = self._verbs[info.group, info.plural, info.subresource]
+        before = len(verbs)
+        verbs |= {info.verb} | more
+        return len(verbs) > before
+
+    def rules(self) -> list[Rule]:
+        """Return the rules of a role. One has a name only if all requests for the resource named this one object.
+
+        Creation cannot be limited to a name, since a new object's name is unknown when the server decides.
+        """
+        paths: defaultdict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for (group, resource, subresource), verbs in sorted(self._verbs.items()):
+            names = self._names[group, resource]
+            name = min(names) if len(names) == 1 else ""
+            for only, part in ((name, verbs - {"create"}), ("", verbs & {"create"})) if name else (("", verbs),):
+                key = (group, only, tuple(verb for verb in _VERBS if verb in part))
+                paths[key].append(f"{resource}/{subresource}" if subresource else resource)
+        return [
+            {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+            | ({"resourceNames": [name]} if name else {})
+            for (group, name, verbs), resources in paths.items()
+            if verbs
+        ]

@@ -46,8 +46,10 @@ def read_objects(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[d
     """
     objects: list[dict[str, Any]] = []
     for source in sources:
-        is_object = isinstance(source, Mapping)
-        objects += [copy.deepcopy(dict(source))] if is_object else read_documents(Path(source).expanduser())
+        if isinstance(source, Mapping):
+            objects.append(copy.deepcopy(dict(source)))
+        else:
+            objects += read_documents(Path(source).expanduser())
     return objects
 
 

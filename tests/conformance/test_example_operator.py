@@ -1,4 +1,4 @@
-"""The operator in examples/ on a real kube-apiserver: its own tests, and its life with just the rights of its manifests."""
+"""The operator in examples/ on a real kube-apiserver: its own tests, and its life with the rights that it is given."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Rights:
         """Add an entry of `APIServer.requests`. True if it needed another verb on a resource.
 
         `watch` includes `list`, for servers that do not stream the first list, and a patch or update that made its
-        object `create` (apiserver, pkg/endpoints/handlers/patch.go).
+        object `create`, as a server asks for both.
         """
         info = request.info
         if not info.plural:

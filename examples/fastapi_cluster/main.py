@@ -5,7 +5,7 @@
 
 With ``SOCKET=/run/app/kinformer.sock`` and ``--workers 4``, the workers share one cache and its watches.
 
-It looks at the cluster of your kubeconfig; in a pod, at its own (see deploy.yaml). Without a cluster:
+It looks at the cluster of your kubeconfig; in a pod, at its own (see base). Without a cluster:
 ``kinformer serve --objects pods=1000 --churn 20`` and ``KUBERNETES_URL=http://127.0.0.1:8001 uvicorn ...``.
 """
 

@@ -1,6 +1,6 @@
 """An operator: a Website gets a ConfigMap with its pages, a Deployment that serves them, and a line in a directory.
 
-    kubectl apply -k examples/operator/manifests        the CRD, what the operator may do, and the operator
+    kubectl apply -k examples/operator/base             the CRD, what the operator may do, and the operator
     kubectl apply -f examples/operator/website.yaml     a Website
     KUBECONFIG=~/.kube/config python website_operator.py      ... or the operator on your desk
 
@@ -49,7 +49,7 @@ log = logging.getLogger(NAME)
 
 @dataclass(frozen=True)
 class Spec:
-    """The spec, as manifests/crd.yaml has it checked and its defaults filled in."""
+    """The spec, as 10-crd.yaml has it checked and its defaults filled in."""
 
     host: str
     image: str

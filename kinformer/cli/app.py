@@ -34,7 +34,6 @@ from kinformer.cli.options import (
     KubeconfigOption,
     LabelsOption,
     NamespaceOption,
-    OneNamespaceOption,
     PlainForm,
     PollOption,
     ResourceArgument,
@@ -46,7 +45,7 @@ from kinformer.cli.options import (
     duration_of,
 )
 from kinformer.cli.output.errors import INTERRUPTED, TERMINATED, USAGE, complain, ended_by
-from kinformer.cli.overview_commands import PROBLEMS_ENDS, changes, problems
+from kinformer.cli.overview_commands import DOCTOR_ENDS, PROBLEMS_ENDS, changes, doctor, problems
 from kinformer.cli.usage import UsageError, seconds
 
 __all__ = ["app", "run"]
@@ -59,11 +58,6 @@ _WAIT_ENDS = (
     "Exit codes: 0: the condition holds, 1: timed out, deleted, refused, or no such object, 2: wrong command line, "
     "130: Ctrl-C, 143: SIGTERM."
 )
-_DOCTOR_ENDS = (
-    "Exit codes: 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
-    "6: no such resource, 7: a right is missing, 1: anything else."
-)
-
 app = typer.Typer(
     cls=Group,
     epilog=_ENDS,
@@ -320,48 +314,7 @@ def stats(
     )
 
 
-@app.command(cls=Command, epilog=_DOCTOR_ENDS)
-def doctor(
-    resource: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RESOURCE",
-            help="The resource to check; default: only the server.",
-            autocompletion=complete_resource,
-        ),
-    ] = None,
-    namespace: OneNamespaceOption = None,
-    all_namespaces: AllOption = False,
-    selector: LabelsOption = None,
-    field_selector: FieldsOption = None,
-    output: PlainForm = "table",
-    timeout: Annotated[
-        str,
-        typer.Option(
-            metavar="SECONDS",
-            help="Time limit for each request; default: 15.",
-            callback=checked_seconds("--timeout", 0.1),
-        ),
-    ] = "15",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    server: ServerOption = None,
-) -> None:
-    """Check, step by step, that an informer could list and watch a resource."""
-    from kinformer.cli.doctor.command import doctor as command
-    from kinformer.cli.target import Selection, Server
-
-    target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = Selection(
-        resource=resource or "",
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        label_selector=selector,
-        field_selector=field_selector,
-    )
-    launch(lambda: command(target, selection, output=output, timeout=seconds("--timeout", timeout)))
-
-
+app.command(cls=Command, epilog=DOCTOR_ENDS)(doctor)
 app.command(cls=Command, epilog=PROBLEMS_ENDS)(problems)
 app.command(cls=Command, epilog=_ENDS)(changes)
 app.command(cls=Command, epilog=_ENDS)(dashboard)

@@ -61,6 +61,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Only the server: configuration, TLS, credentials", "kinformer doctor"),
         ("The rights, and the cost of an informer of pods", "kinformer doctor pods"),
         ("A custom resource in one namespace, for a script", "kinformer doctor widgets.example.com -n shop -o json"),
+        ("The ClusterRole of an operator", "kinformer doctor --manifest main.py --apply crds/ --apply sample.yaml"),
     ),
     "problems": (
         ("In the namespace of the context", "kinformer problems"),

@@ -1,4 +1,4 @@
-"""The options of the commands about a whole cluster: `problems` and `changes`."""
+"""The options of the commands about a whole cluster or program: `problems`, `changes` and `doctor`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,30 @@ from kinformer.cli.options import (
     AllOption,
     ContextOption,
     DurationOption,
+    FieldsOption,
     KubeconfigOption,
     LabelsOption,
     NamespaceOption,
+    OneNamespaceOption,
+    PlainForm,
     ServerOption,
     checked_choice,
     checked_seconds,
     duration_of,
 )
 from kinformer.cli.output.errors import TERMINATED
-from kinformer.cli.usage import seconds
+from kinformer.cli.usage import UsageError, seconds
 
-__all__ = ["PROBLEMS_ENDS", "changes", "problems"]
+__all__ = ["DOCTOR_ENDS", "PROBLEMS_ENDS", "changes", "doctor", "problems"]
 
 PROBLEMS_ENDS = (
     "Exit codes: 0: no problem, 1: some, 2: something could not be read, or wrong command line, 130: Ctrl-C, "
     "143: SIGTERM."
+)
+
+DOCTOR_ENDS = (
+    "Exit codes: 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
+    "6: no such resource, 7: a right is missing, 1: anything else."
 )
 
 LinesForm = Annotated[
@@ -125,3 +133,70 @@ def changes(
         ),
         follows=True,
     )
+
+
+def doctor(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RESOURCE",
+            help="The resource to check; default: only the server. With --manifest, after --: PROGRAM's arguments.",
+            autocompletion=complete_resource,
+        ),
+    ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option("--manifest", metavar="PROGRAM", help="Write the rights that a Python file or module uses."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--apply", metavar="PATH", help="Definitions and samples for PROGRAM's server. Repeatable."),
+    ] = None,
+    namespace: OneNamespaceOption = None,
+    all_namespaces: AllOption = False,
+    selector: LabelsOption = None,
+    field_selector: FieldsOption = None,
+    output: PlainForm = "table",
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time limit for each request, and for PROGRAM's first one; default: 15.",
+            callback=checked_seconds("--timeout", 0.1),
+        ),
+    ] = "15",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Check, step by step, that an informer could list and watch a resource.
+
+    With --manifest, run a program on an embedded server instead, and print the ServiceAccount, ClusterRole and binding
+    for the requests that it makes.
+    """
+    limit = seconds("--timeout", timeout)
+    if program is not None:
+        if any((all_namespaces, selector, field_selector, output != "table", kubeconfig, context, server)):
+            raise UsageError("--manifest can be combined with -n, --apply and --timeout only")
+        from kinformer.cli.doctor.program import manifest
+
+        launch(
+            lambda: manifest(program, words or [], namespace=namespace or "default", files=files or [], timeout=limit)
+        )
+    if files:
+        raise UsageError("--apply requires --manifest")
+    resource, *others = words or [""]
+    if others:
+        raise UsageError(f"unexpected argument {others[0]}")
+    from kinformer.cli.doctor.command import doctor as command
+    from kinformer.cli.target import Selection, Server
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selection = Selection(
+        resource=resource,
+        namespace=namespace,
+        all_namespaces=all_namespaces,
+        label_selector=selector,
+        field_selector=field_selector,
+    )
+    launch(lambda: command(target, selection, output=output, timeout=limit))

@@ -26,7 +26,7 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
-from kinformer.testing.api.request import read_request
+from kinformer.testing.api.request import RequestInfo, read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User, check_host
@@ -61,6 +61,24 @@ _NOT_KNOWN = User("", ())  # before authentication
 Object = dict[str, Any]
 
 
+<<<<<<< HEAD
+=======
+class LoggedRequest(NamedTuple):
+    """One entry of `APIServer.requests`. `status` is 0 if the request got no response."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    user: str
+    status: int
+
+    @property
+    def info(self) -> RequestInfo:
+        """What RBAC decides about: `verb`, `group`, `plural`, `subresource`, `name`. `plural` may be empty."""
+        return read_request(self.method, self.path, self.params)
+
+
+>>>>>>> deploy47
 class APIServer(State):
     """A stateful Kubernetes API server in this process.
 

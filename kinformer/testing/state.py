@@ -12,6 +12,7 @@ import msgspec
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.apiserver.status import StatusError, bad_request
 from kinformer.apiserver.storage import Storage
+from kinformer.exceptions import AlreadyExistsError, APIError, ConfigError
 from kinformer.kinds.builtin import parse_kind
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.requests.encoding import encode
@@ -23,7 +24,7 @@ from kinformer.testing.features import Features
 from kinformer.testing.generate import load, replica_sets
 from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.kinds.builtins import builtin_types
-from kinformer.testing.kinds.crd_files import read_crds
+from kinformer.testing.kinds.crd_files import CRD_KIND, read_crds, read_objects
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
 from kinformer.testing.kinds.schema import custom_node
 from kinformer.testing.store.forms import decode_stored
@@ -74,6 +75,31 @@ class State:
         except StatusError as error:
             raise error.to_api_error() from None
         return written.obj or self._object(resource, written.stored)
+
+    def apply(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[Object]:
+        """Create objects, or replace those that exist, definitions first, and return them as stored.
+
+        Args:
+            sources: Dicts, YAML files, or folders of such files.
+
+        Raises:
+            ConfigError: A source cannot be read, or an object, which the message names, is refused.
+        """
+        applied = []
+        for obj in sorted(read_objects(*sources), key=lambda obj: obj.get("kind") != CRD_KIND):
+            write = self.register_crd if obj.get("kind") == CRD_KIND else self._create_or_update
+            try:
+                applied.append(write(obj))
+            except APIError as error:
+                name = (obj.get("metadata") or {}).get("name")
+                raise ConfigError(f"{obj.get('kind')} {name}: {error}") from error
+        return applied
+
+    def _create_or_update(self, obj: Mapping[str, Any]) -> Object:
+        try:
+            return self.create(obj)
+        except AlreadyExistsError:
+            return self.update(obj)
 
     def update(self, obj: Mapping[str, Any]) -> Object:
         """Replace an object, including its status (kept if not given). No resourceVersion is needed.

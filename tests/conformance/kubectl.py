@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,12 +16,6 @@ from tests.conformance.transcript import Transcript
 AGE = re.compile(r"(?<![\w.-])(\d+[smhd]){1,2}(?![\w.-])")
 DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
 PATIENCE = 20.0  # seconds for one command
-
-
-def find_kubectl() -> str | None:
-    """Beside this Python, where pip puts it, before what the machine has: its version is the server's."""
-    beside = Path(sys.executable).with_name("kubectl")
-    return str(beside) if beside.exists() else shutil.which("kubectl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The operator in examples/ on a real kube-apiserver: its own tests, and its life with just the rights of rbac.yaml."""
+"""The operator in examples/ on a real kube-apiserver: its own tests, and its life with the rights that it is given."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kinformer.testing import ControlPlane
-from tests.support.operator_process import ACCOUNT, FOLDER, watch_a_website_come_and_go
+from tests.support.cli import CommandLine
+from tests.support.operator_process import ACCOUNT, FOLDER, MANIFESTS, NAMESPACE, watch_a_website_come_and_go
 from tests.support.plugin_run import PluginRun
 
 pytest_plugins = ["pytester"]
@@ -28,3 +30,15 @@ async def test_its_own_tests_pass_on_a_control_plane(
 async def test_the_rights_in_its_manifests_are_all_that_it_needs(assets: Path, tmp_path: Path) -> None:
     async with ControlPlane(assets, users=[ACCOUNT]) as control_plane:
         await watch_a_website_come_and_go(control_plane, tmp_path)
+
+
+async def test_so_are_the_rights_that_doctor_has_written(
+    assets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = ("--apply", str(MANIFESTS / "10-crd.yaml"), "--apply", str(FOLDER / "website.yaml"))
+    ended = await CommandLine(capfd)(
+        *("doctor", "-n", NAMESPACE, "--manifest", str(FOLDER / "website_operator.py")), *files
+    )
+    assert ended.status == 0, ended.err
+    async with ControlPlane(assets, users=[ACCOUNT]) as control_plane:
+        await watch_a_website_come_and_go(control_plane, tmp_path, yaml.safe_load_all(ended.out))

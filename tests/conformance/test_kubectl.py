@@ -11,9 +11,10 @@ import pytest_asyncio
 import yaml
 
 from tests.conformance.api import WIDGETS
-from tests.conformance.kubectl import Kubectl, find_kubectl
+from tests.conformance.kubectl import Kubectl
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap, deployment, pod
+from tests.support.kubectl_process import find_kubectl
 
 pytestmark = pytest.mark.process
 

@@ -17,10 +17,11 @@ from kubernetes_asyncio import watch as kubernetes_watch
 from kinformer import Client, SharedInformerFactory
 from kinformer.testing import ClusterServer
 from tests.conformance.conftest import USERS
-from tests.conformance.kubectl import Kubectl, find_kubectl
+from tests.conformance.kubectl import Kubectl
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap
 from tests.support.apiserver_http import Exchange, Reply, ask, watch
+from tests.support.kubectl_process import find_kubectl
 from tests.support.waiting import until
 from tests.watchcache.proxy.conftest import proxying
 

@@ -17,11 +17,12 @@ import pytest
 
 from kinformer.testing import ControlPlane
 from tests.conformance.conftest import REAL, Held, StartControlPlane
-from tests.conformance.kubectl import Kubectl, Said, find_kubectl
+from tests.conformance.kubectl import Kubectl, Said
 from tests.conformance.reading import widgets_of
 from tests.conformance.recordings import all_answers, read
 from tests.conformance.site import Site
 from tests.conformance.transcript import Transcript
+from tests.support.kubectl_process import find_kubectl
 
 pytestmark = pytest.mark.kubernetes("1.36", "its answers are not recorded")
 

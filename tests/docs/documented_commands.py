@@ -22,7 +22,19 @@ from tests.docs.documentation import ROOT, Block
 SHELLS = ("sh", "bash", "shell", "console")
 
 # Programs of other projects, whose arguments are theirs to know.
-OTHERS = {"curl", "kubectl", "pyright", "setup-envtest", "cd", "export", "source", "python3", "mkdocs", "pre-commit"}
+OTHERS = {
+    "curl",
+    "kubectl",
+    "podman",
+    "pyright",
+    "setup-envtest",
+    "cd",
+    "export",
+    "source",
+    "python3",
+    "mkdocs",
+    "pre-commit",
+}
 _VARIABLE = re.compile(r"^\w+=\S*$")
 
 

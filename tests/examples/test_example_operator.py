@@ -12,12 +12,14 @@ import pytest
 
 from kinformer import Manager
 from kinformer.testing import APIServer
+from tests.support.manifests import documents
 from tests.support.operator_process import (
     ACCOUNT,
     FOLDER,
+    MANIFESTS,
+    RIGHTS,
     OperatorProcess,
     apply_manifests,
-    documents,
     rules,
     watch_a_website_come_and_go,
 )
@@ -69,12 +71,12 @@ async def test_without_one_of_these_rights_the_operator_says_which_one_it_lacks(
 
 
 def test_its_deployment_waits_for_it_to_end_and_runs_it_as_who_the_rights_are_for() -> None:
-    [deployment] = documents("manifests/deployment.yaml")
+    deployment, _ = documents(MANIFESTS / "30-deployment.yaml")
     pod = deployment["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] > signature(Manager).parameters["shutdown_timeout"].default
     namespace = deployment["metadata"]["namespace"]
     assert f"system:serviceaccount:{namespace}:{pod['serviceAccountName']}" == ACCOUNT
-    bindings = [one for one in documents("manifests/rbac.yaml") if one["kind"].endswith("Binding")]
+    bindings = [one for one in documents(MANIFESTS / RIGHTS) if one["kind"].endswith("Binding")]
     assert len(bindings) == 2
     for binding in bindings:
         [subject] = binding["subjects"]

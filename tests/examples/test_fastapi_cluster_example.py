@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-import yaml
 
 from kinformer.testing import APIServer
 from tests.support.kube import pod
+from tests.support.manifests import documents
 from tests.support.ports import reserved_port
 from tests.support.waiting import until
 from tests.support.web_server import reading
@@ -180,13 +180,21 @@ async def test_four_workers_have_one_watch_and_a_stream_resumes_at_each(server: 
             await asyncio.wait_for(process.wait(), 20)
 
 
-def test_the_manifest_gives_no_more_than_is_watched() -> None:
-    documents = list(yaml.safe_load_all((FOLDER / "deploy.yaml").read_text()))
-    role = next(document for document in documents if document["kind"] == "ClusterRole")
-    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
-    watched = {resource for rule in role["rules"] for resource in rule["resources"]}
-    assert watched == {"pods", "nodes", "deployments"}
-    deployment = next(document for document in documents if document["kind"] == "Deployment")
-    spec = deployment["spec"]["template"]["spec"]
-    command = spec["containers"][0]["command"]
-    assert int(command[command.index("--timeout-graceful-shutdown") + 1]) < spec["terminationGracePeriodSeconds"]
+@pytest.mark.process
+@pytest.mark.slow
+async def test_the_rights_in_its_manifests_are_all_that_it_needs() -> None:
+    account = "system:serviceaccount:cluster-api:cluster-api"
+    async with APIServer(users={"t0ken": account}, rbac=True) as server:
+        server.apply(FOLDER / "base" / "manifests")
+        with tempfile.TemporaryDirectory(prefix="kf") as folder, reserved_port() as port:
+            kubeconfig = server.kubeconfig(Path(folder) / "config", account)
+            variables = {"KUBECONFIG": str(kubeconfig), "KUBERNETES_URL": "", "SOCKET": f"{folder}/cache.sock"}
+            async with serving(server, port, "--workers", "2", **variables) as (process, client):
+                assert (await client.get("/pods")).status_code == 200
+                process.send_signal(signal.SIGTERM)
+                await asyncio.wait_for(process.wait(), 20)
+        refused = [request for request in server.requests if request.user == account and request.status == 403]
+        assert refused == []
+        watched = {request.info.plural for request in server.requests if request.info.verb == "watch"}
+    (role,) = [one for one in documents(FOLDER / "base" / "manifests" / "10-rbac.yaml") if one["kind"] == "ClusterRole"]
+    assert {name for rule in role["rules"] if "watch" in rule["verbs"] for name in rule["resources"]} == watched

@@ -69,7 +69,7 @@ async def the_operator_in_examples(world: World) -> None:
     async def main(client: Client) -> None:
         await operator.run(client, namespace="default", listen=None, registry=CollectorRegistry())
 
-    world.apply(FOLDER / "manifests" / "crd.yaml")
+    world.apply(FOLDER / "base" / "manifests" / "10-crd.yaml")
     world.run(main, replicas=2, may_raise=LeadershipLostError)
     world.run(widgets.ready_deployments, faults=False)
     world.script(world.create(website("a")), world.create(website("b")))

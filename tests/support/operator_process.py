@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,46 +19,30 @@ from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerF
 from kinformer.conditions import is_deleted
 from kinformer.objects import condition_is
 from kinformer.testing import ClusterServer
+from tests.support.manifests import EXAMPLES, apply, documents, files
 from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
-FOLDER = Path(__file__).parents[2] / "examples" / "operator"
+FOLDER = EXAMPLES / "operator"
 NAMESPACE = "website-operator"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:website-operator"
 WEBSITES, DEPLOYMENTS, CONFIG_MAPS = "example.com/v1/websites", "apps/v1/deployments", "v1/configmaps"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/website-operator"
-RESOURCES = {  # of the kinds in the manifests
-    "Namespace": "v1/namespaces",
-    "ServiceAccount": "v1/serviceaccounts",
-    "ClusterRole": "rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Role": "rbac.authorization.k8s.io/v1/roles",
-    "RoleBinding": "rbac.authorization.k8s.io/v1/rolebindings",
-    "Deployment": DEPLOYMENTS,
-    "Website": WEBSITES,
-}
+MANIFESTS = FOLDER / "base" / "manifests"
+RIGHTS = "20-rbac.yaml"
 
 
-def documents(name: str) -> list[dict[str, Any]]:
-    """Return the documents of a manifest of the example."""
-    return list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
+async def apply_manifests(server: ClusterServer, rights: Iterable[dict[str, Any]] | None = None) -> None:
+    """Apply the manifests in the order of their names, then the sample.
 
-
-async def apply_manifests(server: ClusterServer) -> None:
-    """The CRD, the rights and the operator's Deployment, in the order of kustomization.yaml; then the sample."""
-    for name in documents("manifests/kustomization.yaml")[0]["resources"]:
-        if name == "crd.yaml":
-            await server.install_crds(FOLDER / "manifests" / name)
-        else:
-            await _create(server, f"manifests/{name}")
-    await _create(server, "website.yaml")
-
-
-async def _create(server: ClusterServer, name: str) -> None:
+    Args:
+        server: The server.
+        rights: The documents to apply instead of the example's service account, roles and bindings.
+    """
     async with server.client() as client:
-        for body in documents(name):
-            path = GroupVersionResource.parse(RESOURCES[body["kind"]]).path(body["metadata"].get("namespace"))
-            await client.request("POST", path, body=body)
+        for file in [*files(MANIFESTS), FOLDER / "website.yaml"]:
+            own = rights if file.name == RIGHTS else None
+            await apply(client, documents(file) if own is None else own)
 
 
 class OperatorProcess:
@@ -116,9 +101,11 @@ class OperatorProcess:
             return await self._process.wait()
 
 
-async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> None:
+async def watch_a_website_come_and_go(
+    server: ClusterServer, folder: Path, rights: Iterable[dict[str, Any]] | None = None
+) -> None:
     """All that the operator does in its life, with the rights of its service account and no others."""
-    await apply_manifests(server)
+    await apply_manifests(server, rights)
     async with (
         server.client() as client,
         SharedInformerFactory(client) as factory,
@@ -154,9 +141,9 @@ def rules() -> list[tuple[str, str, str]]:
     """Return the rights of rbac.yaml as rules of the embedded server, which have no names and no namespaces."""
     versions = {"": "v1", "apps": "apps/v1", "example.com": "example.com/v1", "events.k8s.io": "events.k8s.io/v1"}
     versions["coordination.k8s.io"] = "coordination.k8s.io/v1"
-    roles = [one for one in documents("manifests/rbac.yaml") if one["kind"] in ("Role", "ClusterRole")]
+    roles = [one for one in documents(MANIFESTS / RIGHTS) if one["kind"] in ("Role", "ClusterRole")]
     if not roles:
-        raise ConfigError("rbac.yaml gives no rights")
+        raise ConfigError(f"{RIGHTS} gives no rights")
     return [
         (ACCOUNT, verb, f"{versions[group]}/{resource}")
         for role in roles

@@ -6,6 +6,7 @@ import json
 import sys
 import textwrap
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
@@ -146,14 +147,5 @@ def _document(report: Report) -> dict[str, Any]:
     return {
         "ok": report.status == 0,
         "status": report.status,
-        "steps": [
-            {
-                "step": one.step,
-                "verdict": one.verdict.value,
-                "text": one.text,
-                "advice": list(one.advice),
-                "data": dict(one.data),
-            }
-            for one in report.findings
-        ],
+        "steps": [asdict(finding) for finding in report.findings],
     }

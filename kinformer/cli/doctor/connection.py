@@ -31,12 +31,8 @@ async def check_configuration(report: Report, server: Server) -> ConnectionInfo:
     try:
         connection = await server.client().connection_info()
     except ConfigError as error:
-        report.stop(
-            "configuration",
-            one_line(error),
-            "name another file with --kubeconfig or KUBECONFIG, another context with --context, or a --server",
-            status=CONFIGURATION,
-        )
+        hint = "name another file with --kubeconfig or KUBECONFIG, another context with --context, or a --server"
+        report.stop("configuration", one_line(error), hint, status=CONFIGURATION)
     facts = {
         "server": connection.server,
         "source": connection.source,
@@ -55,12 +51,8 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
     try:
         client = await stack.enter_async_context(server.client())
     except ConfigError as error:
-        report.stop(
-            "credentials",
-            one_line(error),
-            "no request was sent yet: run the plugin by itself, or log in again",
-            status=UNAUTHENTICATED,
-        )
+        hint = "no request was sent yet: run the plugin by itself, or log in again"
+        report.stop("credentials", one_line(error), hint, status=UNAUTHENTICATED)
     took = time.perf_counter() - began
     slow = f", which took {seconds(took)}" if took > 1 else ""
     kind = _credential(connection)
@@ -95,12 +87,9 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
         report.stop("server", one_line(error), *_remedies(str(error), connection), status=UNREACHED)
     except (DecodeError, APIError) as error:
         if not isinstance(error, APIError) or error.status not in (401, 403):
-            report.stop(
-                "server",
-                f"{connection.server} responds, but not like an API server: {one_line(error)}",
-                "check the address and its path: a proxy or a login page may respond there",
-                status=UNREACHED,
-            )
+            message = f"{connection.server} responds, but not like an API server: {one_line(error)}"
+            hint = "check the address and its path: a proxy or a login page may respond there"
+            report.stop("server", message, hint, status=UNREACHED)
         first, date, version = time.perf_counter() - began, "", ""
     latency = await _latency(client, timeout)
     tls = _tls(connection)
@@ -115,12 +104,9 @@ async def check_server(report: Report, client: Client, connection: ConnectionInf
         hint = "insecure-skip-tls-verify: anything between here and the server can read the credentials"
         report.warn("server", message, hint, **facts)
     elif skew is not None and abs(skew) > _SKEW:
-        report.warn(
-            "server",
-            f"{message}; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one",
-            "synchronize the clocks: tokens, certificates, leases and ages depend on them",
-            **facts,
-        )
+        message += f"; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one"
+        hint = "synchronize the clocks: tokens, certificates, leases and ages depend on them"
+        report.warn("server", message, hint, **facts)
     else:
         report.ok("server", message, **facts)
 
@@ -196,18 +182,13 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     try:
         response: Any = await client.request("POST", path, body=body, timeout=timeout, retries=0)
     except UnauthorizedError as error:
-        report.stop(
-            "authentication",
-            one_line(error),
-            "the credentials have expired, or belong to another cluster: log in again, or get a new kubeconfig",
-            status=UNAUTHENTICATED,
-        )
+        hint = "the credentials have expired, or belong to another cluster: log in again, or get a new kubeconfig"
+        report.stop("authentication", one_line(error), hint, status=UNAUTHENTICATED)
     except APIError as error:
         if error.status not in (403, 404, 405):
             report.stop("authentication", one_line(error), status=status_of(error))
-        report.ok(
-            "authentication", "accepted; the server does not report the user (SelfSubjectReview exists since 1.28)"
-        )
+        message = "accepted; the server does not report the user (SelfSubjectReview exists since 1.28)"
+        report.ok("authentication", message)
         return ""
     except (ConnectError, DecodeError) as error:
         report.stop("authentication", one_line(error), status=UNREACHED)

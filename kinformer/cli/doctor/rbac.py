@@ -1,19 +1,22 @@
-"""Generates the RBAC role and binding that grant rights."""
+"""Roles, bindings and service accounts that grant rights, as YAML for `kubectl apply`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kinformer.cli.output.documents import to_yaml
 from kinformer.client import APIResource
 
-__all__ = ["grant"]
+__all__ = ["Rule", "grant", "grant_program"]
 
-_RBAC = "rbac.authorization.k8s.io"
+_GROUP = "rbac.authorization.k8s.io"
+
+Rule = dict[str, list[str]]
 
 
 def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, user: str) -> str:
-    """Return the role and binding that give a user these rights, as YAML for `kubectl apply`.
+    """Return the role and binding that give a user these rights.
 
     Args:
         resource: The resource.
@@ -21,23 +24,36 @@ def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, us
         namespace: The namespace, or None for all namespaces or a cluster-scoped resource.
         user: The user name reported by the server, or "" for a placeholder.
     """
-    kind = "Role" if namespace else "ClusterRole"
-    name = f"{resource.name}-reader"
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     rule = {"apiGroups": [resource.group], "resources": [resource.name], "verbs": list(verbs)}
-    role = {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": [rule]}
-    binding = {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": metadata,
-        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
-        "subjects": [_subject(user)],
-    }
-    return f"{to_yaml(role, short=True)}---\n{to_yaml(binding, short=True)}"
+    return _stream(_role_and_binding(f"{resource.name}-reader", [rule], namespace, _subject(user)))
+
+
+def grant_program(name: str, namespace: str, rules: Sequence[Rule]) -> str:
+    """Return a service account, and the role and binding that give it these rights in all namespaces."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return _stream([account, *_role_and_binding(name, rules, None, subject)])
+
+
+def _role_and_binding(
+    name: str, rules: Sequence[Rule], namespace: str | None, subject: dict[str, str]
+) -> list[dict[str, Any]]:
+    kind = "Role" if namespace else "ClusterRole"
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    common = {"apiVersion": f"{_GROUP}/v1", "metadata": metadata}
+    reference = {"apiGroup": _GROUP, "kind": kind, "name": name}
+    return [
+        {**common, "kind": kind, "rules": list(rules)},
+        {**common, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]},
+    ]
+
+
+def _stream(documents: Sequence[dict[str, Any]]) -> str:
+    return "---\n".join(to_yaml(document, short=True) for document in documents)
 
 
 def _subject(user: str) -> dict[str, str]:
     if user.startswith("system:serviceaccount:") and user.count(":") == 3:
         namespace, name = user.split(":")[2:]
         return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    return {"apiGroup": _RBAC, "kind": "User", "name": user or "WHO"}
+    return {"apiGroup": _GROUP, "kind": "User", "name": user or "WHO"}

@@ -117,12 +117,8 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
             return None
         resource = resources.find(name)
     except ConfigError as error:
-        report.stop(
-            "resource",
-            one_line(error),
-            "check that its CustomResourceDefinition is installed: `kinformer watch crd --once` lists them",
-            status=NO_RESOURCE,
-        )
+        hint = "check that its CustomResourceDefinition is installed: `kinformer watch crd --once` lists them"
+        report.stop("resource", one_line(error), hint, status=NO_RESOURCE)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("resource", f"discovery failed: {one_line(error)}", status=status_of(error))
     scope = "namespaced" if resource.namespaced else "cluster-scoped"

@@ -11,9 +11,9 @@ from typing import Any
 from kinformer._runtime.yaml_reader import read_yaml_documents
 from kinformer.exceptions import ConfigError
 
-__all__ = ["read_crds", "read_documents"]
+__all__ = ["CRD_KIND", "read_crds", "read_documents", "read_objects"]
 
-KIND = "CustomResourceDefinition"
+CRD_KIND = "CustomResourceDefinition"
 SUFFIXES = (".yaml", ".yml", ".json")
 _VALUES = 5_000_000  # of a file, which may have the definitions of a whole project
 
@@ -30,15 +30,27 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
     """
     found: list[dict[str, Any]] = []
     for source in sources:
-        crds = (
-            [copy.deepcopy(dict(source))] if isinstance(source, Mapping) else read_documents(Path(source).expanduser())
-        )
-        crds = [crd for crd in crds if crd.get("kind") == KIND]
+        crds = [obj for obj in read_objects(source) if obj.get("kind") == CRD_KIND]
         if not crds:
             origin = f"kind {source.get('kind')!r}" if isinstance(source, Mapping) else str(source)
-            raise ConfigError(f"no {KIND} in {origin}")
+            raise ConfigError(f"no {CRD_KIND} in {origin}")
         found.extend(crds)
     return found
+
+
+def read_objects(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return all objects in dicts, files and folders, in order, as new dicts.
+
+    Raises:
+        ConfigError: A source cannot be read.
+    """
+    objects: list[dict[str, Any]] = []
+    for source in sources:
+        if isinstance(source, Mapping):
+            objects.append(copy.deepcopy(dict(source)))
+        else:
+            objects += read_documents(Path(source).expanduser())
+    return objects
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

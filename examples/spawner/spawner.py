@@ -9,9 +9,8 @@ See docs/recipes/spawner.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from kinformer import (
@@ -23,6 +22,14 @@ from kinformer import (
     wait_for,
 )
 from kinformer.conditions import is_deleted, is_pod_ready
+from kinformer.manager import Background
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Client, SharedInformerFactory]]:
+    """The connection, and the factory of the caches."""
+    async with Client() as client, SharedInformerFactory(client) as factory:
+        yield client, factory
 
 
 class Reflectors:
@@ -33,25 +40,15 @@ class Reflectors:
     """
 
     def __init__(self) -> None:
-        self._ready: asyncio.Future[tuple[Client, SharedInformerFactory]] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(), name="reflectors")
-
-    async def _run(self) -> None:
-        try:
-            async with Client() as client, SharedInformerFactory(client) as factory:
-                self._ready.set_result((client, factory))
-                await asyncio.Event().wait()
-        finally:
-            self._ready.cancel()
+        self._background = Background(connected)
 
     async def close(self) -> None:
         """End all of them."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await self._background.stop()
 
     async def client(self) -> Client:
         """Return the connection."""
-        return (await self._connected())[0]
+        return (await self._background.start())[0]
 
     async def pods(self, namespace: str) -> SharedInformer:
         """Return the cache of the servers' pods, whole."""
@@ -68,17 +65,10 @@ class Reflectors:
         )
 
     async def _synced(self, resource: str, **options: Any) -> SharedInformer:
-        _, factory = await self._connected()
+        _, factory = await self._background.start()
         informer = factory.for_resource(resource, **options)  # the same one for the same options
         await informer.wait_synced(timeout=60, fail_fast=True)  # a missing right is an error here
         return informer
-
-    async def _connected(self) -> tuple[Client, SharedInformerFactory]:
-        either: list[asyncio.Future[Any]] = [self._task, self._ready]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if self._task.done():
-            self._task.result()
-        return self._ready.result()
 
 
 def exit_code(pod: KubeObject) -> int | None:

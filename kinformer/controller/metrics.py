@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kinformer.metrics import Metrics
 from kinformer.workqueue.work_queue import QueueStatistics
@@ -117,7 +116,7 @@ class ControllerMetrics:
             close()
         self._close_gauges.clear()
 
-    def counted(self) -> dict[str, Any]:
+    def counted(self) -> dict[str, int]:
         """Return the counts that `ControllerStatistics` has besides the outcomes, by its field names."""
         return {name: count for name, count in self.counts.items() if name != "errors"}
 

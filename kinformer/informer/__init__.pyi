@@ -1,6 +1,5 @@
 # The public names of this package. `__init__.py` reads this file.
 
-from kinformer.informer.background import Background as Background
 from kinformer.informer.collection import Collection as Collection
 from kinformer.informer.factory import SharedInformerFactory as SharedInformerFactory
 from kinformer.informer.informer import SharedInformer as SharedInformer

@@ -268,11 +268,7 @@ class SharedInformerFactory(Entered):
         return informer
 
     def _make(
-        self,
-        identity: InformerIdentity,
-        indexers: Indexers,
-        settings: ResourceOptions,
-        chosen: Any,
+        self, identity: InformerIdentity, indexers: Indexers, settings: ResourceOptions, chosen: Any
     ) -> SharedInformer:
         made: list[SharedInformer] = []  # the informer, once it exists
 

@@ -138,9 +138,10 @@ async def test_a_hub_that_cancels_all_its_tasks_leaves_no_connection_open(
 ) -> None:
     reflectors = module.Reflectors()
     await reflectors.pods("default")
-    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "reflectors"]
+    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "kinformer background"]
     for task in tasks:
         task.cancel()
+    assert tasks
     await asyncio.wait(tasks)
     assert "Unclosed" not in caplog.text
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from kinformer import ForbiddenError, SharedInformer, StoppedError
-from kinformer.informer import Background
+from kinformer.manager import Background
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time

@@ -341,7 +341,7 @@ class Storage:
     def compact(self, revision: int) -> None:
         """Discard the changes up to a revision. Exact lists and continue tokens of earlier ones get a 410.
 
-        So does a watch that would need a discarded change (etcd3/compact.go).
+        So does a watch that would need a discarded change.
         """
         self.compacted = max(self.compacted, revision)
         for collection in self.collections.values():

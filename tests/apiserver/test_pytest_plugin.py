@@ -300,7 +300,8 @@ def test_errors_are_raised(kube_client, kube_namespace, make_object):
 
 async def program(client):
     async with client:
-        await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+        metadata = {"name": "a", "namespace": "default"}
+        await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
         raise ValueError("crashed")
 
 def test_a_program_crashes_beside_it(kube_running, kube_client, kube_apiserver):

@@ -61,24 +61,6 @@ _NOT_KNOWN = User("", ())  # before authentication
 Object = dict[str, Any]
 
 
-<<<<<<< HEAD
-=======
-class LoggedRequest(NamedTuple):
-    """One entry of `APIServer.requests`. `status` is 0 if the request got no response."""
-
-    method: str
-    path: str
-    params: dict[str, str]
-    user: str
-    status: int
-
-    @property
-    def info(self) -> RequestInfo:
-        """What RBAC decides about: `verb`, `group`, `plural`, `subresource`, `name`. `plural` may be empty."""
-        return read_request(self.method, self.path, self.params)
-
-
->>>>>>> deploy47
 class APIServer(State):
     """A stateful Kubernetes API server in this process.
 

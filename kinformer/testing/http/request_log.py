@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kinformer.testing.api.request import RequestInfo, read_request
+
 __all__ = ["LoggedRequest", "RequestLog"]
 
 MOST = 20_000  # 15 MB
@@ -17,6 +19,11 @@ class LoggedRequest(NamedTuple):
     params: dict[str, str]
     user: str
     status: int
+
+    @property
+    def info(self) -> RequestInfo:
+        """What RBAC decides about: `verb`, `group`, `plural`, `subresource`, `name`. `plural` may be empty."""
+        return read_request(self.method, self.path, self.params)
 
 
 class RequestLog(list[LoggedRequest]):

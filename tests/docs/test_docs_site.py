@@ -56,7 +56,19 @@ def test_each_contrib_has_public_names() -> None:
 def test_the_reference_names_every_package_with_public_names() -> None:
     text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[(kinformer[\w.]*)\]\(([\w.]+)\) \|", text, re.MULTILINE)
-    assert rows == [(door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:]]
+    assert sorted(rows) == sorted((door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:])
+    in_the_nav = nav_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    assert [f"reference/{page}" for _, page in rows] == [
+        page for page in in_the_nav if page.startswith("reference/") and page != "reference/index.md"
+    ]
+
+
+def test_the_thirty_names_are_thirty_and_are_imported_from_where_the_page_says() -> None:
+    text = (DOCS / "names.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \w* \| `(\w+)` \| `(kinformer[\w.]*)` \|", text.replace("| |", "|  |"), re.MULTILINE)
+    assert len(rows) == len(dict(rows)) == 30
+    for name, door in rows:
+        assert name in import_module(door).__all__, f"{door}.{name}"
 
 
 def test_every_public_name_has_a_docstring() -> None:

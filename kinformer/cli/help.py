@@ -119,7 +119,16 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The examples of each command: a description and the command line."""
 
-_FIRST_DAY = ("demo", "watch", "problems", "changes", "wait", "doctor", "dashboard", "serve")  # in the order of the help
+_FIRST_DAY = (
+    "demo",
+    "watch",
+    "problems",
+    "changes",
+    "wait",
+    "doctor",
+    "dashboard",
+    "serve",
+)  # in the order of the help
 
 
 class Command(TyperCommand):

@@ -56,7 +56,9 @@ def test_each_contrib_has_public_names() -> None:
 def test_the_reference_names_every_package_with_public_names() -> None:
     text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[(kinformer[\w.]*)\]\(([\w.]+)\) \|", text, re.MULTILINE)
-    assert sorted(rows) == sorted((door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:])
+    assert sorted(rows) == sorted(
+        (door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:]
+    )
     in_the_nav = nav_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     assert [f"reference/{page}" for _, page in rows] == [
         page for page in in_the_nav if page.startswith("reference/") and page != "reference/index.md"

@@ -119,16 +119,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The examples of each command: a description and the command line."""
 
-_FIRST_DAY = (
-    "demo",
-    "watch",
-    "problems",
-    "changes",
-    "wait",
-    "doctor",
-    "dashboard",
-    "serve",
-)  # in the order of the help
+# In the order of the help.
+_FIRST_DAY = ("demo", "watch", "problems", "changes", "wait", "doctor", "dashboard", "serve")
 
 
 class Command(TyperCommand):

@@ -232,6 +232,13 @@ async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_firs
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
                     await shows(page, f"{FOUND}.some(text => text.includes({word!r}))", seconds=15)
                     await page.close()
+                for word in ("timeout", "rbac", "deploy", "403", "workers"):
+                    page = await browser.new_page()
+                    await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
+                    addresses = await shows(page, ADDRESSES, lambda addresses: len(addresses) > 2, seconds=15)
+                    for address in addresses[:3]:
+                        assert not re.search(r"/(source|reference|internals)/", address), f"{word}: {addresses[:3]}"
+                    await page.close()
                 for word, heading in (("workers", "Several workers"), ("403", "Rights, and 403 errors")):
                     page = await browser.new_page()
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
@@ -242,6 +249,7 @@ async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_firs
             await serving
 
 
+ADDRESSES = "[...document.querySelectorAll('.md-search-result__item > a')].map(link => link.href)"
 FOUND = "[...document.querySelectorAll('.md-search-result__item')].map(item => item.textContent)"
 
 

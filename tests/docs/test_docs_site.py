@@ -271,6 +271,39 @@ def test_the_reference_shows_the_attributes_of_objects_with_their_types(site: Pa
         assert typed in shown, typed
 
 
+@pytest.mark.timeout(360)  # the fixture builds the site
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_the_page_of_a_class_shows_the_members_that_it_inherits(site: Path) -> None:
+    informer = (site / "reference" / "informer" / "index.html").read_text(encoding="utf-8")
+    for name in ("lister", "by_key", "health", "name", "has_synced", "wait_synced", "remove_event_handler"):
+        assert f'id="kinformer.informer.SharedInformer.{name}"' in informer, name
+
+
+@pytest.mark.timeout(360)  # the fixture builds the site
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_every_public_name_in_a_table_leads_to_its_package(site: Path) -> None:
+    names = {name for door in DOORS[1:-1] for name in import_module(door).__all__ if re.search(r"_|[a-z][A-Z]", name)}
+    bare = []
+    for path in site.rglob("*.html"):
+        page = path.relative_to(site).as_posix()
+        if page.startswith(("reference/", "source/")):
+            continue
+        for table in re.findall(r"<table>.*?</table>", path.read_text(encoding="utf-8"), re.DOTALL):
+            alone = re.sub(r"<a [^>]*>.*?</a>", "", table, flags=re.DOTALL)
+            shown = re.findall(r"<code>(\w+)(?:[(.\[][^<|]*)?</code>", alone)
+            bare += [f"{page}: {name}" for name in shown if name in names]
+    assert bare == []
+
+
+def test_site_and_dashboard_have_one_logo() -> None:
+    page = ROOT / "kinformer" / "cli" / "dashboard" / "page"
+    assert (DOCS / "images" / "logo.svg").read_bytes() == (page / "icon.svg").read_bytes()
+
+
 @needs_mkdocs
 def test_docstrings_are_shown_without_the_marks_of_their_own() -> None:
     from docs.tools.docstrings import readable

@@ -33,7 +33,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Write llms.txt and the text of each page into the site."""
     site = Path(config.site_dir)
     (nav,) = _nav
-    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    lines = [f"# {config.site_name.split()[0]}", "", f"> {config.site_description}"]
     lines += ["", "## Pages", ""]
     for title, page in _pages(nav.items):
         if title.startswith("## "):

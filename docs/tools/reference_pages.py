@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 _LIST = Path(__file__).parents[1] / "reference" / "public_names.txt"
-_HIDDEN_BASES = ("ClientVerbs", "BlockingVerbs")
 _INSIDE = re.compile(r"^(May import|Reading order|Owns|Names are imported|Each is written)\b")
 
 
 def names_by_door() -> dict[str, list[str]]:
     """Return the public names by the package or module that they are imported from."""
-    found: dict[str, list[str]] = {}
+    doors: dict[str, list[str]] = {}
     for line in _LIST.read_text(encoding="utf-8").splitlines():
         door, _, name = line.partition(":")[0].rpartition(".")
-        found.setdefault(door, []).append(name)
-    return found
+        doors.setdefault(door, []).append(name)
+    return doors
+
+
+def _members() -> dict[str, list[str]]:
+    """Return the promised members of each class, by its full name."""
+    lines = _LIST.read_text(encoding="utf-8").splitlines()
+    return {name: members.split() for name, _, members in (line.partition(":") for line in lines)}
 
 
 def path_of(door: str) -> str:
@@ -53,11 +58,14 @@ def _page(door: str, names: list[str], doors: dict[str, list[str]]) -> str:
 
 
 def _inherited(door: str, name: str) -> str:
-    """Return the options that show the members of a class whose base classes have no entries of their own."""
-    found = getattr(import_module(door), name)
-    bases = found.__mro__[1:] if inspect.isclass(found) else ()
-    own = [base for base in bases if base.__name__ in _HIDDEN_BASES]
-    members = [member for base in own for member in vars(base) if not member.startswith("_")]
+    """Return the options that show the promised members of a class that base classes without entries define."""
+    cls = getattr(import_module(door), name)
+    shown = {shown for names in names_by_door().values() for shown in names}
+    bases = cls.__mro__[1:] if inspect.isclass(cls) else ()
+    hidden = [base for base in bases if base.__module__.startswith("kinformer") and base.__name__ not in shown]
+    promised = _members()[f"{door}.{name}"]
+    defined = {member for base in hidden for member in (*vars(base), *inspect.get_annotations(base))}
+    members = [member for member in promised if member in defined and member not in vars(cls)]
     if not members:
         return ""
     return f"\n    options:\n      show_bases: false\n      inherited_members: [{', '.join(members)}]"

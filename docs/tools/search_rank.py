@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = 0.002
 _PROJECT = 0.001
-_PROJECT_PAGES = ("architecture", "changelog", "internals/", "promises", "results", "source/tests/")
+_PROJECT_PAGES = ("architecture", "changelog", "internals/", "promises", "results")
 
 
 def boost(path: str) -> float:
@@ -24,6 +24,6 @@ def boost(path: str) -> float:
 
 
 def on_page_markdown(markdown: str, page: Page, **_kwargs: Any) -> str:
-    """Give the page its rank, and leave its text as it is."""
-    page.meta["search"] = {"boost": boost(page.url)}
+    """Give the page its rank, and leave its text as it is. A page that is not to be searched stays so."""
+    page.meta["search"] = {"boost": boost(page.url), **page.meta.get("search", {})}
     return markdown

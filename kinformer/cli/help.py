@@ -120,13 +120,16 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The examples of each command: a description and the command line."""
 
+# In the order of the help.
+_FIRST_DAY = ("demo", "watch", "problems", "changes", "wait", "doctor", "dashboard", "serve")
+
 
 class Command(TyperCommand):
     """A command with its help as plain text."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        formatter.write(_help_of(self, ctx, ()))
+        formatter.write(_help_of(self, ctx, {}))
 
 
 class Group(TyperGroup):
@@ -134,12 +137,14 @@ class Group(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        commands = [(name, command) for name, command in self.commands.items() if not command.hidden]
-        formatter.write(_help_of(self, ctx, [(name, _sentence(command.help)) for name, command in commands]))
+        rows = {name: (name, _sentence(self.commands[name].help)) for name in self.list_commands(ctx)}
+        first = [rows.pop(name) for name in _FIRST_DAY]
+        formatter.write(_help_of(self, ctx, {"Commands": first, "Other commands": [*rows.values()]}))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, in the order of the help."""
-        return list(self.commands)
+        rest = (name for name, command in self.commands.items() if not command.hidden)
+        return list(dict.fromkeys((*_FIRST_DAY, *rest)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name. Raises UsageError if there is none."""
@@ -173,13 +178,12 @@ def in_own_words(error: Exception) -> str:
 # --- the text -------------------------------------------------------------------------------------------------------
 
 
-def _help_of(command: Any, ctx: Any, commands: Iterable[tuple[str, str]]) -> str:
+def _help_of(command: Any, ctx: Any, sections: Mapping[str, Iterable[tuple[str, str]]]) -> str:
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
     paragraphs = [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")]
     parts = [_wrapped(_usage(command, ctx), width, "  "), *(_wrapped(one, width) for one in paragraphs)]
     examples = EXAMPLES.get(ctx.info_name or "", ())
-    if commands:
-        parts.append(_section("Commands", commands, width))
+    parts += [_section(title, rows, width) for title, rows in sections.items()]
     if examples:
         parts.append("\n".join(["Examples:", *(f"  # {what}\n  {line}" for what, line in examples)]))
     parameters = [one for one in command.get_params(ctx) if not getattr(one, "hidden", False)]

@@ -146,7 +146,9 @@ class CollectionFace(Entered, Generic[ObjectT]):
 
     name: str
     lister: Lister[ObjectT]
+    """The cache with the usual Kubernetes reads: by name, namespace and selector."""
     by_key: Mapping[str, ObjectT]
+    """The cache as a mapping: ``informer.by_key["default/web-1"]``. Iterating takes a snapshot."""
 
     @property
     def shutdown_timeout(self) -> float:

@@ -56,6 +56,8 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
     """
 
     _core: InformerCore
+    indexer: IndexView[KubeObject[M]]
+    """The cache by key and by index. Reads return snapshots and may come from any thread."""
 
     def __init__(
         self,
@@ -76,11 +78,8 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
         self.name = core.name
         self.resource: Any = core.source.resource  # a GroupVersionResource, if the source is a ListWatch
         self.indexer = indexer
-        """The cache by key and by index. Reads return snapshots and may come from any thread."""
-        self.lister: Lister[KubeObject[M]] = Lister(indexer, default_namespace=core.source.namespace or "")
-        """The cache with the usual Kubernetes reads: by name, namespace and selector."""
-        self.by_key: Mapping[str, KubeObject[M]] = KeyView(indexer)
-        """The cache as a mapping: ``informer.by_key["default/web-1"]``. Iterating takes a snapshot."""
+        self.lister = Lister(indexer, default_namespace=core.source.namespace or "")
+        self.by_key = KeyView(indexer)
 
     @property
     def namespaces(self) -> tuple[str, ...] | None:

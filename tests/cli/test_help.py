@@ -5,6 +5,7 @@ Internals: the table of examples, and the commands that there are.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -65,3 +66,11 @@ def test_a_help_and_a_wrong_command_line_import_nothing_that_is_slow(arguments: 
     assert not modules & slow
     light = {"kinformer._lazy", "kinformer.objects", "kinformer.objects.units"}
     assert not {name for name in modules - light if name.startswith("kinformer.") and ".cli" not in name}
+
+
+async def test_the_help_shows_the_eight_commands_of_the_first_day_first(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = (await CommandLine(capsys)("--help")).out
+    first, rest = shown.partition("Commands:")[2].partition("Examples:")[0].split("Other commands:")
+    names = [re.findall(r"^  (\w+)", part, re.MULTILINE) for part in (first, rest)]
+    assert names[0] == ["demo", "watch", "problems", "changes", "wait", "doctor", "dashboard", "serve"]
+    assert sorted(names[0] + names[1]) == sorted(COMMANDS)

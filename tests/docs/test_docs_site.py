@@ -56,7 +56,21 @@ def test_each_contrib_has_public_names() -> None:
 def test_the_reference_names_every_package_with_public_names() -> None:
     text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[(kinformer[\w.]*)\]\(([\w.]+)\) \|", text, re.MULTILINE)
-    assert rows == [(door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:]]
+    assert sorted(rows) == sorted(
+        (door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:]
+    )
+    in_the_nav = nav_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    assert [f"reference/{page}" for _, page in rows] == [
+        page for page in in_the_nav if page.startswith("reference/") and page != "reference/index.md"
+    ]
+
+
+def test_the_thirty_names_are_thirty_and_are_imported_from_where_the_page_says() -> None:
+    text = (DOCS / "names.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \w* \| `(\w+)` \| `(kinformer[\w.]*)` \|", text.replace("| |", "|  |"), re.MULTILINE)
+    assert len(rows) == len(dict(rows)) == 30
+    for name, door in rows:
+        assert name in import_module(door).__all__, f"{door}.{name}"
 
 
 def test_every_public_name_has_a_docstring() -> None:
@@ -218,6 +232,13 @@ async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_firs
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
                     await shows(page, f"{FOUND}.some(text => text.includes({word!r}))", seconds=15)
                     await page.close()
+                for word in ("timeout", "rbac", "deploy", "403", "workers"):
+                    page = await browser.new_page()
+                    await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
+                    addresses = await shows(page, ADDRESSES, lambda addresses: len(addresses) > 2, seconds=15)
+                    for address in addresses[:3]:
+                        assert not re.search(r"/(source|reference|internals)/", address), f"{word}: {addresses[:3]}"
+                    await page.close()
                 for word, heading in (("workers", "Several workers"), ("403", "Rights, and 403 errors")):
                     page = await browser.new_page()
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
@@ -228,6 +249,7 @@ async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_firs
             await serving
 
 
+ADDRESSES = "[...document.querySelectorAll('.md-search-result__item > a')].map(link => link.href)"
 FOUND = "[...document.querySelectorAll('.md-search-result__item')].map(item => item.textContent)"
 
 
@@ -247,6 +269,39 @@ def test_the_reference_shows_the_attributes_of_objects_with_their_types(site: Pa
             assert re.search(rf'id="kinformer\.(?:[\w.]+\.)?{owner}\.{name}"', objects), f"{owner}.{name}"
     for typed in ("key: str", "owner_references: tuple[OwnerReference, ...]", "controller: bool = False"):
         assert typed in shown, typed
+
+
+@pytest.mark.timeout(360)  # the fixture builds the site
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_the_page_of_a_class_shows_the_members_that_it_inherits(site: Path) -> None:
+    informer = (site / "reference" / "informer" / "index.html").read_text(encoding="utf-8")
+    for name in ("lister", "by_key", "health", "name", "has_synced", "wait_synced", "remove_event_handler"):
+        assert f'id="kinformer.informer.SharedInformer.{name}"' in informer, name
+
+
+@pytest.mark.timeout(360)  # the fixture builds the site
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_every_public_name_in_a_table_leads_to_its_package(site: Path) -> None:
+    names = {name for door in DOORS[1:-1] for name in import_module(door).__all__ if re.search(r"_|[a-z][A-Z]", name)}
+    bare = []
+    for path in site.rglob("*.html"):
+        page = path.relative_to(site).as_posix()
+        if page.startswith(("reference/", "source/")):
+            continue
+        for table in re.findall(r"<table>.*?</table>", path.read_text(encoding="utf-8"), re.DOTALL):
+            alone = re.sub(r"<a [^>]*>.*?</a>", "", table, flags=re.DOTALL)
+            shown = re.findall(r"<code>(\w+)(?:[(.\[][^<|]*)?</code>", alone)
+            bare += [f"{page}: {name}" for name in shown if name in names]
+    assert bare == []
+
+
+def test_site_and_dashboard_have_one_logo() -> None:
+    page = ROOT / "kinformer" / "cli" / "dashboard" / "page"
+    assert (DOCS / "images" / "logo.svg").read_bytes() == (page / "icon.svg").read_bytes()
 
 
 @needs_mkdocs

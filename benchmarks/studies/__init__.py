@@ -5,7 +5,7 @@
     python -m benchmarks.studies.apiserver      the embedded API server as a load generator
     python -m benchmarks.studies.parallel_reads threads that read one cache (docs/results.md)
     python -m benchmarks.studies.dashboard      frame times of the page; needs chromium
-    python -m benchmarks.studies.install        sizes of downloads, time of installing (docs/cost.md); needs an index
+    python -m benchmarks.studies.install        sizes of downloads, time of installing (docs/results.md); needs an index
 
 They use the public names of kinformer alone.
 """

@@ -1,6 +1,6 @@
 """The size of what pip downloads, and the CPU time of installing it, for kinformer alone and with each extra.
 
-    python -m benchmarks.studies.install > table.md      # needs a package index; docs/cost.md has the table
+    python -m benchmarks.studies.install > table.md      # needs a package index; docs/results.md has the table
 
 Each is resolved by itself, as in an empty environment, by the Python that runs this. Downloads are those of `pip
 download`: wheels as they are on the index, without pip's cache. Installing is from these files, into a new environment

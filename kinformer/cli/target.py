@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kinformer import Client, ConfigError, FieldSelector, KinformerError, LabelSelector, SelectorError
+from kinformer import (
+    Client,
+    ConfigError,
+    FieldSelector,
+    KinformerError,
+    LabelSelector,
+    SelectorError,
+    SharedInformer,
+    SharedInformerFactory,
+)
 from kinformer.cli.usage import UsageError
 from kinformer.client import APIResource, discover
 from kinformer.exceptions import BadRequestError
@@ -87,6 +97,18 @@ class Selection:
         """Return the selectors as on a command line, such as ` -l app=web`, or "" if there are none."""
         labels = f" -l {self.label_selector}" if self.label_selector else ""
         return labels + (f" --field-selector {self.field_selector}" if self.field_selector else "")
+
+    def informers(
+        self, factory: SharedInformerFactory, resource: APIResource, namespace: str | None, **options: Any
+    ) -> list[SharedInformer]:
+        """Return the informers for these objects, one for each name. `options` are those of `for_resource`."""
+        labels = self.label_selector
+        return [
+            factory.for_resource(
+                resource.gvr, namespace=namespace, label_selector=labels, field_selector=field, **options
+            )
+            for field in self.fields
+        ]
 
     def refused(self, resource: APIResource, error: BadRequestError) -> KinformerError:
         """Return the error to raise for a 400, which names the selectors if there are any."""

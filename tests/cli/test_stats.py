@@ -51,6 +51,13 @@ async def test_once_as_json_has_every_figure(server: APIServer, kinformer: Comma
     assert datetime.fromisoformat(document["at"]).tzinfo is not None
 
 
+async def test_a_named_object_has_an_informer_of_its_own(server: APIServer, kinformer: CommandLine) -> None:
+    for number in range(3):
+        server.create(config_map(f"cm-{number}"))
+    ended = await kinformer("stats", "cm/cm-0", "cm/cm-1", "--once", "--interval", "0.1", "-o", "json")
+    assert [informer["objects"] for informer in json.loads(ended.out)["informers"]] == [1, 1]
+
+
 @pytest.mark.virtual_time
 async def test_without_a_terminal_there_is_a_look_again_and_again(
     server: APIServer, capsys: pytest.CaptureFixture[str]

@@ -134,12 +134,7 @@ async def _follow(client: Client, factory: SharedInformerFactory, selection: Sel
     resource, namespace = await selection.find(client)
     if "watch" not in resource.verbs:
         raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
-    return [
-        factory.for_resource(
-            resource.gvr, namespace=namespace, label_selector=selection.label_selector, field_selector=field
-        )
-        for field in selection.fields
-    ]
+    return selection.informers(factory, resource, namespace)
 
 
 async def _is_synced(informer: SharedInformer, left_out: dict[str, BaseException], *, usual: bool) -> bool:

@@ -131,19 +131,15 @@ async def _first_lists(
     """Return the first list of each informer (one per name, or one for all): ordered objects, resourceVersion."""
     async with SharedInformerFactory(client) as factory:
         listing = _Listing()
-        informers = [
-            factory.for_resource(
-                resource.gvr,
-                namespace=namespace,
-                label_selector=selection.label_selector,
-                field_selector=field,
-                keep_managed_fields=all_fields,
-                tweak_list_options=listing.newest,
-                watch_list=False,  # not every resource that can be listed can be watched
-                on_error=listing.failed,
-            )
-            for field in selection.fields
-        ]
+        informers = selection.informers(
+            factory,
+            resource,
+            namespace,
+            keep_managed_fields=all_fields,
+            tweak_list_options=listing.newest,
+            watch_list=False,  # not every resource that can be listed can be watched
+            on_error=listing.failed,
+        )
         error = await listing.error(informers, resource.name)
         if isinstance(error, BadRequestError):
             raise selection.refused(resource, error) from error

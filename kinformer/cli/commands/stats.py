@@ -69,22 +69,12 @@ async def stats(
     limit = asyncio.timeout(duration)
     try:
         async with limit, server.client() as client:
-            found = {await selection.find(client): selection for selection in selections}
+            places = [(selection, *await selection.find(client)) for selection in selections]
             async with SharedInformerFactory(client, compact=compact, metadata_only=metadata_only) as factory:
-                gauges = [
-                    Gauge(
-                        factory.for_resource(
-                            resource.gvr,
-                            namespace=namespace,
-                            label_selector=selection.label_selector,
-                            field_selector=selection.field_selector,
-                        ),
-                        clock=time.monotonic,
-                    )
-                    for (resource, namespace), selection in found.items()
-                ]
-                places = {namespace or "all namespaces" for _, namespace in found}
-                show = _Show(gauges, output=output, title=f"{client.server}, {', '.join(sorted(places))}")
+                informers = [informer for place in places for informer in place[0].informers(factory, *place[1:])]
+                gauges = [Gauge(informer, clock=time.monotonic) for informer in dict.fromkeys(informers)]
+                names = {namespace or "all namespaces" for *_, namespace in places}
+                show = _Show(gauges, output=output, title=f"{client.server}, {', '.join(sorted(names))}")
                 if once:
                     return await _once(factory, show, interval=interval, timeout=timeout)
                 await show.go_on(interval)

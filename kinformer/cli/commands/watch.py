@@ -125,17 +125,7 @@ async def _follow(
     if "watch" not in resource.verbs and poll is None:
         poll = _POLL
         print(f"kinformer: {resource} cannot be watched, and is listed every {poll:g} s (--poll)", file=sys.stderr)
-    informers = [
-        factory.for_resource(
-            resource.gvr,
-            namespace=namespace,
-            label_selector=selection.label_selector,
-            field_selector=field,
-            keep_managed_fields=manner.all_fields,
-            poll=poll,
-        )
-        for field in selection.fields
-    ]
+    informers = selection.informers(factory, resource, namespace, keep_managed_fields=manner.all_fields, poll=poll)
     return _Followed(selection=selection, resource=resource, namespace=namespace, informers=informers)
 
 

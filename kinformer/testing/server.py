@@ -26,7 +26,7 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
-from kinformer.testing.api.request import RequestInfo, read_request
+from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User, check_host

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -22,6 +22,10 @@ from kinformer.testing.pytest_scene import Scene, scene
 __all__ = ["OnLoop", "blocking_scene"]
 
 
+_Call: TypeAlias = Callable[[str, Callable[[], Any]], Any]
+"""Calls a function on a loop, and awaits its result if that is a coroutine. The name is for errors."""
+
+
 class OnLoop:
     """The members of an object that belongs to an event loop, for other threads.
 
@@ -29,44 +33,56 @@ class OnLoop:
     `with`, and the members of a task run on the loop too.
     """
 
-    def __init__(self, loop_thread: LoopThread, target: Any) -> None:
-        self._loop_thread = loop_thread
+    def __init__(self, call: _Call, target: Any) -> None:
+        self._on_loop = call
         self._target = target
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._target, name)
         if name == "faults":
-            return OnLoop(self._loop_thread, member)
+            return OnLoop(self._on_loop, member)
         return partial(self._call, name, member) if callable(member) else member
 
     def _call(self, name: str, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         call = partial(method, *args, **kwargs)
         if inspect.iscoroutinefunction(method):
-            return self._loop_thread.call(name, call)
-        [result] = self._loop_thread.call(name, lambda: [call()])  # a task is not awaited
+            return self._on_loop(name, call)
+        [result] = self._on_loop(name, lambda: [call()])  # a task is not awaited
         if isinstance(result, asyncio.Task):
-            return OnLoop(self._loop_thread, result)
+            return OnLoop(self._on_loop, result)
         return self._entered(result) if isinstance(result, AbstractAsyncContextManager) else result
 
     @contextmanager
     def _entered(self, manager: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
         stack = AsyncExitStack()
         try:
-            yield self._loop_thread.call("entering", partial(stack.enter_async_context, manager))
+            yield self._on_loop("entering", partial(stack.enter_async_context, manager))
         finally:
-            self._loop_thread.call("leaving", stack.aclose)
+            self._on_loop("leaving", stack.aclose)
 
 
 class _Server(OnLoop):
     """A server, whose clients are `blocking.Informers`."""
 
-    def __init__(self, loop_thread: LoopThread, target: Any, folder: Path) -> None:
-        super().__init__(loop_thread, target)
-        self._folder = folder
+    folder = Path()  # for kubeconfigs
 
     def client(self, user: str | None = None) -> Informers:
         """Return informers and requests for a user, by default one with all rights. Enter them with `with`."""
-        return Informers(kubeconfig=self.kubeconfig(self._folder / f"kubeconfig-{user or ''}", user))
+        return Informers(kubeconfig=self.kubeconfig(self.folder / f"kubeconfig-{user or ''}", user))
+
+
+def _call_here(name: str, function: Callable[[], Any]) -> Any:
+    """Call a function of a server that belongs to no loop, in pytest's thread.
+
+    The processes of a control plane end with the thread that has started them.
+    """
+
+    async def call() -> Any:
+        result = function()
+        return await result if inspect.isawaitable(result) else result
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(call())
 
 
 @contextmanager
@@ -82,13 +98,21 @@ def blocking_scene(request: pytest.FixtureRequest, shared: ControlPlane | Existi
 
     loop_thread = LoopThread("kube_apiserver")
     with tempfile.TemporaryDirectory() as folder:
+        _ensure_running(shared)
         loop_thread.open(running())
         try:
             [made] = prepared
-            server: Any = _Server(loop_thread, made.server, Path(folder))
-            factory: Any = OnLoop(loop_thread, made.factory)
-            programs: Any = OnLoop(loop_thread, made.programs)
+            server: Any = _Server(loop_thread.call if shared is None else _call_here, made.server)
+            server.folder = Path(folder)
+            factory: Any = OnLoop(loop_thread.call, made.factory)
+            programs: Any = OnLoop(loop_thread.call, made.programs)
             with server.client() as client:
                 yield Scene(server, client, made.namespace, factory, programs)
         finally:
+            _ensure_running(shared)
             loop_thread.close()
+
+
+def _ensure_running(shared: ControlPlane | ExistingCluster | None) -> None:
+    if isinstance(shared, ControlPlane):
+        _call_here("ensure_running", shared.ensure_running)

@@ -195,12 +195,12 @@ def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: 
             causes.append(_type_error(path, "integer,string", kind))
             return
     elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
-        if wanted != "integer" or kind != "number":
-            causes.append(_type_error(path, wanted, kind))
-        else:
+        if wanted == "integer" and kind == "number" and isinstance(value, (int, float)):
             name = schema.get("format") if is_known_format(schema) else None
             causes.append(_type_error(path, name or wanted, "float64" if name else kind))
             _check_range(schema, value, path, causes)
+        else:
+            causes.append(_type_error(path, wanted, kind))
         return
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(unsupported(path, value, tuple(schema["enum"])))

@@ -19,7 +19,10 @@ _Words = Callable[[re.Match[str], Difference], str]
 
 def summary_of(found: Sequence[Difference]) -> str:
     """Return the most telling differences in words, and the number of the others."""
-    shown = [one for one in found if not _is_implied(one)] or found
+    unknown = [one for one in found if _CONDITION.fullmatch(one.path) and _member(one.new, "status") == "Unknown"]
+    ready = [one for one in unknown if one.path.startswith("status.conditions[Ready]")]
+    rest = unknown if ready else []  # of a node that does not answer, nothing is known
+    shown = [one for one in found if one in ready or not (one in rest or _is_implied(one))] or found
     ranked = sorted(((*_words(one), number) for number, one in enumerate(shown)), key=lambda one: (one[0], one[2]))
     words = list(dict.fromkeys(words for _, words, _ in ranked))
     if not words:
@@ -38,6 +41,7 @@ _IMPLIED = re.compile(
     """,
     re.VERBOSE,
 )
+_CONDITION = re.compile(r"status\.conditions\[[^\]]*\](\.status)?")
 _ENDED_STATE = re.compile(r"status\..*ontainerStatuses\[[^\]]*\]\.state\.\w+(\..*)?")
 
 

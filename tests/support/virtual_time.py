@@ -52,12 +52,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now = 1000.0
         self.threads = 0
         super().__init__(_JumpingSelector(self, selectors.DefaultSelector()))  # type: ignore[arg-type]
+        # No timer fires early: tasks that wait again for the rest would keep the loop busy, and the clock would stand.
+        self._clock_resolution = math.ulp(self._now)
 
     def time(self) -> float:
         return self._now
 
     def advance(self, seconds: float) -> None:
         self._now = max(self._now + seconds, math.nextafter(self._now, math.inf))  # a part of a step would be none
+        self._clock_resolution = math.ulp(self._now)
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Let the threads of the executor end, in real time."""

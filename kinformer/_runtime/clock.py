@@ -101,6 +101,8 @@ _AWAY = 0.0002
 
 _OLD = 0.01  # seconds after the end of a turn that cannot be the present one any more
 
+_SHORT = 0.02  # seconds of a wait: four times the interval at which a thread that waits for the GIL wakes up
+
 _HOLDS = 0.1  # seconds for which a function of the program may hold the event loop before a warning
 
 
@@ -147,17 +149,19 @@ class _Turn:
         if self._is_exact and _usage is not None:  # not for each event, because that would cost a lone one a hundredth
             self._usage, self._usage_until = _usage(), now + _OLD
 
-    def had_the_cpu(self) -> bool:
-        """True unless the thread waited for the CPU, or if the system does not count that.
+    def had_the_cpu(self, seconds: float) -> bool:
+        """True unless the thread waited for the CPU in a run of so many seconds, or if the system does not count that.
 
         It had the CPU if it has used it for so long, or if it has waited by itself, as in `time.sleep`. The event loop
-        waits by itself, too, but only before the turn.
+        waits by itself, too, but only before the turn. Many short waits are those for the GIL, if other threads run.
         """
         if _usage is None or self._usage is None:
             return True
         then, now = self._usage, _usage()
         used = now.ru_utime + now.ru_stime - then.ru_utime - then.ru_stime
-        waited = now.ru_nvcsw > then.ru_nvcsw and (self._is_exact or now.ru_nivcsw == then.ru_nivcsw)
+        waits = now.ru_nvcsw - then.ru_nvcsw
+        waited = waits > 0 and (self._is_exact or now.ru_nivcsw == then.ru_nivcsw)
+        waited = waited and (waits * _SHORT < seconds or threading.active_count() == 1)
         return used > _HOLDS or waited
 
 
@@ -281,7 +285,7 @@ class YieldBudget:
         seconds = now - self.began
         if seconds > _HOLDS and self.began < _collected[0] < _collected[1] < now:
             seconds -= _collected[1] - _collected[0]
-        if seconds > _HOLDS and turn.had_the_cpu():
+        if seconds > _HOLDS and turn.had_the_cpu(seconds):
             function, key = self._function, self.key
             if turn.slowest is not None and (function is None or turn.longest > seconds / 2):
                 function, key = turn.slowest

@@ -49,8 +49,11 @@ def just_now() -> float:
 
 
 def errors_of(ended: Ended) -> list[str]:
-    """The lines on stderr, but for those that say that all is well, or that a slow command still waits."""
-    expected = ("is still waiting for its first sync", "No problems in 13 resources.")
+    """The lines on stderr, but for those that say that all is well, or that the machine is slow.
+
+    The command has an event loop in a thread of this process. On a busy machine one loop waits for the other's GIL.
+    """
+    expected = ("is still waiting for its first sync", "No problems in 13 resources.", "blocked the event loop for")
     return [line for line in ended.err.splitlines() if not any(words in line for words in expected)]
 
 

@@ -11,10 +11,12 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -333,6 +335,38 @@ async def test_a_thread_that_did_not_get_the_cpu_is_no_fault_of_a_handler(
     assert bool(held(caplog)) is is_named
 
 
+class Waits:
+    """The usage of a thread that waits by itself: once, or each 5 ms for the GIL."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self.count = 0
+
+    def __call__(self) -> Any:
+        self.count += self.at_once
+        return SimpleNamespace(ru_utime=1.0, ru_stime=1.0, ru_nvcsw=self.count, ru_nivcsw=7)
+
+
+@A(("waits", "is_named"), [(1, True), (40, False)])
+async def test_a_thread_that_waits_for_the_gil_is_no_fault_of_a_handler(
+    waits: int, is_named: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = threading.Event()
+    thread = threading.Thread(target=other.wait)
+    thread.start()
+    monkeypatch.setattr(clock, "_usage", Waits(waits))
+    source = MemorySource()
+    async with following(source) as informer:
+        done = asyncio.Event()
+        informer.add_event_handler(on_add=lambda obj: (sleeps(), done.set()))
+        source.set("a")
+        await done.wait()
+        await asyncio.sleep(1)
+    other.set()
+    thread.join()
+    assert bool(held(caplog)) is is_named
+
+
 @A(("generation", "is_named"), [(2, False), (0, True)])
 async def test_a_full_garbage_collection_is_no_fault_of_the_handler_that_it_happens_in(
     generation: int, is_named: bool, caplog: pytest.LogCaptureFixture
@@ -343,13 +377,14 @@ async def test_a_full_garbage_collection_is_no_fault_of_the_handler_that_it_happ
 
     source = MemorySource()
     async with following(source) as informer:
-        done = asyncio.Event()
-        informer.add_event_handler(on_add=lambda obj: (gc.collect(generation), done.set()))
+        calls: list[str] = []
+        informer.add_event_handler(on_add=lambda obj: (gc.collect(generation), calls.append(obj.name)))
         gc.collect()
         gc.callbacks.append(takes_long)
         try:
-            source.set("a")
-            await done.wait()
+            for number in range(5):  # one of them at least is not interrupted by another process
+                source.set(f"a{number}")
+                await until(lambda number=number: len(calls) > number)
         finally:
             gc.callbacks.remove(takes_long)
     assert bool(held(caplog)) is is_named

@@ -21,8 +21,8 @@ _GOOD = (
 )
 # Bad if true.
 _BAD = (
-    *("Stalled", "Degraded", "Failed", "Failure"),  # kstatus, Argo CD
-    *("Failing", "Unhealthy", "Unavailable"),  # OpenShift, Kubeflow
+    # kstatus, Argo CD, OpenShift, Kubeflow
+    *("Stalled", "Degraded", "Failed", "Failure", "Failing", "Unhealthy", "Unavailable"),
     *("Error", "ErrorOccurred", "ReconcileError", "Errored"),  # Argo CD, OLM's operators, Knative
     *("NotReady", "Fallback", "Conflicted", "ACK.Terminal"),  # Strimzi, KEDA, the Gateway API, ACK
 )

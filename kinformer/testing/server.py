@@ -367,7 +367,7 @@ class APIServer(State):
             nonlocal logged
             if not logged:
                 logged = True
-                self.requests.add(LoggedRequest(request.method, request.path, params, user.name, status))
+                self.requests.append(LoggedRequest(request.method, request.path, params, user.name, status))
                 self._metrics.count(info, params, request.content_type, status)
 
         response = StruckResponse(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)

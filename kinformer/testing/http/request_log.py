@@ -35,9 +35,9 @@ class RequestLog(list[LoggedRequest]):
 
     dropped = 0
 
-    def add(self, request: LoggedRequest) -> None:
-        """Append a request."""
-        self.append(request)
+    def append(self, request: LoggedRequest) -> None:
+        """Append a request, and drop the oldest of too many."""
+        super().append(request)
         if len(self) > MOST:
             del self[0]
             self.dropped += 1

@@ -24,7 +24,7 @@ from kinformer.testing.features import Features
 from kinformer.testing.generate import load, replica_sets
 from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.kinds.builtins import builtin_types
-from kinformer.testing.kinds.crd_files import CRD_KIND, read_crds, read_objects
+from kinformer.testing.kinds.crd_files import CRD_KIND, DEFINITIONS, read_crds, read_objects
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
 from kinformer.testing.kinds.schema import custom_node
 from kinformer.testing.store.forms import decode_stored
@@ -211,7 +211,7 @@ class State:
         for version in (crd.get("spec") or {}).get("versions") or []:
             version.setdefault("served", True)
             version.setdefault("schema", {"openAPIV3Schema": dict(_ANYTHING)})
-        spaces = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
+        spaces = self._registry.find(DEFINITIONS)
         name = (crd.get("metadata") or {}).get("name", "")
         known = self._ledger.collection(spaces).get(name) is not None
         self.update(crd) if known else self.create(crd)

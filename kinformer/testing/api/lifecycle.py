@@ -11,6 +11,7 @@ from kinformer.apiserver.storage import Stored
 from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
+from kinformer.testing.kinds.crd_files import DEFINITIONS
 from kinformer.testing.kinds.crds import established_status, schemas_of, types_of
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import PROTECTION
@@ -21,8 +22,6 @@ from kinformer.testing.store.ownership import FieldManager
 __all__ = ["Lifecycle"]
 
 Object = dict[str, Any]
-
-_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Lifecycle:
@@ -137,7 +136,7 @@ class Lifecycle:
 
     def _empty_definition(self, name: str) -> None:
         """Delete the instances of a terminating definition, then remove it unless instances with finalizers remain."""
-        definitions = self._registry.find(_DEFINITIONS)
+        definitions = self._registry.find(DEFINITIONS)
         stored, types = self._ledger.collection(definitions).get(name), self._served.get(name)
         if stored is None or not types or name in self._emptying:
             return
@@ -156,7 +155,7 @@ class Lifecycle:
 
     def refresh(self) -> None:
         """Serve the stored definitions after they changed without a write, because the server went back in time."""
-        resource = self._registry.find(_DEFINITIONS)
+        resource = self._registry.find(DEFINITIONS)
         collection = self._ledger.collection(resource)
         for name in [name for name in self._served if collection.get(name) is None]:
             for one in self._served.pop(name):

@@ -83,8 +83,9 @@ class Writer:
         if resource.builtin:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
-        if resource.schema and resource.has_status:
-            fill_defaults(resource.schema, obj)  # of the status, which nobody owns
+        status = ((resource.schema or {}).get("properties") or {}).get("status")
+        if status and resource.has_status:
+            fill_defaults({"properties": {"status": status}}, obj)  # which nobody owns
         write = self._attributes(resource, obj, None, options)
         if not (options.admin or options.internal):
             self.plugins.admit(write)

@@ -11,9 +11,10 @@ from typing import Any
 from kinformer._runtime.yaml_reader import read_yaml_documents
 from kinformer.exceptions import ConfigError
 
-__all__ = ["CRD_KIND", "read_crds", "read_documents", "read_objects"]
+__all__ = ["CRD_KIND", "DEFINITIONS", "read_crds", "read_documents", "read_objects"]
 
 CRD_KIND = "CustomResourceDefinition"
+DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 SUFFIXES = (".yaml", ".yml", ".json")
 _VALUES = 5_000_000  # of a file, which may have the definitions of a whole project
 

@@ -10,6 +10,7 @@ from kinformer.apiserver.status import StatusError, bad_request, cause, internal
 from kinformer.testing.codec.typed import DecodeError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS
+from kinformer.testing.kinds.crd_files import DEFINITIONS
 from kinformer.testing.kinds.resources import ResourceType, group_version
 from kinformer.testing.rules.apply_errors import apply_errors
 from kinformer.testing.rules.builtin.kind_rules import kind_causes
@@ -32,7 +33,6 @@ __all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_erro
 
 Object = dict[str, Any]
 
-_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 _SHOWN = 1024  # characters of a body that an error quotes
 
 
@@ -190,6 +190,6 @@ def check_object(
     if causes:
         group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)
-    if warnings is not None and resource.name == _DEFINITIONS and not subresource:
+    if warnings is not None and resource.name == DEFINITIONS and not subresource:
         before = unrecognized_formats(old) if old is not None else []
         warnings += [f'unrecognized format "{name}"' for name in unrecognized_formats(obj) if name not in before]

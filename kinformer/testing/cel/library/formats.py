@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import date
 from email import errors, policy
 from typing import Any
@@ -18,9 +18,6 @@ from kinformer.testing.cel.library.times import parse_duration
 from kinformer.testing.cel.values import CELError, Opaque, OptionalValue
 
 __all__ = ["add_formats", "has_format", "is_known_format"]
-
-_OF_INTEGERS = ("int32", "int64")
-_OF_NUMBERS = ("float", "double")
 
 # -- of schemas (kube-openapi, pkg/validation/strfmt; apiextensions-apiserver/pkg/apiserver/validation/formats.go) --
 
@@ -169,12 +166,18 @@ _SCHEMA_FORMATS: Mapping[str, Callable[[str], bool]] = {
     "k8slongname": _matches(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
 }
 
+_FORMATS_OF: Mapping[str, Container[str]] = {  # by the type of a schema
+    "": _SCHEMA_FORMATS,
+    "string": _SCHEMA_FORMATS,
+    "integer": ("int32", "int64"),
+    "number": ("float", "double"),
+}
+
 
 def is_known_format(schema: Mapping[str, Any]) -> bool:
     """Return True if a schema has no format, or one that its type has. Others are ignored."""
     name = schema.get("format", "")
-    of_type = {"": _SCHEMA_FORMATS, "string": _SCHEMA_FORMATS, "integer": _OF_INTEGERS, "number": _OF_NUMBERS}
-    return not name or name.replace("-", "") in of_type.get(schema.get("type", ""), ())
+    return not name or name.replace("-", "") in _FORMATS_OF.get(schema.get("type", ""), ())
 
 
 def has_format(schema: Mapping[str, Any], text: str) -> bool:

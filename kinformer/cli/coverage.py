@@ -74,7 +74,8 @@ class Coverage:
             return f"None of {count(self.resources, 'resource')} could be read."
         if self.read == self.resources:
             return f"No problems in {count(self.read, 'resource')}."
-        return f"No problems in the {count(self.read, 'resource')} that could be read."
+        readable = "only resource" if self.read == 1 else count(self.read, "resource")
+        return f"No problems in the {readable} that could be read."
 
 
 def is_withheld(health: InformerHealth) -> bool:

@@ -66,7 +66,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "problems": (
         ("In the namespace of the context", "kinformer problems"),
         ("Of the whole cluster, with nodes and volumes", "kinformer problems -A"),
-        ("For a script: a line of JSON for each, also of starts", "kinformer problems -A -o json --grace 0"),
+        ("For a script: JSON, and no grace for what is starting", "kinformer problems -A -o json --grace 0"),
     ),
     "changes": (
         ("Of the usual resources", "kinformer changes -n shop"),

@@ -166,7 +166,7 @@ PlainForm = Annotated[
         "--output",
         "-o",
         metavar="|".join(PLAIN_FORMS),
-        help="json prints a line per update; doctor prints one document.",
+        help="The form: for people, or for scripts.",
         autocompletion=choices(*PLAIN_FORMS),
         callback=checked_choice("-o", PLAIN_FORMS),
     ),

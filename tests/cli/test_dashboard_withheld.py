@@ -186,6 +186,7 @@ def test_the_words_for_each_coverage() -> None:
     assert coverage(read).verdict == "No problems in 1 resource."
     assert coverage(read, read).verdict == "No problems in 2 resources."
     assert coverage(read, read, withheld, broken).verdict == "No problems in the 2 resources that could be read."
+    assert coverage(read, withheld).verdict == "No problems in the only resource that could be read."
     assert coverage(withheld, withheld).verdict == "None of 2 resources could be read."
     assert coverage(read, away).is_unknown
     assert coverage(broken).is_unknown

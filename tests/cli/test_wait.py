@@ -156,6 +156,7 @@ async def test_a_restart_of_the_server_does_not_end_it(server: APIServer, kinfor
     ("condition", "text"),
     [
         ("Ready", 'unrecognized condition: "Ready"; expected create, delete, condition=NAME'),
+        ("Ready", ", such as condition=Ready"),
         ("condition=", 'unrecognized condition: "condition="'),
         ("jsonpath={.status.phase}=", "jsonpath wait has to have a value after equal sign"),
         (

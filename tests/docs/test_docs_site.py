@@ -239,7 +239,15 @@ async def test_the_search_finds_parts_of_names_and_lists_the_pages_of_users_firs
                     for address in addresses[:3]:
                         assert not re.search(r"/(source|reference|internals)/", address), f"{word}: {addresses[:3]}"
                     await page.close()
-                for word, heading in (("workers", "Several workers"), ("403", "Rights, and 403 errors")):
+                firsts = {
+                    "workers": "Several workers",
+                    "403": "Rights, and 403 errors",
+                    "timeout": "Waiting for a condition",
+                    "pytest": "A first test",
+                    "index": "Reading the cache",
+                    "join": "Derived collections",
+                }
+                for word, heading in firsts.items():
                     page = await browser.new_page()
                     await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
                     await shows(page, f"{FOUND}[0]?.includes({heading!r})", seconds=15)

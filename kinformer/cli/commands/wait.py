@@ -63,7 +63,8 @@ class Awaited:
         elif kind.lower() == "jsonpath" and rest:
             self._check = _json_path(rest)
         else:
-            raise UsageError(f'unrecognized condition: "{text}"; expected {_FORMS}')
+            such_as = "" if "=" in text else f", such as condition={text}"
+            raise UsageError(f'unrecognized condition: "{text}"; expected {_FORMS}{such_as}')
 
     def check(self, resource: str, name: str) -> Check:
         """Return the condition for one object. If it does not exist at first, that is an error, as in kubectl.

@@ -39,7 +39,7 @@ def install(session: nox.Session, *groups: str) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """The quick tests, between two edits: five minutes on two cores, in an environment of 170 MB."""
+    """The quick tests, between two edits: six to nine minutes on two cores, in an environment of 170 MB."""
     session.install("-q", "-e", ".[cli,fastapi,testing]", *nox.project.dependency_groups(pyproject, "quick"))
     session.run("python", "-m", "pytest", "-n", "auto", "-m", "quick", *session.posargs)
 

@@ -152,6 +152,10 @@ def doctor(
         list[str] | None,
         typer.Option("--apply", metavar="PATH", help="Definitions and samples for PROGRAM's server. Repeatable."),
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="With --manifest: the name to write; default: PROGRAM's."),
+    ] = None,
     namespace: OneNamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
@@ -177,14 +181,13 @@ def doctor(
     limit = seconds("--timeout", timeout)
     if program is not None:
         if any((all_namespaces, selector, field_selector, output != "table", kubeconfig, context, server)):
-            raise UsageError("--manifest can be combined with -n, --apply and --timeout only")
+            raise UsageError("--manifest can be combined with -n, --name, --apply and --timeout only")
         from kinformer.cli.doctor.program import manifest
 
-        launch(
-            lambda: manifest(program, words or [], namespace=namespace or "default", files=files or [], timeout=limit)
-        )
-    if files:
-        raise UsageError("--apply requires --manifest")
+        where, known = namespace or "default", files or []
+        launch(lambda: manifest(program, words or [], namespace=where, name=name, files=known, timeout=limit))
+    if files or name:
+        raise UsageError(f"{'--apply' if files else '--name'} requires --manifest")
     resource, *others = words or [""]
     if others:
         raise UsageError(f"unexpected argument {others[0]}")

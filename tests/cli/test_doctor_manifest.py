@@ -56,6 +56,17 @@ async def test_the_rights_are_bound_to_a_service_account_of_the_programs_name(
     assert "did not run are missing" in ended.err
 
 
+async def test_another_name_than_the_programs_is_given_to_all_three(kinformer: CommandLine, tmp_path: Path) -> None:
+    body = 'print([pod async for pod in client.list("v1/pods")])'
+    ended = await kinformer("doctor", "-n", "ops", "--name", "tidy", "--manifest", program(tmp_path, body))
+    assert ended.status == 0
+    account, role, binding = yaml.safe_load_all(ended.out)
+    assert account["metadata"] == {"name": "tidy", "namespace": "ops"}
+    assert role["metadata"] == binding["metadata"] == {"name": "tidy"}
+    assert binding["roleRef"]["name"] == "tidy"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "tidy", "namespace": "ops"}]
+
+
 async def test_requests_become_verbs_by_group_and_resource(kinformer: CommandLine, tmp_path: Path) -> None:
     body = """
         for name in ("a", "b"):
@@ -209,6 +220,7 @@ async def test_objects_that_cannot_be_applied(
         (("--manifest", __file__, "-A"), "--manifest can be combined with -n"),
         (("--manifest", __file__, "--server", "http://127.0.0.1:1"), "--manifest can be combined with -n"),
         (("pods", "--apply", "a.yaml"), "--apply requires --manifest"),
+        (("pods", "--name", "a"), "--name requires --manifest"),
         (("pods", "nodes"), "unexpected argument nodes"),
     ],
 )

@@ -25,6 +25,7 @@ SHELLS = ("sh", "bash", "shell", "console")
 OTHERS = {
     "curl",
     "kubectl",
+    "perl",
     "podman",
     "pyright",
     "setup-envtest",

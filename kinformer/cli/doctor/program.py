@@ -32,7 +32,7 @@ _KEPT = ("CustomResourceDefinition", "Namespace")
 
 
 async def manifest(
-    program: str, arguments: Sequence[str], *, namespace: str, files: Sequence[str], timeout: float
+    program: str, arguments: Sequence[str], *, namespace: str, name: str | None, files: Sequence[str], timeout: float
 ) -> int:
     """Run a program on an embedded API server, and print the ServiceAccount, ClusterRole and binding that it needs.
 
@@ -43,6 +43,7 @@ async def manifest(
         program: A Python file or module.
         arguments: Its arguments.
         namespace: Its own namespace, which its kubeconfig has.
+        name: The name of the objects that are printed. By default, that of the program.
         files: Files and folders of objects that are there when it starts, such as definitions and a sample.
         timeout: Seconds until its first request.
 
@@ -71,7 +72,7 @@ async def manifest(
     rules = rights.rules()
     if not rules:
         return complain(f"{program} made no request within {timeout:g} s; a Client() finds the server by KUBECONFIG")
-    name = re.sub(r"[^a-z0-9]+", "-", Path(program).name.removesuffix(".py").lower()).strip("-")
+    name = name or re.sub(r"[^a-z0-9]+", "-", Path(program).name.removesuffix(".py").lower()).strip("-")
     sys.stdout.write(grant_program(name or "program", namespace, rules))
     complain(f"the rights of branches of {program} that did not run are missing{hint}")
     if rights.paths:

@@ -26,6 +26,7 @@ from kinformer.testing.explore.server import ACTOR, CLUSTER, ExploredServer
 from kinformer.testing.explore.state import ClusterState
 from kinformer.testing.explore.steps import PEOPLE, Step
 from kinformer.testing.explore.trace import Trace
+from kinformer.testing.kinds.crd_files import CRD_KIND, DEFINITIONS
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.simulation.processes import EPOCH, Simulation
 from kinformer.testing.simulation.refusals import NotSimulatedError
@@ -44,7 +45,6 @@ _ENDS = 6  # ends since the last disturbance after which a program fails each ti
 _DONE = 3  # ends after which a program that returns has nothing left to do
 _AGAIN = 1.0  # seconds between two checks whether a deleted namespace or definition is gone
 _NAMESPACES = "v1/namespaces"
-_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 Check = Callable[[ClusterState], object]
 Object = dict[str, Any]
 
@@ -180,7 +180,7 @@ class History:
             await asyncio.get_running_loop().create_future()
 
     def _make(self, obj: Object) -> None:
-        if obj.get("kind") == "CustomResourceDefinition":
+        if obj.get("kind") == CRD_KIND:
             self._server.register_crd(obj)
         else:
             self._server.create(obj)
@@ -214,14 +214,14 @@ class History:
         group, _, plural = resource.rpartition("/")
         name = f"{plural}.{group.partition('/')[0]}"
         found = [one for one in self._plan.objects if one.get("metadata", {}).get("name") == name]
-        if found and self._server.get(_DEFINITIONS, None, name) is not None:
+        if found and self._server.get(DEFINITIONS, None, name) is not None:
             self._server.lost.add(resource)
-            self._server.delete(_DEFINITIONS, None, name)
+            self._server.delete(DEFINITIONS, None, name)
             self._simulation.later(seconds, lambda: self._make_definition(resource, found[0]))
             self._disturbed(self._simulation.now + seconds)
 
     def _make_definition(self, resource: str, definition: Object) -> None:
-        if self._server.get(_DEFINITIONS, None, definition["metadata"]["name"]) is not None:  # objects have finalizers
+        if self._server.get(DEFINITIONS, None, definition["metadata"]["name"]) is not None:  # objects have finalizers
             self._simulation.later(_AGAIN, lambda: self._make_definition(resource, definition))
             return
         self._disturbed(self._simulation.now)

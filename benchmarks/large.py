@@ -190,10 +190,11 @@ async def informers(part: str, number: int, together: int) -> list[Figure]:
         async with AsyncExitStack() as stack:
             factory = await stack.enter_async_context(SharedInformerFactory(client, watch_list=False))
             async with report.step("start"):
-                for one in range(number):
-                    informer = factory.for_resource("v1/configmaps", label_selector=f"number={one}")
+                for which in range(number):
+                    informer = factory.for_resource("v1/configmaps", label_selector=f"number={which}")
                     informer.add_event_handler(counter, queue_size=1 << 30)
-                    if (one + 1) % together == 0:
+                    await asyncio.sleep(0)  # the program's own loop does not hold the event loop either
+                    if (which + 1) % together == 0:
                         await factory.wait_for_cache_sync(timeout=LONGEST, handlers=True)
                         if part == "frozen":
                             gc.freeze()

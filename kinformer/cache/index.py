@@ -150,7 +150,7 @@ def _each(filed: Filed) -> tuple[str, ...]:
 class Index(Generic[ObjectT]):
     """The buckets of one index.
 
-    Every write takes the number of the key's partition, `hash(key) & 255`, which the caller has computed already.
+    Every write takes the number of the key's partition, `hash(key) & 63`, which the caller has computed already.
     """
 
     __slots__ = ("_filed", "buckets", "function")

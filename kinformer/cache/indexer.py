@@ -86,7 +86,7 @@ class Indexer(Store[ObjectT]):
         """
         if self._rebuild is not None:
             raise _open_rebuild()
-        number = hash(key) & 255
+        number = hash(key) & 63
         state = self._state
         partition = state.partitions[number]
         old = partition.get(key)
@@ -108,7 +108,7 @@ class Indexer(Store[ObjectT]):
 
         :meta private:
         """
-        number = hash(key) & 255
+        number = hash(key) & 63
         state = self._state
         partition = state.partitions[number]
         old = partition.get(key)
@@ -142,7 +142,7 @@ class Indexer(Store[ObjectT]):
         """
         if self._rebuild is not None:
             raise _open_rebuild()
-        number = hash(key) & 255
+        number = hash(key) & 63
         state = self._state
         old = state.partitions[number].pop(key, None)
         if old is not None:

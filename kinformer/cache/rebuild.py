@@ -126,7 +126,7 @@ class IndexerRebuild(Generic[ObjectT]):
         """
         if not self._open:
             raise RuntimeError(_ENDED)
-        number = hash(key) & 255
+        number = hash(key) & 63
         partition = self._partitions[number]
         old = partition.get(key)
         indexes = self._written if isinstance(obj, KubeObject) else self._indexes

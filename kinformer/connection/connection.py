@@ -330,6 +330,16 @@ class Connection:
             answered(response.status)
             return response
 
+    async def _probe(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = _REQUEST_TIMEOUT,
+    ) -> KubeObject | dict[str, Any]:
+        """GET once, from the pool of streams: a watch that follows takes the connection, with its TLS handshake."""
+        return decode_answer(await self._fetch("GET", path, None, params, headers or {}, timeout, 0, stream=True))
+
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True
     ) -> T:
@@ -357,6 +367,8 @@ class Connection:
         headers: Mapping[str, str],
         timeout: float,
         retries: int,
+        *,
+        stream: bool = False,
     ) -> bytes:
         method = method.upper()
         data, content_type = await encode_body(method, body)
@@ -370,7 +382,7 @@ class Connection:
 
         async def attempt() -> bytes:
             with self._traced(method, path, params) as traced, self._sender.counted(method, traced) as answered:
-                response = await transport.send(method, path, params=params, headers=merged, data=data)
+                response = await transport.send(method, path, params=params, headers=merged, data=data, stream=stream)
                 answered(response.status)
                 try:
                     await response.check()

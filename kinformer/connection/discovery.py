@@ -250,7 +250,7 @@ class KubeSystemProbe:
         if loop.time() < self._unreadable_until:
             return None
         try:
-            response = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
+            response = await self._client._probe("/api/v1/namespaces/kube-system")
         except APIError as error:
             if error.status not in (401, 403, 404):
                 raise

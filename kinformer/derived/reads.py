@@ -73,7 +73,7 @@ class Reads:
 
     def record(self, key: str, reads: Sequence[Read]) -> None:
         """Record that the value of `key` was computed from these reads, which replace its previous ones."""
-        part = self._of[hash(key) & 255]
+        part = self._of[hash(key) & 63]
         before = part.get(key)
         if before is None and len(reads) == 1:  # the most frequent case, once for each object of a first sync
             part[key] = reads[0]
@@ -100,7 +100,7 @@ class Reads:
 
     def forget(self, key: str) -> None:
         """Record that `key` no longer has a value."""
-        if key in self._of[hash(key) & 255]:
+        if key in self._of[hash(key) & 63]:
             self.record(key, ())
 
     def concerned(self, source: int, change: EntryChange) -> Iterator[str]:

@@ -113,7 +113,7 @@ class Values(Publisher):
 
     def get(self, key: str) -> Any:
         """Return the entry of a key, in the cache or still beside it, or None."""
-        return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 255].get(key)
+        return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 63].get(key)
 
     def tables(self) -> Iterable[dict[str, Entry]]:
         """Return all entries by key, in the cache or still beside it, in tables that are read when reached."""
@@ -126,7 +126,7 @@ class Values(Publisher):
             return
         entry = entry_of(key, value)
         if not self.is_live:
-            self._first[hash(key) & 255][key] = entry
+            self._first[hash(key) & 63][key] = entry
             return
         self.indexer.put(key, entry)
         if old is None:
@@ -140,7 +140,7 @@ class Values(Publisher):
     def remove(self, key: str) -> None:
         """Remove the value of a key, if it has one."""
         if not self.is_live:
-            self._first[hash(key) & 255].pop(key, None)
+            self._first[hash(key) & 63].pop(key, None)
             return
         old = self.indexer.pop(key)
         if old is not None:

@@ -71,9 +71,7 @@ async def list_metadata(
 
 
 async def _list(client: Connection, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
-    return await client.request(
-        "GET", path, params=params, headers=_LIST_OF_METADATA, retries=0, timeout=LONG_HEAD_TIMEOUT
-    )
+    return await client._probe(path, params, _LIST_OF_METADATA, LONG_HEAD_TIMEOUT)
 
 
 def _all_of(*selectors: str | None) -> str | None:

@@ -17,6 +17,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
+from kinformer._runtime.tasks import one_a_turn
 from kinformer.exceptions import APIError, ForbiddenError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, source_of
 from kinformer.reflector.continuity import Continuity
@@ -266,6 +267,7 @@ class Reflector:
         """Execute a state, and return the next one."""
         self._collecting = None
         await self._follower.room()
+        await one_a_turn()
         match state:
             case Resume():
                 return await self._resume(state)

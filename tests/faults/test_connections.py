@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, ListWatch, Reflector, SharedInformer
-from kinformer.testing import faults
+from kinformer import Client, ListWatch, Reflector, SharedInformer, SharedInformerFactory
+from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
+from tests.support.forwarder import Forwarder
+from tests.support.kube import config_map
 from tests.support.machine_clock import MachineClock
 from tests.support.scripted_source import HANG as SILENCE
 from tests.support.scripted_source import TIMEOUT, ProbedSource, RecordingStore, page
@@ -108,6 +110,27 @@ async def test_fault_05_something_between_resets_an_idle_connection() -> None:
             await s.in_step()
         assert (s.relists, s.errors) == ({}, [])
         assert s.mirror.of("update") == ["a"] * 5
+
+
+async def test_after_a_cut_the_server_is_verified_and_watched_on_one_connection(server: APIServer) -> None:
+    server.create(config_map("a"))
+    async with (
+        Forwarder(server.url) as forwarder,
+        Client.from_url(forwarder.url) as client,
+        SharedInformerFactory(client) as factory,
+    ):
+        informer = factory.for_resource("v1/configmaps")
+        await informer.wait_synced()
+        await asyncio.sleep(1)  # until it watches, and knows which cluster it is
+        await forwarder.cut()
+        await forwarder.restore()
+        before, server.requests[:] = forwarder.accepted, []
+        server.create(config_map("b"))
+        await until(lambda: len(informer.lister) == 2)
+        asked = [(request.path, "watch" in request.params) for request in server.requests]
+        assert asked[:2] == [("/api/v1/configmaps", False), ("/api/v1/namespaces/kube-system", False)]
+        assert asked[2] == ("/api/v1/configmaps", True)
+        assert forwarder.accepted == before + 1
 
 
 async def test_fault_06_the_stream_breaks_off_in_the_middle_of_a_line() -> None:

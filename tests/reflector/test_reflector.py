@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from kinformer import Backoff, Reflector, namespace_keyed_indexer_and_reflector
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
-from kinformer.list_watcher import ListPage, WatchEvent
+from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
 from kinformer.objects.object import UndecodableObject
 from tests.support.scripted_source import (
     HANG,
@@ -479,3 +479,26 @@ async def test_the_cluster_is_asked_for_once_beside_the_first_watch() -> None:
         await asyncio.sleep(10)
         assert source.asked_for_cluster == 1
         assert source.tips == []
+
+
+async def test_of_many_reflectors_that_start_together_one_asks_in_each_turn_of_the_loop() -> None:
+    turn, asked_in = 0, []
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while turn < 200:
+            turn += 1
+            await asyncio.sleep(0)
+
+    class CountingSource(ScriptedSource):
+        async def list(self, options: ListOptions) -> ListPage:
+            asked_in.append(turn)
+            return await super().list(options)
+
+    reflectors = [reflect(CountingSource([page(rv=7)], [[HANG]]))[0] for _ in range(20)]
+    async with AsyncExitStack() as stack:
+        counting = asyncio.create_task(count_turns())
+        await asyncio.gather(*(stack.enter_async_context(running(reflector)) for reflector in reflectors))
+        await counting
+        assert len(asked_in) == len(set(asked_in)) == 20
+        assert all(reflector.health().synced for reflector in reflectors)

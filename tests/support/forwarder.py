@@ -11,6 +11,9 @@ class Forwarder:
     """`async with Forwarder(url) as forwarder`: the server at `url`, reached through `forwarder.url`.
 
     TLS passes through untouched; the certificate holds, for it is made for the address and not for the port.
+
+    Attributes:
+        accepted: The number of connections that were accepted.
     """
 
     def __init__(self, url: str) -> None:
@@ -20,6 +23,7 @@ class Forwarder:
         self._scheme, self._host, self._target_port = target.scheme, target.hostname, target.port
         self._port = 0
         self._is_cut = False
+        self.accepted = 0
         self._flows = asyncio.Event()
         self._flows.set()
         self._server: asyncio.Server | None = None
@@ -67,6 +71,7 @@ class Forwarder:
         if self._is_cut:
             writer.transport.abort()
             return
+        self.accepted += 1
         task = asyncio.create_task(self._forward(reader, writer))
         self._connections[task] = writer
         task.add_done_callback(self._connections.pop)

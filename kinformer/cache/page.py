@@ -7,6 +7,7 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -102,7 +103,7 @@ class _Best(Generic[V]):
             self._cut()
 
     def _cut(self) -> None:
-        self._found.sort(key=_place_of, reverse=self._descends)
+        self._found.sort(key=itemgetter(0), reverse=self._descends)
         del self._found[self._count :]
         if len(self._found) == self._count:
             self._last = self._found[-1][0]
@@ -111,10 +112,6 @@ class _Best(Generic[V]):
         """Return the first objects, in order."""
         self._cut()
         return self._found
-
-
-def _place_of(one: tuple[Place, object]) -> Place:
-    return one[0]
 
 
 def _sorting(sort: Sort[V], name: str) -> tuple[bool, Callable[[V], object]]:

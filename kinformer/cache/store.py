@@ -239,21 +239,16 @@ class Store(Generic[ObjectT]):
 
         :meta private:
         """
-        first = randrange(PARTITIONS)
-        all_of_them = self._state.partitions
-        partitions = chain(all_of_them[first:], all_of_them[:first])
-        return list(islice(chain.from_iterable(map(list, map(_dict_values, partitions))), count))
+        partitions, first = self._state.partitions, randrange(PARTITIONS)
+        tables = chain(partitions[first:], partitions[:first])
+        return list(islice(chain.from_iterable(map(list, map(_dict_values, tables))), count))
 
     def any_key(self) -> str | None:
         """Return any one key, which shows the form of the keys, or None if the store is empty.
 
         :meta private:
         """
-        for partition in self._state.partitions:
-            if partition:
-                for key in list(partition):
-                    return key
-        return None
+        return next(chain.from_iterable(map(list, self._state.partitions)), None)
 
     @property
     def resource_version(self) -> str:

@@ -43,6 +43,7 @@ __all__ = ["Connection"]
 
 T = TypeVar("T")
 
+_PROBE_TIMEOUT = 65.0  # seconds, more than an API server's own limit of 60
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
 _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
 
@@ -331,14 +332,11 @@ class Connection:
             return response
 
     async def _probe(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = _REQUEST_TIMEOUT,
-    ) -> KubeObject | dict[str, Any]:
+        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json"
+    ) -> Any:
         """GET once, from the pool of streams: a watch that follows takes the connection, with its TLS handshake."""
-        return decode_answer(await self._fetch("GET", path, None, params, headers or {}, timeout, 0, stream=True))
+        headers = {"Accept": accept}
+        return decode_answer(await self._fetch("GET", path, None, params, headers, _PROBE_TIMEOUT, 0, stream=True))
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True

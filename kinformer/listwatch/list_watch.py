@@ -261,8 +261,7 @@ class ListWatch(Source):
         """
         # Only the first probe is kept. It caches for all callers that it may not ask.
         probe = KubeSystemProbe(self.client)
-        uid: str | None = await self.client._shared("cluster", probe.uid, joins_running=False)
-        return uid
+        return await self.client._shared("cluster", probe.uid, joins_running=False)
 
     async def presence(self) -> bool | None:
         """Return True if the collection exists, False if one look finds it gone, or None if the look proves neither."""

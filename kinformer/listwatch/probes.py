@@ -12,7 +12,6 @@ from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import APIError, ConnectError, DecodeError, NotFoundError
 from kinformer.list_watcher import ListOptions, MetadataList
-from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
 from kinformer.listwatch.part import Part
 from kinformer.listwatch.presence import METADATA
 from kinformer.objects.accessors import string_at, tables_at
@@ -24,7 +23,7 @@ __all__ = ["AS_METADATA", "check_existence", "kind_now", "list_metadata", "newes
 log = get_logger("kinformer.list_watch")
 
 AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
-_LIST_OF_METADATA = {"Accept": AS_METADATA.replace("{}", "List")}
+_LIST_OF_METADATA = AS_METADATA.replace("{}", "List")
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 _PAGE = 500  # objects in a response, as in client-go
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint
@@ -36,7 +35,7 @@ async def newest_version(client: Connection, path: str) -> str:
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
-    return _version_of(await _list(client, path, {"limit": "1"}), path)
+    return _version_of(await client._probe(path, {"limit": "1"}, accept=_LIST_OF_METADATA), path)
 
 
 async def list_metadata(
@@ -56,7 +55,7 @@ async def list_metadata(
     objects: list[KubeObject] = []
     version = ""
     while True:
-        answer = await _list(client, path, selected.params())
+        answer = await client._probe(path, selected.params(), accept=_LIST_OF_METADATA)
         version = version or _version_of(answer, path)
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
@@ -68,10 +67,6 @@ async def list_metadata(
         if not token:
             return MetadataList(objects, version)
         selected = selected.replace(continue_token=token)
-
-
-async def _list(client: Connection, path: str, params: Mapping[str, str]) -> Mapping[str, Any]:
-    return await client._probe(path, params, _LIST_OF_METADATA, LONG_HEAD_TIMEOUT)
 
 
 def _all_of(*selectors: str | None) -> str | None:

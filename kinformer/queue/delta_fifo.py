@@ -121,18 +121,15 @@ class DeltaFIFO:
         """
         listed = [(key := object_key(self._key_func, obj), self._transformed(key, obj)) for obj in items]
         keys = {key for key, _ in listed}
-        gone: list[DeletedFinalStateUnknown] = []
-        for key, deltas in self._waiting.items():
-            if key not in keys:
-                newest = deltas[-1].object
-                # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
-                gone.append(
-                    newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
-                )
+        left = {key: deltas[-1].object for key, deltas in self._waiting.items() if key not in keys}
+        # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
+        gone = [
+            obj if isinstance(obj, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, obj)
+            for key, obj in left.items()
+        ]
         if self._known_objects is not None:
-            for key in self._known_objects.list_keys():
-                if key not in keys and key not in self._waiting:
-                    gone.append(DeletedFinalStateUnknown(key, self._known_objects.get_by_key(key)))
+            unlisted = (key for key in self._known_objects.list_keys() if key not in keys and key not in self._waiting)
+            gone += [DeletedFinalStateUnknown(key, self._known_objects.get_by_key(key)) for key in unlisted]
         for key, obj in listed:
             self._queue(key, self._listed, obj)
         for tombstone in gone:

@@ -216,8 +216,7 @@ class Continuity(Gap):
     def learn_cluster(self) -> None:
         """Learn the identity of the cluster once, in a task. After a failure, it is tried again at the next watch."""
         if self.check.cluster is None and (self._learning is None or self._learning.done()):
-            loop = asyncio.get_running_loop()
-            self._learning = loop.create_task(self._learn(), name=f"kinformer cluster of {self._name}")
+            self._learning = asyncio.create_task(self._learn(), name=f"kinformer cluster of {self._name}")
             self._learning.add_done_callback(self._learned)
 
     def raise_bug(self) -> None:

@@ -190,16 +190,19 @@ async def informers(part: str, number: int, together: int) -> list[Figure]:
         async with AsyncExitStack() as stack:
             factory = await stack.enter_async_context(SharedInformerFactory(client, watch_list=False))
             async with report.step("start"):
+                started = []
                 for which in range(number):
                     informer = factory.for_resource("v1/configmaps", label_selector=f"number={which}")
                     informer.add_event_handler(counter, queue_size=1 << 30)
+                    started.append(informer)
                     await asyncio.sleep(0)  # the program's own loop does not hold the event loop either
                     if (which + 1) % together == 0:
                         await factory.wait_for_cache_sync(timeout=LONGEST, handlers=True)
                         if part == "frozen":
                             gc.freeze()
                 await factory.wait_for_cache_sync(timeout=LONGEST, handlers=True)
-            await asyncio.sleep(2)  # until all watches are open
+            await until(lambda: all(informer.health().state == "watching" for informer in started), LONGEST)
+            await until_idle()
             kept = (resident() - before) / number
             report.add("memory of one", kept / 1e3, "KB", f"{OBJECTS_OF_AN_INFORMER} configmaps of 1 KB each")
             report.say(f"idle for {IDLE:.0f} s")

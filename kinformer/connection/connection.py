@@ -43,7 +43,7 @@ __all__ = ["Connection"]
 
 T = TypeVar("T")
 
-_PROBE_TIMEOUT = 65.0  # seconds, more than an API server's own limit of 60
+_LONG = 65.0  # seconds, more than an API server's own limit of 60
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
 _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
 
@@ -335,8 +335,7 @@ class Connection:
         self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json"
     ) -> Any:
         """GET once, from the pool of streams: a watch that follows takes the connection, with its TLS handshake."""
-        headers = {"Accept": accept}
-        return decode_answer(await self._fetch("GET", path, None, params, headers, _PROBE_TIMEOUT, 0, stream=True))
+        return decode_answer(await self._fetch("GET", path, None, params, {"Accept": accept}, _LONG, 0, stream=True))
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True

@@ -150,7 +150,7 @@ class Discovery(tuple[APIResource, ...]):
         if not matches:
             # Short names come last, because the full name of any other resource takes precedence.
             bare, _, group = wanted.partition(".")
-            matches = [r for r in self if bare in r.short_names and (not group or _group_matches(r, group))]
+            matches = [r for r in self if bare in r.short_names and (not group or group in _suffixes(r))]
         if matches:
             return matches[0]
         nearest = _nearest(self, wanted)
@@ -422,10 +422,6 @@ def _names(resource: APIResource) -> set[str]:
 def _suffixes(resource: APIResource) -> tuple[str, ...]:
     # kubectl writes the core group as `pods.v1.` or `pods.`.
     return (resource.group, f"{resource.version}.{resource.group}")
-
-
-def _group_matches(resource: APIResource, suffix: str) -> bool:
-    return suffix in _suffixes(resource)
 
 
 def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:

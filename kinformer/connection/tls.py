@@ -20,22 +20,34 @@ _Stamp: TypeAlias = tuple[int, int, int] | None  # modification time, size and i
 
 
 class _Context(ssl.SSLContext):
-    """A context that is changed in place. Each connection records the generation with which it was created."""
+    """A context that is changed in place. Each connection records the generation with which it was created.
+
+    A connection resumes the session of an earlier one to the same host, which takes half of the handshake's time. So
+    the certificates are verified once for a session, and again after they were replaced.
+    """
 
     generation = 0
+    _kept: tuple[tuple[int, str], ssl.SSLSession] | None = None  # a session, of a generation and a host
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        if self._kept is not None and self._kept[0] == (self.generation, options.get("server_hostname")):
+            options["session"] = self._kept[1]
         made = super().wrap_bio(*args, **options)
         vars(made)["generation"] = self.generation
         return made
+
+    def is_of_now(self, used: Any) -> bool:
+        """Return True unless the certificates were replaced since. Keep the session, whose tickets come late."""
+        is_current = bool(used.generation == self.generation)
+        if is_current and used.session is not None and used.session.has_ticket:
+            self._kept = ((used.generation, used.server_hostname), used.session)
+        return is_current
 
 
 def is_outdated(transport: asyncio.Transport | None) -> bool:
     """Return True if the certificates have been replaced since the connection was opened."""
     made = transport.get_extra_info("ssl_object") if transport is not None else None
-    if made is None or not isinstance(made.context, _Context):
-        return False
-    return bool(made.generation != made.context.generation)
+    return made is not None and isinstance(made.context, _Context) and not made.context.is_of_now(made)
 
 
 class TLSMaterials:

@@ -319,7 +319,21 @@ class _Sessions:
         connecting = Connecting()
 
         def session(limit: int, *, force_close: bool = False) -> aiohttp.ClientSession:
-            return _session(_connector(context, socket, limit, force_close=force_close), connecting)
+            if socket is not None:
+                connector: aiohttp.BaseConnector = aiohttp.UnixConnector(socket, limit=limit, force_close=force_close)
+            else:
+                connector = aiohttp.TCPConnector(
+                    ssl=context, socket_factory=keepalive_socket, limit=limit, force_close=force_close
+                )
+            return aiohttp.ClientSession(
+                connector=connector,
+                # Only the caller knows a suitable timeout. The default would cut each watch after five minutes.
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                middlewares=(_no_silent_repeat, on_a_current_connection, connecting),
+                request_class=request_class(),
+                read_bufsize=_READ_BUFFER,
+            )
 
         return cls(session(_UNARY_CONNECTIONS), session(0), session(0, force_close=True), connecting)
 
@@ -328,26 +342,6 @@ class _Sessions:
             for session in (self.unary, self.streams, self.fresh):
                 stack.push_async_callback(session.close)
         await self.connecting.settle()  # lets the loop close aborted connections
-
-
-def _connector(
-    context: ssl.SSLContext | bool, socket: str | None, limit: int, *, force_close: bool
-) -> aiohttp.BaseConnector:
-    if socket is not None:
-        return aiohttp.UnixConnector(socket, limit=limit, force_close=force_close)
-    return aiohttp.TCPConnector(ssl=context, socket_factory=keepalive_socket, limit=limit, force_close=force_close)
-
-
-def _session(connector: aiohttp.BaseConnector, connecting: Connecting) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=connector,
-        # Only the caller knows a suitable timeout. The default would cut each watch after five minutes.
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        middlewares=(_no_silent_repeat, on_a_current_connection, connecting),
-        request_class=request_class(),
-        read_bufsize=_READ_BUFFER,
-    )
 
 
 async def _no_silent_repeat(

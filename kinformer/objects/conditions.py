@@ -95,7 +95,7 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
             "status": _STATUS[condition.status],
             "reason": condition.reason,
             "message": condition.message,
-            "lastTransitionTime": _timestamp(clock.wall()),
+            "lastTransitionTime": datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         if generation:
             entry["observedGeneration"] = generation
@@ -120,10 +120,6 @@ def _generation(obj: Mapping[str, object]) -> int:
     if isinstance(obj, KubeObject):
         return obj.generation
     return number_at(obj, "metadata", "generation")
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _FalseOfNone(Protocol):

@@ -267,7 +267,8 @@ class Reflector:
         """Execute a state, and return the next one."""
         self._collecting = None
         await self._follower.room()
-        await one_a_turn()
+        if not isinstance(state, Watch):  # a watch follows one of the others, or comes at a time of its own
+            await one_a_turn()
         match state:
             case Resume():
                 return await self._resume(state)

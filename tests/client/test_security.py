@@ -265,6 +265,30 @@ async def test_verification_is_off_only_where_the_user_says_so(certificates: Pat
                 assert await client.request("GET", "/x") == {"fine": True}
 
 
+async def test_a_session_is_resumed_at_the_same_server_and_another_in_its_place_is_verified(
+    certificates: Path, tmp_path: Path
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        response = json_answer({"resumed": request.transport.get_extra_info("ssl_object").session_reused})
+        if request.path == "/last":
+            response.force_close()
+        return response
+
+    authority = {"certificate-authority": str(certificates / "local.crt")}
+    with reserved_port() as port:
+        path = kubeconfig(tmp_path, f"https://127.0.0.1:{port}", {}, **authority)
+        async with Client.from_kubeconfig(path) as client:
+            async with HttpServer(answer, port=port, ssl_context=server_side(certificates)):
+                assert await client.request("GET", "/first") == {"resumed": False}
+                assert await client.request("GET", "/last") == {"resumed": False}
+                assert await client.request("GET", "/last") == {"resumed": True}
+            async with HttpServer(answer, port=port, ssl_context=server_side(certificates, "server")) as other:
+                with pytest.raises(ConnectError, match="certificate verify failed"):
+                    await client.request("GET", "/first", retries=0)
+                assert other.requests == []
+
+
 # --- redirects --------------------------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpServer:
     """Answers every request by `handler`; remembers them in `requests`, and how many are being answered in `open`."""
 
-    def __init__(self, handler: Handler, *, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, handler: Handler, *, port: int = 0, ssl_context: ssl.SSLContext | None = None) -> None:
         self._handler = handler
+        self._port = port
         self._ssl = ssl_context
         self.requests: list[web.Request] = []
         self.open = 0
@@ -34,7 +35,7 @@ class HttpServer:
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(web.Server(self._serve, handler_cancellation=True), shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._ssl)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._ssl)
         await site.start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}"

@@ -27,7 +27,7 @@ class _Context(ssl.SSLContext):
     """
 
     generation = 0
-    _kept: tuple[tuple[int, str], ssl.SSLSession] | None = None  # a session, of a generation and a host
+    _kept: tuple[tuple[int, str | None], ssl.SSLSession] | None = None  # a session, of a generation and a host
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
         if self._kept is not None and self._kept[0] == (self.generation, options.get("server_hostname")):
@@ -36,11 +36,11 @@ class _Context(ssl.SSLContext):
         vars(made)["generation"] = self.generation
         return made
 
-    def is_of_now(self, used: Any) -> bool:
+    def is_of_now(self, used: ssl.SSLObject) -> bool:
         """Return True unless the certificates were replaced since. Keep the session, whose tickets come late."""
-        is_current = bool(used.generation == self.generation)
+        is_current = bool(vars(used)["generation"] == self.generation)
         if is_current and used.session is not None and used.session.has_ticket:
-            self._kept = ((used.generation, used.server_hostname), used.session)
+            self._kept = ((vars(used)["generation"], used.server_hostname), used.session)
         return is_current
 
 

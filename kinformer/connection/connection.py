@@ -332,10 +332,11 @@ class Connection:
             return response
 
     async def _probe(
-        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json"
+        self, path: str, params: Mapping[str, str] | None = None, body: object = None, **headers: str
     ) -> Any:
-        """GET once, from the pool of streams: a watch that follows takes the connection, with its TLS handshake."""
-        return decode_answer(await self._fetch("GET", path, None, params, {"Accept": accept}, _LONG, 0, stream=True))
+        """GET or POST once, from the pool of streams: a watch that follows takes the connection and its session."""
+        method = "GET" if body is None else "POST"
+        return decode_answer(await self._fetch(method, path, body, params, headers, _LONG, 0, stream=True))
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True

@@ -35,7 +35,7 @@ async def newest_version(client: Connection, path: str) -> str:
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
-    return _version_of(await client._probe(path, {"limit": "1"}, accept=_LIST_OF_METADATA), path)
+    return _version_of(await client._probe(path, {"limit": "1"}, Accept=_LIST_OF_METADATA), path)
 
 
 async def list_metadata(
@@ -55,7 +55,7 @@ async def list_metadata(
     objects: list[KubeObject] = []
     version = ""
     while True:
-        answer = await client._probe(path, selected.params(), accept=_LIST_OF_METADATA)
+        answer = await client._probe(path, selected.params(), Accept=_LIST_OF_METADATA)
         version = version or _version_of(answer, path)
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.
@@ -86,9 +86,8 @@ async def check_existence(client: Connection, namespace: str, name: str) -> None
 
 
 async def _check_existence(client: Connection, namespace: str, name: str) -> None:
-    path = NAMESPACES.path(name=namespace)
     try:
-        await client.request("GET", path, headers=METADATA, retries=0, timeout=_HINT_TIMEOUT)
+        await client.request("GET", NAMESPACES.path(name=namespace), headers=METADATA, retries=0, timeout=_HINT_TIMEOUT)
     except NotFoundError:
         message = "%s: the namespace %r does not exist, so there is nothing to follow until it is created"
         log.warning(message, name, namespace, resource=name, key=namespace, reason="no_namespace")

@@ -113,7 +113,7 @@ class _Reviewed:
     def __init__(self, **user: Any) -> None:
         self._user = user
 
-    async def request(self, *_: object, **__: object) -> dict[str, Any]:
+    async def _probe(self, *_: object, **__: object) -> dict[str, Any]:
         return {"status": {"userInfo": self._user}}
 
 

@@ -149,11 +149,13 @@ async def test_entering_using_and_leaving_an_informer(server: APIServer, how: st
 
 async def _warm(client: Client) -> None:
     """Pools keep connections, which is no leak: so they have theirs from the start."""
+
+    async def read() -> None:
+        async with client.stream("/version") as body:
+            await body.read_all()
+
     await asyncio.gather(*(client.request("GET", "/version") for _ in range(2)))
-    for _ in range(2):
-        async with client.stream("/version") as one, client.stream("/version") as another:
-            await one.read_all()
-            await another.read_all()
+    await asyncio.gather(*(read() for _ in range(3)))  # two watches, and a probe beside them
 
 
 async def test_running_an_informer_in_a_task_of_ones_own(how: str) -> None:

@@ -184,8 +184,8 @@ def doctor(
             raise UsageError("--manifest can be combined with -n, --name, --apply and --timeout only")
         from kinformer.cli.doctor.program import manifest
 
-        where, known = namespace or "default", files or []
-        launch(lambda: manifest(program, words or [], namespace=where, name=name, files=known, timeout=limit))
+        where, samples = namespace or "default", files or []
+        launch(lambda: manifest(program, words or [], namespace=where, name=name, files=samples, timeout=limit))
     if files or name:
         raise UsageError(f"{'--apply' if files else '--name'} requires --manifest")
     resource, *others = words or [""]

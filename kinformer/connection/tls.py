@@ -36,18 +36,18 @@ class _Context(ssl.SSLContext):
         vars(made)["generation"] = self.generation
         return made
 
-    def is_of_now(self, used: ssl.SSLObject) -> bool:
-        """Return True unless the certificates were replaced since. Keep the session, whose tickets come late."""
-        is_current = bool(vars(used)["generation"] == self.generation)
-        if is_current and used.session is not None and used.session.has_ticket:
-            self._kept = ((vars(used)["generation"], used.server_hostname), used.session)
-        return is_current
+    def keep_if_current(self, used: ssl.SSLObject) -> bool:
+        """Keep the session of a connection, whose tickets come late. Return False if the certificates were replaced."""
+        generation: int = vars(used)["generation"]
+        if generation == self.generation and (session := used.session) is not None and session.has_ticket:
+            self._kept = ((generation, used.server_hostname), session)
+        return generation == self.generation
 
 
 def is_outdated(transport: asyncio.Transport | None) -> bool:
     """Return True if the certificates have been replaced since the connection was opened."""
     made = transport.get_extra_info("ssl_object") if transport is not None else None
-    return made is not None and isinstance(made.context, _Context) and not made.context.is_of_now(made)
+    return made is not None and isinstance(made.context, _Context) and not made.context.keep_if_current(made)
 
 
 class TLSMaterials:

@@ -124,7 +124,8 @@ async def test_after_a_cut_the_server_is_verified_and_watched_on_one_connection(
         await asyncio.sleep(1)  # until it watches, and knows which cluster it is
         await forwarder.cut()
         await forwarder.restore()
-        before, server.requests[:] = forwarder.accepted, []
+        before = forwarder.accepted
+        server.requests.clear()
         server.create(config_map("b"))
         await until(lambda: len(informer.lister) == 2)
         asked = [(request.path, "watch" in request.params) for request in server.requests]

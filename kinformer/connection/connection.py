@@ -334,9 +334,9 @@ class Connection:
     async def _probe(
         self, path: str, params: Mapping[str, str] | None = None, body: object = None, **headers: str
     ) -> Any:
-        """GET or POST once, from the pool of streams: a watch that follows takes the connection and its session."""
-        method = "GET" if body is None else "POST"
-        return decode_answer(await self._fetch(method, path, body, params, headers, _LONG, 0, stream=True))
+        """GET once, or POST, from the pool of streams: a watch that follows takes the connection and its session."""
+        method, retries = ("GET", 0) if body is None else ("POST", RETRIES)
+        return decode_answer(await self._fetch(method, path, body, params, headers, _LONG, retries, stream=True))
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True

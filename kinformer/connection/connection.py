@@ -44,6 +44,7 @@ __all__ = ["Connection"]
 T = TypeVar("T")
 
 _LONG = 65.0  # seconds, more than an API server's own limit of 60
+_FLOW_SCHEMA = "X-Kubernetes-PF-FlowSchema-UID"
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
 _HANDLER_THREADS = 40  # anyio's default for the threads of a loop
 
@@ -63,6 +64,7 @@ class Connection:
         self._given: object = None  # the ApiClient of `from_api_client`
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
+        self._recognized: tuple[str, str | None] = ("", None)  # a FlowSchema, and its cluster: see `KubeSystemProbe`
         self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
         """Limits the worker threads of handlers with `thread=True`, for all informers of this client together."""
 
@@ -249,7 +251,7 @@ class Connection:
             TypeError: The body has a value without JSON, such as nan. The message names its path.
             ValueError: `retries` is not a whole number, or below 0.
         """
-        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
+        answer = decode_answer((await self._fetch(method, path, body, params, headers or {}, timeout, retries))[0])
         note_write(method.upper(), path, answer, params=params, body=body, client=self)
         return answer
 
@@ -265,7 +267,7 @@ class Connection:
 
         Errors, timeout and retries are as for `request`.
         """
-        body = await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout, retries)
+        body, _ = await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout, retries)
         return body.decode(errors="replace")
 
     def statistics(self) -> ClientStatistics:
@@ -333,10 +335,14 @@ class Connection:
 
     async def _probe(
         self, path: str, params: Mapping[str, str] | None = None, body: object = None, **headers: str
-    ) -> Any:
-        """GET once, or POST, from the pool of streams: a watch that follows takes the connection and its session."""
+    ) -> tuple[Any, str]:
+        """GET once, or POST, from the pool of streams: a watch that follows takes the connection and its session.
+
+        Returns the answer, and the uid of the FlowSchema that the server applied, or "". It is in one cluster only.
+        """
         method, retries = ("GET", 0) if body is None else ("POST", RETRIES)
-        return decode_answer(await self._fetch(method, path, body, params, headers, _LONG, retries, stream=True))
+        data, schema = await self._fetch(method, path, body, params, headers, _LONG, retries, stream=True)
+        return decode_answer(data), schema
 
     async def _shared(
         self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float = 0.0, joins_running: bool = True
@@ -367,7 +373,7 @@ class Connection:
         retries: int,
         *,
         stream: bool = False,
-    ) -> bytes:
+    ) -> tuple[bytes, str]:
         method = method.upper()
         data, content_type = await encode_body(method, body)
         merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
@@ -378,13 +384,14 @@ class Connection:
         check_fences()  # also before a credential is fetched
         await transport.connection.credential.authorization()
 
-        async def attempt() -> bytes:
+        async def attempt() -> tuple[bytes, str]:
             with self._traced(method, path, params) as traced, self._sender.counted(method, traced) as answered:
                 response = await transport.send(method, path, params=params, headers=merged, data=data, stream=stream)
                 answered(response.status)
                 try:
                     await response.check()
-                    return await response.read_whole(most_bytes(method, path, params or {}), name)
+                    whole = await response.read_whole(most_bytes(method, path, params or {}), name)
+                    return whole, response.headers.get(_FLOW_SCHEMA, "")
                 finally:
                     response.close()
 

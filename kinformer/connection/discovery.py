@@ -250,7 +250,7 @@ class KubeSystemProbe:
         if loop.time() < self._unreadable_until:
             return None
         try:
-            response = await self._client._probe("/api/v1/namespaces/kube-system")
+            response, schema = await self._client._probe("/api/v1/namespaces/kube-system")
         except APIError as error:
             if error.status not in (401, 403, 404):
                 raise
@@ -258,6 +258,7 @@ class KubeSystemProbe:
             return None
         if not isinstance(response, KubeObject) or (response.kind, response.key) != ("Namespace", "kube-system"):
             return None
+        self._client._recognized = schema, response.uid or None
         return response.uid or None
 
 

@@ -7,7 +7,7 @@ key. So a later object that would have been found affects the reader too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any
 
 from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, stored
 from kinformer.cache.store import new_partitions
@@ -233,10 +233,5 @@ def _required(selector: LabelSelector) -> tuple[str, str] | None:
 def _each(reads: Read | tuple[Read, ...] | None) -> tuple[Read, ...]:
     if reads is None:
         return ()
-    if _is_one(reads):
-        return (reads,)
-    return cast("tuple[Read, ...]", reads)
-
-
-def _is_one(reads: Read | tuple[Read, ...]) -> TypeGuard[Read]:
-    return isinstance(reads[0], int)
+    # pyright does not narrow a tuple by the type of its first item.
+    return (reads,) if isinstance(reads[0], int) else reads  # pyright: ignore[reportReturnType]

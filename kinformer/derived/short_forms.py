@@ -173,7 +173,7 @@ def join(
             found = fetch(right, index=(index, obj.key))
             if obj.name != obj.key:
                 found = [*found, *(other for other in fetch(right, index=(index, obj.name)) if other not in found)]
-            return Joined(obj, tuple(sorted(found, key=_key_of)))
+            return Joined(obj, tuple(sorted(found, key=lambda each: str(getattr(each, "key", "")))))
     else:
         key_of = on
         check_callback(key_of, "on", "obj", f"join {name}", plain=True)
@@ -272,10 +272,6 @@ class UnionCollection(DerivedCollection[ObjectT]):
         """
         self._core.life.require_running("remove")
         self._members.remove(name)
-
-
-def _key_of(value: Any) -> str:
-    return str(getattr(value, "key", ""))
 
 
 def _indexers(indexers: Mapping[str, IndexFunc[Any] | str] | None) -> ValueIndexers | None:

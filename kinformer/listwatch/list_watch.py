@@ -246,12 +246,17 @@ class ListWatch(Source):
         all ListWatches of a client with the same resource and namespace share a request that has not been sent. One
         that is under way may have been answered before this call, so later callers share the next one.
 
+        kube-system is not read if the response names the FlowSchema (`X-Kubernetes-PF-FlowSchema-UID`) that came with
+        its uid before: that object's random uid is in the same etcd, so no other cluster has it.
+
         Raises:
             APIError, ConnectError, DecodeError: The request failed or was refused.
         """
         client, path = self.client, self._path
-        version = await client._shared(("tip", path), lambda: newest_version(client, path), joins_running=False)
-        return ServerTip(version, await self.cluster())
+        newest = client._shared(("tip", path), lambda: newest_version(client, path), joins_running=False)
+        version, schema = await newest
+        known, cluster = client._recognized
+        return ServerTip(version, cluster if schema and schema == known else await self.cluster())
 
     async def cluster(self) -> str | None:
         """Return the cluster as in `tip`, without the LIST. All ListWatches of a client share requests in that way.
@@ -417,10 +422,7 @@ class ListWatch(Source):
             return WatchEvent("DELETED" if error.key else "BOOKMARK", remains)
 
     async def _learn_kind(self, error: ForeignTypeError) -> None:
-        """If objects were refused because of their kind, expect the kind that discovery has now.
-
-        A custom resource may have been removed, and defined again with another kind.
-        """
+        """Expect the kind that discovery has now: a custom resource may have been defined again with another one."""
         if error.kind and self._expected.may_change:
             kind = await kind_now(self.client, self.resource)
             if kind:

@@ -29,13 +29,14 @@ _PAGE = 500  # objects in a response, as in client-go
 _HINT_TIMEOUT = 5.0  # seconds to wait for a hint
 
 
-async def newest_version(client: Connection, path: str) -> str:
-    """Return the server's current resourceVersion, read from etcd by a LIST of one item.
+async def newest_version(client: Connection, path: str) -> tuple[str, str]:
+    """Return the server's current resourceVersion, read from etcd by a LIST of one item, and the FlowSchema's uid.
 
     Raises:
         APIError, ConnectError, DecodeError: The request failed or was refused.
     """
-    return _version_of(await client._probe(path, {"limit": "1"}, Accept=_LIST_OF_METADATA), path)
+    answer, schema = await client._probe(path, {"limit": "1"}, Accept=_LIST_OF_METADATA)
+    return _version_of(answer, path), schema
 
 
 async def list_metadata(
@@ -55,7 +56,7 @@ async def list_metadata(
     objects: list[KubeObject] = []
     version = ""
     while True:
-        answer = await client._probe(path, selected.params(), Accept=_LIST_OF_METADATA)
+        answer, _ = await client._probe(path, selected.params(), Accept=_LIST_OF_METADATA)
         version = version or _version_of(answer, path)
         for item in tables_at(answer, "items"):
             # A server that does not know a field selector sends the others too.

@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import ssl
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from kinformer.apiserver.status import StatusError, failure, internal
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
-from kinformer.testing.api.bootstrap import make_bootstrap_objects
+from kinformer.testing.api.bootstrap import FAIRNESS, make_bootstrap_objects
 from kinformer.testing.api.rbac import RoleBasedAccess
 from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
@@ -133,6 +134,7 @@ class APIServer(State):
         self._gate.set()
         self._listener: HTTPListener | None = None
         self._handling: set[asyncio.Task[Any]] = set()
+        self._fairness = {kind: str(uuid.uuid4()) for kind in FAIRNESS}
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class APIServer(State):
             raise
         if self._to_bootstrap:
             self._to_bootstrap = False
-            make_bootstrap_objects(self._writer, self._host, self._port)
+            make_bootstrap_objects(self._writer, self._host, self._port, self._fairness)
         return self
 
     @shielded_from_scopes
@@ -378,6 +380,7 @@ class APIServer(State):
                 if info.verb not in ("watch", "proxy") and info.subresource not in _LONG_RUNNING:
                     check_timeout(params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
+                response.more_headers = {FAIRNESS[kind]: uid for kind, uid in self._fairness.items()}
                 call = Call(request, params, info, response, user)
                 await self._strike_before_response(call)
                 self._access.authorize(user, info)

@@ -409,14 +409,22 @@ class Cluster:
         self.paths: list[str] = []
         self.kube_system: web.Response | None = None
         self.rv = "5"
+        self.uid = "cluster-1"
+        self.flow_schema = ""
         self.on_tip: asyncio.Event | None = None
 
     async def __call__(self, request: web.Request) -> web.Response:
+        answer = await self._answer(request)
+        if self.flow_schema:
+            answer.headers["X-Kubernetes-PF-FlowSchema-UID"] = self.flow_schema
+        return answer
+
+    async def _answer(self, request: web.Request) -> web.Response:
         self.paths.append(request.path)
         await asyncio.sleep(0)
         if request.path == "/api/v1/namespaces/kube-system":
             return self.kube_system or json_answer(
-                {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "cluster-1"}}
+                {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": self.uid}}
             )
         assert dict(request.query) == {"limit": "1"}
         answer = json_answer({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": self.rv}})
@@ -457,6 +465,22 @@ class TestTip:
         both = [fixture.list_watch(), ListWatch(fixture.client, "v1/pods")]
         assert await asyncio.gather(*(list_watch.cluster() for list_watch in both)) == ["cluster-1"] * 2
         assert cluster.paths == ["/api/v1/namespaces/kube-system"]
+
+    async def test_a_known_flow_schema_shows_which_cluster_it_is(self, serve: Any) -> None:
+        cluster = Cluster()
+        cluster.flow_schema = "schema-1"
+        list_watch = (await serve(cluster)).list_watch()
+        assert [await list_watch.tip() for _ in range(3)] == [("5", "cluster-1")] * 3
+        assert cluster.paths.count("/api/v1/namespaces/kube-system") == 1
+
+    @pytest.mark.parametrize("schema", ["schema-2", ""])
+    async def test_an_unknown_flow_schema_may_be_that_of_another_cluster(self, serve: Any, schema: str) -> None:
+        cluster = Cluster()
+        cluster.flow_schema = "schema-1"
+        list_watch = (await serve(cluster)).list_watch()
+        await list_watch.tip()
+        cluster.flow_schema, cluster.uid = schema, "cluster-2"
+        assert await list_watch.tip() == ("5", "cluster-2")
 
     async def test_an_answer_of_before_is_not_used_again(self, serve: Any) -> None:
         cluster = Cluster()

@@ -39,6 +39,7 @@ class StruckResponse(ResponseWriter):
         cut_body: True to close the connection within the body.
         before_head: Called once with the status. It may raise.
         before_data: Returns the bytes to send.
+        more_headers: Header fields to send besides the others.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class StruckResponse(ResponseWriter):
         self._on_head = on_head
         self.garble = False
         self.cut_body = False
+        self.more_headers: Mapping[str, str] = {}
         self.before_head: Callable[[int], Awaitable[None]] | None = None
         self.before_data: Callable[[bytes], Awaitable[bytes]] | None = None
 
@@ -104,7 +106,7 @@ class StruckResponse(ResponseWriter):
             await asyncio.get_running_loop().create_future()  # until cancelled: the client leaves or the server stops
 
     def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
-        headers = CIMultiDict({"Audit-Id": str(uuid.uuid4())})
+        headers = CIMultiDict({"Audit-Id": str(uuid.uuid4()), **self.more_headers})
         headers.extend(super()._headers(content_type, more))
         return headers
 

@@ -56,7 +56,7 @@ class Identity:
         cluster = await KubeSystemProbe(client).uid() or ""
         try:
             # The last one on this connection, so that a follower has none at the server.
-            review = await client._probe(_REVIEW, body=_BODY, Connection="close")
+            review, _ = await client._probe(_REVIEW, body=_BODY, Connection="close")
         except APIError as error:
             if error.status not in _NOT_SERVED:
                 raise

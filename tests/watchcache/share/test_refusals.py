@@ -113,8 +113,8 @@ class _Reviewed:
     def __init__(self, **user: Any) -> None:
         self._user = user
 
-    async def _probe(self, *_: object, **__: object) -> dict[str, Any]:
-        return {"status": {"userInfo": self._user}}
+    async def _probe(self, *_: object, **__: object) -> tuple[dict[str, Any], str]:
+        return {"status": {"userInfo": self._user}}, ""
 
 
 async def test_every_field_of_a_user_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:

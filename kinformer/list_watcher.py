@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
@@ -73,8 +75,7 @@ class ListOptions:
         return {**params, **self.extra}
 
 
-@dataclass(slots=True)
-class PageHeader:
+class PageHeader(msgspec.Struct):
     """The metadata of a page, which may follow its items. Shared by a page and the pages derived from it."""
 
     resource_version: str = ""

@@ -20,6 +20,8 @@ from functools import partial
 from types import coroutine
 from typing import TypeVar
 
+import msgspec
+
 from kinformer._runtime.logs import StructuredLogger
 
 try:
@@ -70,8 +72,7 @@ def _boot_time() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """A set of clocks, each a callable that returns seconds. Except for `wall`, only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 __all__ = ["check_callback", "is_coroutine_function", "keywords_of", "name_of", "options_of", "takes", "takes_by_name"]
 
-T = TypeVar("T")
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 K = TypeVar("K")
 
 
@@ -104,21 +105,21 @@ def _shown(signature: inspect.Signature) -> str:
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
 
 
-def options_of(kind: type[T], owner: str, keywords: Mapping[str, Any]) -> T:
-    """Return a dataclass of options with values from keywords.
+def options_of(kind: type[OptionsT], owner: str, keywords: Mapping[str, Any]) -> OptionsT:
+    """Return a Struct of options with values from keywords.
 
     Args:
-        kind: The dataclass.
+        kind: The Struct.
         owner: The function that was called, for the error.
         keywords: Values for some or all fields.
 
     Raises:
         TypeError: A keyword is not an option.
     """
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    known = sorted(kind.__struct_fields__)
     for keyword in keywords:
         if keyword not in known:
-            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(sorted(known))}")
+            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(known)}")
     return kind(**keywords)
 
 

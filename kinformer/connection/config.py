@@ -7,12 +7,12 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, get_args
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+import msgspec
 
 from kinformer.connection.addresses import environment_proxy, is_host_name, split_url
 from kinformer.connection.credentials.credential import (
@@ -45,7 +45,6 @@ __all__ = [
     "check_server_name",
     "from_url",
     "in_thread",
-    "installed_version",
     "load_in_cluster",
 ]
 
@@ -78,8 +77,7 @@ class Pem:
             raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TLS:
+class TLS(msgspec.Struct, frozen=True, kw_only=True):
     """The authentication of server and client. The server is verified unless this is disabled.
 
     Attributes:
@@ -284,8 +282,7 @@ class ClientKeywords(TypedDict, total=False):
     trace: Trace | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a client. See `Client`.
 
     Raises:
@@ -328,17 +325,6 @@ def check_user_agent(user_agent: object) -> None:
     if not isinstance(user_agent, str) or not user_agent.strip() or not user_agent.isascii():
         raise ConfigError(f"invalid user_agent={user_agent!r}: expected an ASCII string, such as 'my-program/1.0'")
     header_text(user_agent, where="user_agent")
-
-
-@cache
-def installed_version() -> str:
-    """Return the version of kinformer, for the user agent."""
-    import importlib.metadata  # takes 10 ms, and only connecting needs it
-
-    try:
-        return importlib.metadata.version("kinformer")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"  # running from a checkout that is not installed
 
 
 def in_thread(load: Callable[[], ConnectionSettings]) -> Callable[[], Awaitable[ConnectionSettings]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import anyio
 
+from kinformer import __version__
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import cluster_of
@@ -23,7 +24,6 @@ from kinformer.connection.config import (
     at_once,
     from_url,
     in_thread,
-    installed_version,
     load_in_cluster,
 )
 from kinformer.connection.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
@@ -154,7 +154,7 @@ class Connection:
         if self._connection is not None:
             raise RuntimeError("a client can be entered only once; create a new one")
         self._connection = self._options.apply_to(await self._load())
-        user_agent = self._options.user_agent or f"kinformer/{installed_version()}"
+        user_agent = self._options.user_agent or f"kinformer/{__version__}"
         transport = Transport(self._connection, user_agent=user_agent, compression=self._options.compression)
         await transport.open()
         self._sender = Sender(transport.host, self._options.limit(), self._options.metrics, cluster_of(self))

@@ -62,17 +62,15 @@ _SECRET_NAME = (
     r"[\w.-]{0,64}(?:token|secret|passw|passphrase|pwd|credential|api-?key|access-?key|private-?key|key-?data|session"
     r"|cookie|assertion|authori[sz]ation|signature)[\w.-]{0,64}"
 )
-_IS_SECRET_NAME = re.compile(_SECRET_NAME, re.IGNORECASE)
-_PATTERNS = (
-    re.compile(r"-----BEGIN [^-]*-----.*?(?:-----END [^-]*-----|\Z)", re.DOTALL),
-    re.compile(r"(?<=://)[^\s/]*@"),
-    re.compile(r"(?<=[?&#])[\w.-]+=[^\s&#'\"]*"),
-    re.compile(r"\b(?:bearer|basic|negotiate)\s+[^\s'\"]+", re.IGNORECASE),
+_PATTERNS = (  # compiled at their first use, because that takes milliseconds
+    r"(?s)-----BEGIN [^-]*-----.*?(?:-----END [^-]*-----|\Z)",
+    r"(?<=://)[^\s/]*@",
+    r"(?<=[?&#])[\w.-]+=[^\s&#'\"]*",
+    r"(?i)\b(?:bearer|basic|negotiate)\s+[^\s'\"]+",
     # The name of a secret and its value: TOKEN=x, "token": "x", --token x, token: x y.
-    re.compile(
-        rf"(?P<name>--?{_SECRET_NAME}[\s=]+|{_SECRET_NAME}\\*[\"']?\s*[=:]\s*)"
-        r"(?:\\*\"[^\"\n]*\"?|'[^'\n]*'?|[^\n]+?(?=[\"']|\n|\Z))",
-        re.IGNORECASE,
+    (
+        rf"(?i)(?P<name>--?{_SECRET_NAME}[\s=]+|{_SECRET_NAME}\\*[\"']?\s*[=:]\s*)"
+        r"(?:\\*\"[^\"\n]*\"?|'[^'\n]*'?|[^\n]+?(?=[\"']|\n|\Z))"
     ),
 )
 _WORD = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
@@ -80,7 +78,7 @@ _WORD = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
 
 def is_secret_name(name: str) -> bool:
     """Return True if a variable with this name probably holds a credential."""
-    return _IS_SECRET_NAME.fullmatch(name) is not None
+    return re.fullmatch(_SECRET_NAME, name, re.IGNORECASE) is not None
 
 
 def showable_output(output: str, known: Iterable[str] = ()) -> str:
@@ -95,7 +93,7 @@ def showable_output(output: str, known: Iterable[str] = ()) -> str:
     for value in sorted({one for one in known if len(one) >= _SHORTEST_KNOWN}, key=len, reverse=True):
         output = output.replace(value, HIDDEN)
     for pattern in _PATTERNS:
-        output = pattern.sub(lambda found: f"{found.groupdict().get('name', '')}{HIDDEN}", output)
+        output = re.sub(pattern, lambda found: f"{found.groupdict().get('name', '')}{HIDDEN}", output)
     return _WORD.sub(lambda found: HIDDEN if _looks_secret(found[0]) else found[0], output)
 
 

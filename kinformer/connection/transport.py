@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 import aiohttp
 import anyio.to_thread
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -307,8 +308,7 @@ class _Request:
             )
 
 
-@dataclass(slots=True)
-class _Sessions:
+class _Sessions(msgspec.Struct):
     unary: aiohttp.ClientSession
     streams: aiohttp.ClientSession
     fresh: aiohttp.ClientSession  # never reuses a connection

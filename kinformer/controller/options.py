@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
+
+import msgspec
 
 from kinformer.exceptions import ConfigError
 from kinformer.informer.freshness.freshness import check_max_staleness
@@ -26,8 +27,7 @@ class ControllerKeywords(TypedDict, total=False):
     max_staleness: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ControllerOptions:
+class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a `Controller`, which documents them.
 
     Raises:

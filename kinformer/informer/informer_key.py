@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
+
+import msgspec
 
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
@@ -18,8 +19,7 @@ from kinformer.objects.selectors import LabelSelector
 __all__ = ["InformerIdentity", "check_index_paths"]
 
 
-@dataclass(frozen=True, slots=True)
-class InformerIdentity:
+class InformerIdentity(msgspec.Struct, frozen=True):
     """The identity of an informer. Equal identities mean the same objects in the same form, so one is enough."""
 
     resource: GroupVersionResource

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT
 from kinformer._runtime.signatures import keywords_of
@@ -34,8 +35,7 @@ _NO_DEFAULT = (
 __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceOptions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InformerOptions(ReflectorOptions):
+class InformerOptions(ReflectorOptions, frozen=True, kw_only=True):
     """The options of an informer on any source. `SharedInformerFactory.for_resource` documents them."""
 
     transform: Transform | None = None
@@ -61,8 +61,7 @@ class InformerKeywords(ReflectorKeywords, total=False):
     metrics: Metrics | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceOptions(InformerOptions):
+class ResourceOptions(InformerOptions, frozen=True, kw_only=True):
     """The options of an informer for a resource, in addition to those of any informer."""
 
     namespace: str | None = None
@@ -76,7 +75,7 @@ class ResourceOptions(InformerOptions):
     metadata_only: bool = False
     keep_managed_fields: bool = False
     max_event_bytes: int = MAX_EVENT_BYTES
-    indexers: Indexers = field(default_factory=dict)
+    indexers: Indexers = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any], defaults: ResourceOptions | None = None) -> ResourceOptions:
@@ -85,12 +84,12 @@ class ResourceOptions(InformerOptions):
         Raises:
             ConfigError: A keyword is not an option, or its value is invalid. The message names it.
         """
-        options = sorted(option.name for option in fields(cls))
+        options = sorted(cls.__struct_fields__)
         for keyword in keywords:
             if keyword not in options:
                 raise ConfigError(f"unknown option {keyword!r}; known options: {', '.join(options)}")
         if defaults is not None:
-            return replace(defaults, **keywords)
+            return msgspec.structs.replace(defaults, **keywords)
         if keywords.get("shard") is not None:
             raise ConfigError(_NO_DEFAULT)
         return cls(**keywords)
@@ -103,13 +102,13 @@ class ResourceOptions(InformerOptions):
         """
         scope = is_namespaced(resource)
         if scope is None and isinstance(self.namespace, str) and "namespace" not in asked:
-            return replace(self, namespace=DefaultNamespace(self.namespace))
+            return msgspec.structs.replace(self, namespace=DefaultNamespace(self.namespace))
         if scope is not False:
             return self
         for option in ("namespace", "namespaces"):
             if (value := asked.get(option)) is not None:
                 raise wrong_scope(resource, value, option)
-        return replace(self, namespace=None, namespaces=None)
+        return msgspec.structs.replace(self, namespace=None, namespaces=None)
 
     @property
     def following(self) -> Mapping[str, object]:
@@ -144,7 +143,7 @@ class ResourceKeywords(InformerKeywords, total=False):
 
 # Options that do not distinguish requests, and that all holders of an informer share.
 _COMPARED = (
-    *(option.name for option in fields(ReflectorOptions)),
+    *ReflectorOptions.__struct_fields__,
     "resync_period",
     "max_event_bytes",
     "shutdown_timeout",

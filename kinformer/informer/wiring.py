@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
@@ -44,8 +45,7 @@ Scope = str | None
 _NAMED = 3  # the most namespaces that a reason names
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStack:
+class SourceStack(msgspec.Struct, frozen=True):
     """The source of one scope, with its wrappers.
 
     Attributes:
@@ -69,8 +69,7 @@ class SourceStack:
             yield self.decoder
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeParts:
+class ScopeParts(msgspec.Struct, frozen=True):
     """The parts of one scope, from its source to the queue."""
 
     stack: SourceStack

@@ -11,8 +11,10 @@ import socket
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple, Self, TypedDict, TypeGuard
+
+import msgspec
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError
@@ -53,8 +55,7 @@ class LeaseKeywords(TypedDict, total=False):
     retry_period: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeaseOptions:
+class LeaseOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The durations of a Lease in seconds. `LeaderElector` documents them.
 
     Raises:
@@ -66,7 +67,7 @@ class LeaseOptions:
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(LeaseOptions)):
+        for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ConfigError(f"invalid {name}={value!r}: expected a positive number of seconds")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer.connection.body import QUICK, SMALL, Body
@@ -14,8 +15,7 @@ from kinformer.wire.lines import LineFramer
 __all__ = ["Arrivals", "HTTPEvents", "IngestStats"]
 
 
-@dataclass(slots=True)
-class IngestStats:
+class IngestStats(msgspec.Struct):
     """Counts of a source: `bytes` of bodies, and objects skipped because they could not be decoded."""
 
     bytes: int = 0

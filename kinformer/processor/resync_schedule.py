@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from kinformer.processor.mailbox import Mailbox
 
 __all__ = ["ResyncSchedule"]
 
 
-@dataclass(slots=True)
-class _Period:
+class _Period(msgspec.Struct):
     mailbox: Mailbox
     period: float
     due: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypedDict
+
+import msgspec
 
 from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
@@ -17,8 +18,7 @@ __all__ = ["ReflectorKeywords", "ReflectorOptions", "Resume", "Resumption"]
 _LATE = 60.0  # seconds by which a list of a polled resource may be late
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorOptions:
+class ReflectorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that determine how a source is followed. `Reflector` documents them.
 
     Raises:
@@ -29,7 +29,7 @@ class ReflectorOptions:
     watch_list: bool | None = None
     watch_timeout: float = 300
     idle_timeout: float = 120
-    backoff: Backoff | None = field(default_factory=Backoff)
+    backoff: Backoff | None = msgspec.field(default_factory=Backoff)
     poll: float | None = None
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class ReflectorOptions:
             if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{name}={seconds!r}: pass a number of seconds greater than 0")
         if self.backoff is None:
-            object.__setattr__(self, "backoff", Backoff())
+            msgspec.structs.force_setattr(self, "backoff", Backoff())
         if self.page_size is not None and self.page_size < 1:
             raise ConfigError(f"page_size={self.page_size!r}: pass a number of at least 1, or None")
 
@@ -64,8 +64,7 @@ class ReflectorKeywords(TypedDict, total=False):
     poll: float | None
 
 
-@dataclass(slots=True)
-class Resumption:
+class Resumption(msgspec.Struct):
     """A state to resume from.
 
     Attributes:
@@ -78,7 +77,7 @@ class Resumption:
     objects: ChunkedList[KubeObject]
     resource_version: str
     cluster: str | None = None
-    newest: list[KubeObject] = field(default_factory=list)
+    newest: list[KubeObject] = msgspec.field(default_factory=list)
 
 
 Resume = Callable[[], Awaitable[Resumption | None]]

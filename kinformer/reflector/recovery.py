@@ -31,8 +31,9 @@ connection refused. Here the watch is reopened, because a known version stays va
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP, Backoff
 from kinformer.connection.refusals import FINAL, refuses
@@ -87,8 +88,7 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that a transition depends on, besides the state and the error.
 
     Attributes:
@@ -165,7 +165,7 @@ def _after_list(error: Exception, state: List) -> Transition:
 def _after_initial_stream(error: Exception, state: InitialStream, facts: Facts) -> Transition:
     again = InitialStream(state.cause, state.unset)
     if state.asked and isinstance(error, _UNUSABLE_VERSION):
-        return Transition(replace(again, unset=True), at_once=True)
+        return Transition(msgspec.structs.replace(again, unset=True), at_once=True)
     refused, counts = _judge_initial_stream(error, opened=state.opened)
     if facts.may_list and (refused or (counts and facts.failed_streams + 1 >= ATTEMPTS)):
         return Transition(List(state.cause, state.unset), at_once=True, falls_back=refused)

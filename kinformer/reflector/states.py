@@ -6,15 +6,14 @@ Each state is one request to the source. `Reflector` makes the request and deter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kinformer.reflector.options import Resume as ResumeFunction
 
 __all__ = ["InitialStream", "List", "Poll", "Resume", "State", "Verify", "Watch"]
 
 
-@dataclass(slots=True)
-class Resume:
+class Resume(msgspec.Struct):
     """Before the first list: check that a snapshot is still valid, and resume from it."""
 
     load: ResumeFunction
@@ -25,8 +24,7 @@ class Resume:
         return "checking the snapshot"
 
 
-@dataclass(slots=True)
-class List:
+class List(msgspec.Struct):
     """List all objects, page by page.
 
     Attributes:
@@ -49,8 +47,7 @@ class List:
         return "the list"
 
 
-@dataclass(slots=True)
-class InitialStream:
+class InitialStream(msgspec.Struct):
     """Get all objects as a stream that continues as the watch (WatchList, KEP-3157).
 
     Attributes:
@@ -69,8 +66,7 @@ class InitialStream:
         return "the initial stream" if self.opened else "opening the initial stream"
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(msgspec.Struct):
     """Watch from the version that the store has reached.
 
     Attributes:
@@ -85,8 +81,7 @@ class Watch:
         return "the watch" if self.opened else "opening the watch"
 
 
-@dataclass(slots=True)
-class Verify:
+class Verify(msgspec.Struct):
     """After a gap, before the next watch: verify that the server is the same one and has not gone back."""
 
     @property
@@ -95,8 +90,7 @@ class Verify:
         return "verifying the server"
 
 
-@dataclass(slots=True)
-class Poll:
+class Poll(msgspec.Struct):
     """Instead of a watch: wait until the next list is due."""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kinformer.connection.connection import Connection
 from kinformer.connection.discovery import forget_version, recent_discovery, recent_version
@@ -22,8 +22,7 @@ __all__ = ["Target", "about", "check_key", "check_scope", "target_of", "target_o
 _PARENTS = {"Binding": "pods", "Eviction": "pods", "TokenRequest": "serviceaccounts"}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """One object, or a collection if `name` is empty.
 
     Attributes:

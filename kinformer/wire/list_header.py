@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 import msgspec
@@ -63,8 +62,7 @@ class _Status(msgspec.Struct):
     code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListHeader:
+class ListHeader(msgspec.Struct, frozen=True):
     """A list without its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
 
     `remaining_item_count` is an estimate, or None if the server sent none. `shard_info` is the selector of a sharded

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from kinformer._runtime.tasks import Coro, wait_for_end
 from kinformer.exceptions import ExpiredError, ForbiddenError, describe
@@ -115,8 +116,7 @@ def _number(version: str) -> int | None:
         return None
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Some objects of a cache.
 
     Attributes:
@@ -131,7 +131,7 @@ class Selection:
     label_selector: str
     cached: Callable[[str], KubeObject | None]
     objects: Callable[[str | None], Iterable[KubeObject]]
-    comparisons: dict[str | None, Comparison] = field(default_factory=dict)
+    comparisons: dict[str | None, Comparison] = msgspec.field(default_factory=dict)
 
     @property
     def lacking(self) -> str:

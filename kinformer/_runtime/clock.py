@@ -20,8 +20,6 @@ from functools import partial
 from types import coroutine
 from typing import TypeVar
 
-import msgspec
-
 from kinformer._runtime.logs import StructuredLogger
 
 try:
@@ -72,7 +70,8 @@ def _boot_time() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class Clock(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Clock:
     """A set of clocks, each a callable that returns seconds. Except for `wall`, only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time

@@ -44,7 +44,7 @@ log = get_logger("kinformer.controller")
 _BURST = "all"  # the only key of a debounced handler
 
 # An option of both, such as `metrics`, is passed to both.
-_OF_CLIENT_ALONE = ClientKeywords.__annotations__.keys() - ResourceOptions.__dataclass_fields__.keys()
+_OF_CLIENT_ALONE = ClientKeywords.__annotations__.keys() - set(ResourceOptions.__struct_fields__)
 
 
 class InformersKeywords(ClientKeywords, ResourceKeywords, total=False):

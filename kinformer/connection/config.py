@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import msgspec
 
+import kinformer
 from kinformer.connection.addresses import environment_proxy, is_host_name, split_url
 from kinformer.connection.credentials.credential import (
     Credential,
@@ -31,6 +32,7 @@ from kinformer.metrics import Metrics
 
 __all__ = [
     "TLS",
+    "VERSION",
     "ClientKeywords",
     "ClientOptions",
     "Compression",
@@ -47,6 +49,8 @@ __all__ = [
     "in_thread",
     "load_in_cluster",
 ]
+
+VERSION = kinformer.__version__
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

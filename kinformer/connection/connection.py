@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import anyio
 
-from kinformer import __version__
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import cluster_of
@@ -17,6 +16,7 @@ from kinformer._runtime.request_context import note_write
 from kinformer._runtime.tasks import Coro
 from kinformer.connection.aiohttp_internals import reads_gzip_members
 from kinformer.connection.config import (
+    VERSION,
     ClientKeywords,
     ClientOptions,
     ConnectionInfo,
@@ -154,7 +154,7 @@ class Connection:
         if self._connection is not None:
             raise RuntimeError("a client can be entered only once; create a new one")
         self._connection = self._options.apply_to(await self._load())
-        user_agent = self._options.user_agent or f"kinformer/{__version__}"
+        user_agent = self._options.user_agent or f"kinformer/{VERSION}"
         transport = Transport(self._connection, user_agent=user_agent, compression=self._options.compression)
         await transport.open()
         self._sender = Sender(transport.host, self._options.limit(), self._options.metrics, cluster_of(self))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
+
+import msgspec
 
 from kinformer._runtime.life import Life
 from kinformer._runtime.logs import cluster_of, get_logger
@@ -261,7 +262,7 @@ class SharedInformerFactory(Entered):
         if held is not None:
             held.holders += 1
             return held.informer
-        informer = self._make(identity, {}, replace(settings, metrics=self._defaults.metrics), None)
+        informer = self._make(identity, {}, msgspec.structs.replace(settings, metrics=self._defaults.metrics), None)
         if self._core.life.has_begun:
             core_of(informer).life.begin()
         self._held[identity] = _Held(informer, settings, None)

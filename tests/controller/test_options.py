@@ -5,7 +5,6 @@ Internals: the classes of options and of keywords, which must agree.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -23,9 +22,8 @@ async def reconcile(request: Request) -> None:
     ("options", "keywords"), [(ControllerOptions, ControllerKeywords), (LeaseOptions, LeaseKeywords)]
 )
 def test_keywords_have_the_names_and_types_of_the_fields(options: Any, keywords: Any) -> None:
-    assert {name: hint.__forward_arg__ for name, hint in keywords.__annotations__.items()} == {
-        field.name: field.type for field in fields(options)
-    }
+    hints = {name: hint.__forward_arg__ for name, hint in keywords.__annotations__.items()}
+    assert hints == {name: options.__annotations__[name] for name in options.__struct_fields__}
 
 
 def test_an_unknown_keyword_is_refused_by_name() -> None:

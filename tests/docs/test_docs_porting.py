@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
-import dataclasses
 import inspect
 import logging
 import re
@@ -41,7 +40,7 @@ from kinformer.workqueue import RateLimitingQueue
 from tests.docs.public_names import DOORS, names_of
 from tests.support.memory_source import MemorySource
 
-OPTIONS = {option.name for option in dataclasses.fields(ResourceOptions)}
+OPTIONS = set(ResourceOptions.__struct_fields__)
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "porting.md").read_text(encoding="utf-8")

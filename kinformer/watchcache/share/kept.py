@@ -6,8 +6,9 @@ import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import keywords_of
@@ -135,7 +136,7 @@ class Kept:
     ) -> None:
         source = _WholeSource(key.source(client), seed, cluster)
         if seed is not None:
-            options = replace(options, watch_list=False)
+            options = msgspec.structs.replace(options, watch_list=False)
         self.informer: SharedInformer = SharedInformer(
             source, name=f"shared {key}", on_error=self._failed, **keywords_of(options, ReflectorKeywords)
         )

@@ -15,10 +15,10 @@ from typing import cast
 
 from aiohttp import ClientConnectionError, web
 
-from kinformer import __version__
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
+from kinformer.connection.config import VERSION
 from kinformer.exceptions import (
     APIError,
     ConfigError,
@@ -179,7 +179,7 @@ class Listener:
 
     async def _keep_session(self, request: web.BaseRequest) -> web.StreamResponse:
         if (asked := request.query.get("protocol", "")) != PROTOCOL:
-            theirs, ours = request.query.get("version", "?"), __version__
+            theirs, ours = request.query.get("version", "?"), VERSION
             return _refused(
                 409,
                 "Conflict",
@@ -191,7 +191,7 @@ class Listener:
             return _refused(409, "Conflict", refusal)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        hello = {"pid": os.getpid(), "version": __version__, "cluster": self._identity.cluster}
+        hello = {"pid": os.getpid(), "version": VERSION, "cluster": self._identity.cluster}
         with suppress(ConnectionError):  # the follower has ended
             await response.write(json.dumps(hello).encode() + b"\n")
             while True:

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from kinformer import __version__
 from kinformer._runtime.json_depth import bounded
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.client.client import Client
 from kinformer.connection.body import Body
-from kinformer.connection.config import ConnectionSettings, at_once
+from kinformer.connection.config import VERSION, ConnectionSettings, at_once
 from kinformer.exceptions import MALFORMED, APIError, ConnectError, DecodeError
 from kinformer.watchcache.share.identity import Identity
 from kinformer.watchcache.share.kept import LOST
@@ -132,7 +131,7 @@ async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]
         UnreachableError: No process of this user listens, or the one that does refuses.
     """
     path.probe()
-    params = {**identity.params(), "protocol": PROTOCOL, "version": __version__}
+    params = {**identity.params(), "protocol": PROTOCOL, "version": VERSION}
     async with client_at(path) as client:
         try:
             async with client.stream(SESSION, params, timeout=_HANDSHAKE) as body:

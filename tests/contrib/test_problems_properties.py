@@ -176,6 +176,7 @@ async def play(history: list[tuple[Any, ...]]) -> None:
         assert dict(problems.by_key) == anew
 
 
+@pytest.mark.timeout(300)  # 60 histories, beside other work
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], phases=PHASES)
 @given(history=HISTORIES)
 @example(history=[("Widget", 0, "well", 0, 0), ("Pod", 0, "worse", 400, 1), ("wait",), ("follow",)])

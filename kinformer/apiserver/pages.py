@@ -113,6 +113,10 @@ def _absolute_key(namespace: str, start: str) -> str:
     return f"{namespace}/{start}" if namespace else start
 
 
+def _relative_key(namespace: str, key: str) -> str:
+    return key[len(namespace) :] if namespace else f"/{key}"
+
+
 async def _page_of(
     collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int
 ) -> Page:
@@ -134,8 +138,7 @@ async def _page_of(
     if not rest:
         return Page(items, revision)
     collection.keep_snapshot(revision)
-    start = items[-1].key[len(selected.namespace) :] if selected.namespace else f"/{items[-1].key}"
-    token = ContinueToken(revision, f"{start}\0").encode()
+    token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key) + "\0").encode()
     # With a selector, the remaining items are not counted.
     return Page(items, revision, token, None if selected.selects else rest)
 

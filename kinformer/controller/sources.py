@@ -183,9 +183,7 @@ class SourceFeed:
                 self._mapping_failed(event, error)
                 return
         kind = "INITIAL" if event.is_in_initial_list else event.type
-        reason = Reason(kind, self.informer.name, "" if source.mapper is None else event.key)
-        if source.mapper is None:  # shared by all keys: a first list of 100,000 objects causes as many triggers
-            reason = self._own_reasons.setdefault(kind, reason)
+        reason = self._own_reason(kind) if source.mapper is None else Reason(kind, self.informer.name, event.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
 
@@ -224,6 +222,10 @@ class SourceFeed:
             key=event.key,
             reason="mapper_failed",
         )
+
+    def _own_reason(self, kind: str) -> Reason:
+        # Shared by all keys, because a first list of 100,000 objects causes as many triggers.
+        return self._own_reasons.setdefault(kind, Reason(kind, self.informer.name))
 
 
 def _priority(event: InformerEvent) -> int:

@@ -7,7 +7,7 @@ key. So a later object that would have been found affects the reader too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, stored
 from kinformer.cache.store import new_partitions
@@ -233,5 +233,10 @@ def _required(selector: LabelSelector) -> tuple[str, str] | None:
 def _each(reads: Read | tuple[Read, ...] | None) -> tuple[Read, ...]:
     if reads is None:
         return ()
-    # pyright does not narrow a tuple by the type of its first item.
-    return (reads,) if isinstance(reads[0], int) else reads  # pyright: ignore[reportReturnType]
+    if _is_one(reads):
+        return (reads,)
+    return cast("tuple[Read, ...]", reads)
+
+
+def _is_one(reads: Read | tuple[Read, ...]) -> TypeGuard[Read]:
+    return isinstance(reads[0], int)

@@ -364,11 +364,14 @@ class FieldSelector:
         return hash(self.requirements)
 
     def __str__(self) -> str:
-        escaped = ((name, sign, re.sub(r"([,=\\])", r"\\\1", value)) for name, sign, value in self.requirements)
-        return ",".join(map("".join, escaped))
+        return ",".join(name + operator + _escape(value) for name, operator, value in self.requirements)
 
     def __repr__(self) -> str:
         return f"FieldSelector.parse({str(self)!r})"
+
+
+def _escape(value: str) -> str:
+    return re.sub(r"([,=\\])", r"\\\1", value)
 
 
 def _terms(text: str) -> list[tuple[int, int]]:

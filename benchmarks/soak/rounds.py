@@ -11,14 +11,15 @@ from typing import Any
 from benchmarks.soak.chaos import EmbeddedChaos, RealChaos
 from benchmarks.soak.writers import Writers
 from kinformer import Client
+from kinformer.listwatch.head_limit import LONG_HEAD_TIMEOUT
 from kinformer.testing import APIServer, ControlPlane
 
 __all__ = ["SETTLED", "Disagreement", "Rounds"]
 
 _ROUND = 10.0  # seconds between two checkpoints
-# Seconds that all have to come to agree once nothing is wrong any more. A list that the last fault swallowed, after one
-# that took too long, is given up after 65 s.
-SETTLED = 90.0
+# Seconds that all have to come to agree once nothing is wrong any more. The last fault may have swallowed a list after
+# one that took too long.
+SETTLED = LONG_HEAD_TIMEOUT + 25
 
 
 class Disagreement(AssertionError):

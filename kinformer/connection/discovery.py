@@ -238,7 +238,10 @@ def _entry_of(resource: GroupVersionResource, document: _Document) -> _Document:
 
 
 class KubeSystemProbe:
-    """Reads the uid of kube-system, the identity of a cluster. A refusal is cached for a while."""
+    """Reads the uid of kube-system, the identity of a cluster. A refusal is cached for a while.
+
+    The client keeps the FlowSchema of the response with the uid, because both are in the same etcd.
+    """
 
     def __init__(self, client: Connection) -> None:
         self._client = client

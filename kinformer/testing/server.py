@@ -135,6 +135,7 @@ class APIServer(State):
         self._listener: HTTPListener | None = None
         self._handling: set[asyncio.Task[Any]] = set()
         self._fairness = {kind: str(uuid.uuid4()) for kind in FAIRNESS}
+        self._fairness_headers = {FAIRNESS[kind]: uid for kind, uid in self._fairness.items()}
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ class APIServer(State):
                 if info.verb not in ("watch", "proxy") and info.subresource not in _LONG_RUNNING:
                     check_timeout(params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
-                response.more_headers = {FAIRNESS[kind]: uid for kind, uid in self._fairness.items()}
+                response.more_headers = self._fairness_headers
                 call = Call(request, params, info, response, user)
                 await self._strike_before_response(call)
                 self._access.authorize(user, info)

@@ -73,7 +73,7 @@ async def test_fault_03_the_server_is_killed() -> None:
         await w.until(lambda: len(w.cached) == 2)
         assert [query["resourceVersion"] for query in w.asked("watch")] == ["7", "8"]
         assert (w.relists, w.errors, w.health.live) == ({}, [], True)
-        w.check_mirror()
+        await w.check_mirror()
 
 
 async def test_fault_04_a_connection_is_half_open() -> None:

@@ -177,10 +177,10 @@ async def test_fault_19_a_replica_that_lags_answers() -> None:
     error = line("ERROR", GONE)
     async with wire([listed(old, rv=7), stale, fresh], [Reply([line("MODIFIED", new), error])]) as w:
         await w.until(lambda: w.relists == {"expired": 1} and w.health.live)
+        await w.check_mirror()
         assert [query.get("resourceVersion") for query in w.asked("list")] == ["0", "9", None]
         assert w.mirror.calls == [("add", "a", "5"), ("update", "a", "9"), ("add", "b", "12")]
         assert w.kinds == ["ExpiredError", "StaleListError"]
-        w.check_mirror()
 
 
 async def test_fault_22_deletes_happen_while_nobody_watches() -> None:

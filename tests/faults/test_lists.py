@@ -70,9 +70,9 @@ async def refused(w: Wire, *, by: str = "DecodeError") -> None:
     assert not w.health.live
     assert w.mirror.of("delete") == []
     await w.until(lambda: w.health.live)
+    await w.check_mirror()
     assert w.cached.keys() == {"default/a", "default/c"}
     assert w.mirror.of("delete") == ["b"]
-    w.check_mirror()
 
 
 @pytest.mark.parametrize("answer", FOREIGN.values(), ids=FOREIGN)

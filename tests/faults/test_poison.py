@@ -61,7 +61,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
         assert said(caplog, "decode_error") == [Said("ERROR", "kinformer.list_watch", "v1/configmaps", "default/b")]
         assert "Expected `str`, got `int`" in message_of(caplog, "decode_error")
         assert w.health.live
-        w.check_mirror()
+        await w.check_mirror()
 
 
 @pytest.mark.parametrize("path", ["list", "watch list", "watch", "relist"])
@@ -83,7 +83,7 @@ async def test_an_object_that_is_nested_too_deeply_does_not_end_the_informer(pat
         assert w.cached.keys() == {"default/a", "default/c"}
         assert w.informer.statistics().decode_errors == 1
         assert w.health.live
-        w.check_mirror()
+        await w.check_mirror()
 
 
 async def test_the_delete_that_stands_for_an_unreadable_state_has_the_last_state_that_was_known() -> None:

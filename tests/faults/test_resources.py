@@ -86,7 +86,7 @@ async def test_fault_26_the_definition_is_deleted_while_nobody_watches(server: A
         await asyncio.sleep(30)
         assert s.cached.keys() == {"default/a"}
         await s.until(lambda: not s.cached, 60)
-        s.check_mirror()
+        await s.check_mirror()
         assert s.mirror.calls[-1] == ("delete", "a", True)
 
 

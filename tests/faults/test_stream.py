@@ -67,9 +67,9 @@ async def test_fault_10_many_events_come_at_once() -> None:
     async with wire([listed(rv=7)], [Reply([at_once, *pieces, HANG])]) as w:
         await w.until(lambda: len(w.cached) == 1001)
         await asyncio.sleep(0.1)
+        await w.check_mirror()
         assert w.mirror.of("add") == [*names, "last"]
         assert (w.informer.last_sync_resource_version, w.errors) == ("2000", [])
-        w.check_mirror()
 
 
 async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
@@ -101,7 +101,7 @@ async def test_fault_20_events_come_twice() -> None:
     async with wire([listed(rv=7)], [Reply([again + event("ADDED", "end", 10), HANG])]) as w:
         await w.until(lambda: "end" in w.mirror.of("add"))
         assert w.mirror.calls == [("add", "b", "8"), ("update", "b", "9"), ("add", "end", "10")]
-        w.check_mirror()
+        await w.check_mirror()
 
 
 async def test_fault_21_the_initial_events_are_in_no_order() -> None:
@@ -114,7 +114,7 @@ async def test_fault_21_the_initial_events_are_in_no_order() -> None:
         await w.until(lambda: ("update", "b", "96") in w.mirror.calls)
         assert [query.get("resourceVersion") for query in w.asked("watch")] == [None, "95"]
         assert (w.asked("list"), w.errors) == ([], [])
-        w.check_mirror()
+        await w.check_mirror()
     # The same of a server that sends them without being asked to, and breaks off among them.
     broken = [event("ADDED", "a", 90), event("ADDED", "b", 20)]
     async with wire([listed(rv="0")], [Reply(broken), Reply([mark(95), HANG])]) as w:
@@ -219,7 +219,7 @@ async def test_fault_41_something_else_comes_in_the_place_of_an_object(obj: dict
         assert w.relists == {"watch_error": 1}
         assert w.kinds == ["WatchError"]
         assert obj["kind"] in str(w.errors[0])
-        w.check_mirror()
+        await w.check_mirror()
 
 
 async def test_fault_53_the_delete_of_an_earlier_object_comes_late() -> None:
@@ -243,4 +243,4 @@ async def test_fault_53_the_delete_of_an_earlier_object_comes_late() -> None:
             ("add", "b", "10"),
             ("delete", "a", True),
         ]
-        w.check_mirror()
+        await w.check_mirror()

@@ -58,8 +58,13 @@ class Watched:
 
         await until(condition, seconds, what=told)
 
-    def check_mirror(self) -> None:
-        """Check that the handler was told of what the cache holds, by calls that do not contradict one another."""
+    async def check_mirror(self) -> None:
+        """Check that the handler was told of what the cache holds, by calls that do not contradict one another.
+
+        The cache is first, so this waits until the handler has nothing left to be told.
+        """
+        await self.until(lambda: not self.informer.statistics().pending["mirror"], what="the handler")
+        await asyncio.sleep(0)
         assert self.mirror.known == self.cached
         assert self.mirror.wrong == []
         assert self.informer.statistics().handler_errors == 0
@@ -103,12 +108,11 @@ class Scene(Watched):
     async def in_step(self, seconds: float = 30.0) -> None:
         """Wait until the cache is live and equals the server, and the handler the cache."""
         await self.until(
-            lambda: self.health.live and self.cached == self.truth and not self.informer.statistics().pending["mirror"],
+            lambda: self.health.live and self.cached == self.truth,
             seconds,
             what=f"the truth {self.truth}, beside {self.cached},",
         )
-        await asyncio.sleep(0)
-        self.check_mirror()
+        await self.check_mirror()
 
     def asked(self, verb: str) -> list[dict[str, str]]:
         """Return the parameters of the requests so far, `"list"` or `"watch"`; a question for the tip is neither."""

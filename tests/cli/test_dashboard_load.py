@@ -1,7 +1,7 @@
 """The page of the dashboard under load: 10,000 pods, 50 changes a second.
 
-Frames and tasks are held against those of an idle page in the same browser, so a slow machine does not fail the test.
-Without chromium and playwright it is skipped, and says so.
+Counted is what a change costs the page: how often it is drawn, and how much of it is touched. The times of frames are
+those of `python -m benchmarks.studies.dashboard`. Without chromium and playwright it is skipped, and says so.
 """
 
 from __future__ import annotations
@@ -26,31 +26,19 @@ pytestmark = [
 _PODS = 10_000
 _BUSY = 149  # of them change, all on the first page. No multiple of three, so that each has another phase each time
 _CHANGES = 50  # a second
-_SHARE = 50 / 60  # of an idle page's frames: above 50 a second, if that has 60
-_LONGEST = 100.0  # milliseconds of a task, if the reference task takes what it takes on an idle machine
-_REFERENCE = 12.0  # milliseconds of the reference task on the machine that the figures were taken on
-_ATTEMPTS = 4
+_SECONDS = 4
 
-# Frames a second, the longest task in milliseconds, and the longest of ten reference tasks: a sort of 20,000 words.
-MEASURE = """(seconds) => new Promise((resolve) => {
-  const began = performance.now(), reference = [];
-  let frames = 0, longest = 0;
-  const observer = new PerformanceObserver((list) => {
-    for (const task of list.getEntries()) longest = Math.max(longest, task.duration);
-  });
-  observer.observe({ entryTypes: ["longtask"] });
+# Frames, the draws among them, and what they touched: texts, attributes, and elements that came or went.
+COUNT = """(seconds) => new Promise((resolve) => {
+  const began = performance.now();
+  let frames = 0, draws = 0, touched = 0;
+  const observer = new MutationObserver((changes) => { draws += 1; touched += changes.length; });
+  observer.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
   const frame = (now) => {
     frames += 1;
     if (now - began < seconds * 1000) { requestAnimationFrame(frame); return; }
     observer.disconnect();
-    const rate = frames / ((now - began) / 1000);
-    for (let turn = 0; turn < 10; turn += 1) {
-      const words = Array.from({ length: 20000 }, (_, place) => `word ${(place * 7919) % 20000}`);
-      const from = performance.now();
-      words.sort();
-      reference.push(performance.now() - from);
-    }
-    resolve({ rate, longest, reference: Math.max(...reference) });
+    resolve({ frames, draws, touched, elements: document.querySelectorAll("*").length });
   };
   requestAnimationFrame(frame);
 })"""
@@ -75,33 +63,28 @@ async def churn(server: APIServer) -> None:
         await asyncio.sleep(max(0.0, began + turn / _CHANGES - loop.time()))
 
 
-@pytest.mark.parametrize("place", ["#/r/v1/pods", "#/r/v1/pods?sort=STATUS", "#/nodes"])
-async def test_ten_thousand_pods_and_fifty_changes_a_second_leave_the_frames_of_an_idle_page(
-    server: APIServer, opened: Open, place: str
+@pytest.mark.parametrize(
+    ("place", "elements", "touched"),
+    [("#/r/v1/pods", 1_000, 300), ("#/r/v1/pods?sort=STATUS", 1_000, 300), ("#/nodes", 15_000, 3_000)],
+    ids=["table", "sorted table", "pods by node"],
+)
+async def test_of_ten_thousand_pods_a_draw_touches_what_changed_and_is_seen(
+    server: APIServer, opened: Open, place: str, elements: int, touched: int
 ) -> None:
     for number in range(_BUSY):
         server.create(changing(number, 0))
     for _ in server.generate("v1/pods", _PODS - _BUSY):
         await asyncio.sleep(0)
     page = await opened(place, pods=_PODS)
-    idle = await page.context.browser.new_page()
     writing = asyncio.create_task(churn(server))
-    tries = []
     try:
-        for _ in range(_ATTEMPTS):
-            await idle.bring_to_front()
-            empty = await idle.evaluate(MEASURE, 2)
-            await page.bring_to_front()
-            await asyncio.sleep(1)
-            before = await page.evaluate("kinformer.store.received")
-            busy = await page.evaluate(MEASURE, 4)
-            received = await page.evaluate("kinformer.store.received") - before
-            slowness = max(1.0, empty["reference"] / _REFERENCE, busy["reference"] / _REFERENCE)
-            tries.append((busy["rate"] / empty["rate"], busy["longest"] / slowness, received))
-            if busy["rate"] >= _SHARE * empty["rate"] and busy["longest"] <= _LONGEST * slowness and received > 50:
-                break
-        else:
-            pytest.fail(f"share of an idle page's frames, longest task in ms, changes that were shown: {tries}")
+        await browser.shows(page, "kinformer.store.received > 0", seconds=60)
+        before = await page.evaluate("kinformer.store.received")
+        counted = await page.evaluate(COUNT, _SECONDS)
+        assert await page.evaluate("kinformer.store.received") > before
     finally:
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
+    assert counted["elements"] < elements
+    assert 0 < counted["draws"] <= counted["frames"] + 3 * _SECONDS  # once a frame, and what tells the time
+    assert counted["touched"] <= touched * counted["draws"]

@@ -153,8 +153,8 @@ class _Evaluation:
     def denials(self) -> list[_Denial]:
         """Return the denials. An expression that fails is a denial unless failurePolicy is Ignore."""
         found: list[_Denial] = []
-        if self._policy.found:
-            return [_Denial(self._policy.found[0].text)] if self._strict else []
+        if self._policy.errors:
+            return [_Denial(self._policy.errors[0].text)] if self._strict else []
         matched = self._matches()
         if isinstance(matched, _Denial):
             return [matched] if self._strict else []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.apiserver.status import Causes, cause
-from kinformer.testing.cel.rules import Finding, check_rules
+from kinformer.testing.cel.rules import FieldError, check_rules
 from kinformer.testing.cel.validation import validator_of
 
 __all__ = ["cause_of", "definition_findings", "value_findings"]
@@ -48,7 +48,7 @@ def _as_json(value: Any) -> str:
     return document
 
 
-def cause_of(one: Finding, path: str, text: str) -> dict[str, str]:
+def cause_of(one: FieldError, path: str, text: str) -> dict[str, str]:
     """Return a finding as a cause, at a path of the object."""
     if one.reason in _PLAIN:
         return cause(one.reason, f"{_PLAIN[one.reason]}: {text}", path)

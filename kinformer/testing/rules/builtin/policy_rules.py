@@ -81,7 +81,7 @@ def policy_causes(obj: Object, old: Object | None) -> Causes:
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         message = "validations or auditAnnotations must contain at least one item"
         causes += [required("spec.validations", message), required("spec.auditAnnotations", message)]
-    return causes + [cause_of(one, one.path, one.text) for one in compile_policy(spec).found]
+    return causes + [cause_of(error, error.path, error.text) for error in compile_policy(spec).errors]
 
 
 def binding_causes(obj: Object, old: Object | None) -> Causes:

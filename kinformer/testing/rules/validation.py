@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid
-from kinformer.testing.codec.typed import DecodeError, conform
+from kinformer.testing.codec.typed import UnmarshalError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS
 from kinformer.testing.kinds.crd_files import DEFINITIONS
@@ -136,7 +136,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
         if metadata is None:
             metadata = {}
         decoded, unknown = conform(object_meta(), metadata)
-    except DecodeError as error:
+    except UnmarshalError as error:
         raise cannot_handle(resource, str(error)) from None
     obj = copied({**body, "metadata": {}})
     obj["metadata"] = decoded
@@ -148,7 +148,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
             prune_nulls(schema, obj)
         try:
             unknown += coerce_embedded(schema, obj)
-        except DecodeError as error:
+        except UnmarshalError as error:
             raise cannot_handle(resource, str(error)) from None
         fill_defaults(schema, obj)
     return obj, unknown

@@ -61,7 +61,7 @@ def coerce_embedded(schema: Schema, obj: Object) -> list[str]:
             resource["metadata"], more = conform(object_meta(), {} if metadata is None else metadata)
         except UnmarshalError as error:
             raise UnmarshalError(f"{path}.metadata: Invalid value: {json_text(metadata)}: {error}") from None
-        unknown += [f"{path}.metadata.{one}" for one in more]
+        unknown += [f"{path}.metadata.{field}" for field in more]
     return sorted(unknown)
 
 

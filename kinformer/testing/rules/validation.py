@@ -24,7 +24,7 @@ from kinformer.testing.rules.custom_rules import (
     schema_causes,
 )
 from kinformer.testing.rules.embedded_rules import coerce_embedded
-from kinformer.testing.rules.expression_rules import value_findings
+from kinformer.testing.rules.expression_rules import value_rule_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
 from kinformer.testing.rules.subresource_rules import subresource_causes
 from kinformer.testing.store.forms import copied
@@ -182,11 +182,11 @@ def check_object(
         if below and "status" in obj:
             before = ABSENT if old is None else old.get("status", ABSENT)
             wrong = schema_causes(below, obj["status"], "", old=before)
-            causes += [{**one, "field": f"status.{one['field']}"} for one in wrong]
+            causes += [{**error, "field": f"status.{error['field']}"} for error in wrong]
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "", old=ABSENT if old is None else old)
     if resource.schema and not resource.builtin and not blocks_rules(causes):
-        causes += value_findings(resource.schema, obj, old, warnings)
+        causes += value_rule_causes(resource.schema, obj, old, warnings)
     if causes:
         group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

@@ -56,7 +56,7 @@ def fill_webhooks(obj: dict[str, Any]) -> None:
 
 
 def fill_service(config: object) -> None:
-    """Set the default port of the service that a webhook has for an address, in place."""
+    """Set the default port of a webhook that names a service, in place."""
     service = value_at(config, "service")
     if isinstance(service, dict):
         service.setdefault("port", 443)

@@ -13,7 +13,7 @@ __all__ = ["Amounts", "as_amounts", "containers_of", "pod_resources", "shown"]
 Object = Mapping[str, Any]
 Amounts = dict[str, "Amount"]
 
-_OF_PODS = ("cpu", "memory")  # allowed in spec.resources
+_OF_PODS = ("cpu", "memory")  # what spec.resources of a pod may state
 
 
 class Amount:

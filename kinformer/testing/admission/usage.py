@@ -19,7 +19,7 @@ _REQUIRED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "re
 # Kinds that may be counted by their plain name.
 _BARE = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
-_MOST_DEVICES = 32  # of one claim that requests all
+_MOST_DEVICES = 32  # what a request for all devices counts as
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 

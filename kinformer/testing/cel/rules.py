@@ -121,7 +121,7 @@ def _has_breaks(text: str) -> bool:
 
 class _Check:
     def __init__(self) -> None:
-        self.errors: list[FieldError] = []  # of all rules visited so far
+        self.errors: list[FieldError] = []  # what is wrong with the rules visited so far
 
     def visit(self, schema: Schema, path: str, own: Type | None, *, within: str) -> bool:
         """Check a schema and its children. Returns False if a rule is malformed, so that rules above are not compiled.

@@ -38,7 +38,7 @@ _NANO = 1_000_000_000
 class CELError(Exception):
     """An expression has no value: a missing key, an overflow, or a call without a matching overload."""
 
-    cost = 0  # of the evaluation until the error, which `Program.priced` sets
+    cost = 0  # of the evaluation up to the error. `Program.priced` sets it
 
 
 class CostExceeded(CELError):

@@ -28,7 +28,7 @@ __all__ = [
 _REQUEST_TIMEOUT = 60.0  # seconds (kube-apiserver, --request-timeout)
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-_MORE = ("", " ...")  # after the start of a body: dots if there is more of it
+_MORE = ("", " ...")  # what follows the quoted start of a body: dots if there is more of it
 Object = dict[str, Any]
 
 

@@ -217,7 +217,7 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
         elif value is None:
             merged.pop(name, None)
         elif isinstance(value, dict) and "$patch" in value and name not in merged:
-            continue  # a directive for an absent value
+            continue  # there is nothing that the directive could apply to
         elif isinstance(value, dict):
             merged[name] = _strategic_map(merged.get(name), value, node.child(name))
         elif isinstance(value, list):

@@ -126,7 +126,7 @@ def _read(table: dict[int, Any], data: bytes, decoded: Object) -> None:
     for number, value in _fields(data):
         entry = table.get(number)
         if entry is None:
-            continue  # from a newer client
+            continue  # a newer client may send fields that are not recorded
         if isinstance(entry, dict):
             _read(entry, value, decoded)
             continue

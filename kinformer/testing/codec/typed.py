@@ -110,7 +110,7 @@ def _struct(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
                 decoded[name] = zero(field)
             continue
         kind = field.kind
-        # A fast path for the two most frequent kinds.
+        # A fast path for the most frequent kind.
         if kind == "string" and type(inner) is str:
             if inner or field.always or field.pointer:
                 decoded[name] = inner

@@ -35,7 +35,7 @@ _NODE_PORTS = range(30_000, 32_768)
 class Admission:
     """Adds the fields, and allocates addresses and node ports for the services of one server.
 
-    `_given` grows with each address. A deleted service does not return its own.
+    `_given` grows with each address. A deleted service does not give its address back.
     """
 
     def __init__(self, ledger: Ledger) -> None:

@@ -37,7 +37,7 @@ _BLOCKING = {
     "FieldValueTypeInvalid",
 }
 _SAFE = (1 << 53) - 1  # a whole float counts as an integer up to here (swag, `IsFloat64AJSONInteger`)
-_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127  # a float32 is smaller
+_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127  # every float32 is smaller
 
 
 # -- pruning ----------------------------------------------------------------------------------------------------------
@@ -255,7 +255,8 @@ def _check_range(schema: Schema, value: float, path: str, causes: Causes) -> Non
 
 def _validate_number(schema: Schema, value: float, path: str, causes: Causes) -> None:
     _check_range(schema, value, path, causes)
-    value = int(value) if abs(value) <= _SAFE and value == int(value) else value  # as Go shows it
+    # Go shows a whole float without a fraction.
+    value = int(value) if abs(value) <= _SAFE and value == int(value) else value
     step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if step is not None and not float(value / step).is_integer():
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))

@@ -14,6 +14,7 @@ __all__ = ["cause_of", "schema_rule_causes", "value_rule_causes"]
 
 Schema = Mapping[str, Any]
 
+# Beginnings of messages that do not show the value, and of those that do, by reason.
 _PLAIN = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
 _SHOWN = {
     "FieldValueInvalid": "Invalid value",

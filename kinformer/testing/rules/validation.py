@@ -188,7 +188,8 @@ def check_object(
     if resource.schema and not resource.builtin and not blocks_rules(causes):
         causes += value_rule_causes(resource.schema, obj, old, warnings)
     if causes:
-        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
+        # The events of both groups are one kind.
+        group = "" if resource.builtin and resource.kind == "Event" else resource.group
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)
     if warnings is not None and resource.name == DEFINITIONS and not subresource:
         before = unrecognized_formats(old) if old is not None else []

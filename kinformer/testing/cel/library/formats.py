@@ -25,16 +25,8 @@ _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
 _AMOUNT = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _UNITS = ("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk")
-_LONG_UNITS = (
-    "nano",
-    "micro",
-    "milli",
-    "sec",
-    "min",
-    "hour",
-    "day",
-    "week",
-)  # units that begin with these are valid too
+# Beginnings of longer names, such as "seconds".
+_LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _CARD = re.compile(
     r"4[0-9]{12}([0-9]{3})?|5[1-5][0-9]{14}|6(011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(0[0-5]|[68][0-9])[0-9]{11}"
     r"|(2131|1800|35[0-9]{3})[0-9]{11}"
@@ -78,7 +70,7 @@ def _is_hostname(text: str) -> bool:
 def _is_email(text: str) -> bool:
     try:
         header = policy.default.header_factory("from", text)
-    except (IndexError, ValueError):  # the parser's own, for "a@", and for a line break
+    except (IndexError, ValueError):  # the parser itself fails at "a@" and at a line break
         return False
     return len(header.addresses) == 1 and all(isinstance(defect, _HARMLESS) for defect in header.defects)
 

@@ -15,7 +15,7 @@ __all__ = ["Quantity", "Semver", "add_quantities"]
 
 _PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)")
 _POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DIGITS = 18  # the maximum for an integer representation
+_DIGITS = 18  # a quantity with more is stored as a decimal
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"

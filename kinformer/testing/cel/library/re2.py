@@ -82,8 +82,8 @@ class _Translator:
         self._text = text
         self._at = 0
         self._out: list[str] = []
-        self._flags: frozenset[str] = frozenset()
-        self._groups: list[_Group] = [_Group(self._flags, folds=False)]
+        self._flags: frozenset[str] = frozenset()  # those that apply at this place
+        self._groups: list[_Group] = [_Group(self._flags, folds=False)]  # the first is the whole expression
         self._repeatable = False  # True if a repetition may come next
 
     def run(self) -> str:

@@ -25,22 +25,22 @@ _HALF = "=&|"  # first characters of two-character tokens
 class Issues:
     """The errors of an expression with their positions, worded as in cel-go.
 
-    The lexer, the parser and the checker add to `found`.
+    The lexer, the parser and the checker add to `errors`.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.found: list[tuple[int, str]] = []
+        self.errors: list[tuple[int, str]] = []
 
     def add(self, at: int, message: str) -> None:
         """Add an error at an offset in the source."""
-        self.found.append((at, message))
+        self.errors.append((at, message))
 
     def __bool__(self) -> bool:
-        return bool(self.found)
+        return bool(self.errors)
 
     def __str__(self) -> str:
-        return "\n".join(self._shown(at, message) for at, message in sorted(self.found, key=lambda issue: issue[0]))
+        return "\n".join(self._shown(at, message) for at, message in sorted(self.errors, key=lambda issue: issue[0]))
 
     def _shown(self, at: int, message: str) -> str:
         start = self._text.rfind("\n", 0, at) + 1

@@ -24,7 +24,7 @@ _STARTS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
-DEPTH = 250  # nesting of parentheses and the like (cel-go's limit)
+DEPTH = 250  # the deepest nesting, of parentheses for example (cel-go's limit)
 
 
 class _SyntaxError(Exception):

@@ -18,8 +18,8 @@ Object = dict[str, Any]
 class Attributes:
     """A write: its operation (CREATE, UPDATE or DELETE), object and user.
 
-    `obj` is None for a deletion, and `old` is None for a creation. `warnings` collects warnings for the client. `user`
-    is a UserInfo of authentication.k8s.io, or empty for the server itself.
+    `obj` is None for a deletion, and `old` is None for a creation. `user` is a UserInfo of authentication.k8s.io, or
+    empty for the server itself. Plugins complete `obj`, in place, and append to `warnings`, which the client receives.
     """
 
     operation: str

@@ -22,10 +22,10 @@ def admit_limits(lookup: Lookup, write: Attributes) -> None:
     for limit_range in lookup.list(KIND, write.namespace):
         requests: Object = {}
         limits: Object = {}
-        for one in _limits(limit_range):
-            if one.get("type") == "Container":
-                requests.update(one.get("defaultRequest") or {})
-                limits.update(one.get("default") or {})
+        for limit in _limits(limit_range):
+            if limit.get("type") == "Container":
+                requests.update(limit.get("defaultRequest") or {})
+                limits.update(limit.get("default") or {})
         changes: list[str] = []
         spec = write.subject["spec"]
         for container in spec.get("containers") or []:
@@ -61,25 +61,25 @@ def check_limits(lookup: Lookup, write: Attributes) -> None:
 
 
 def _pod_errors(limit_range: Object, spec: Object) -> Iterator[str]:
-    for one in _limits(limit_range):
-        if one.get("type") == "Container":
+    for limit in _limits(limit_range):
+        if limit.get("type") == "Container":
             for container in containers_of(spec):
                 resources = container.get("resources") or {}
                 requests, limits = as_amounts(resources.get("requests")), as_amounts(resources.get("limits"))
-                yield from _outside(one, requests, limits)
-        elif one.get("type") == "Pod":
-            yield from _outside(one, pod_resources(spec, "requests"), pod_resources(spec, "limits"))
+                yield from _outside(limit, requests, limits)
+        elif limit.get("type") == "Pod":
+            yield from _outside(limit, pod_resources(spec, "requests"), pod_resources(spec, "limits"))
 
 
-def _outside(one: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    kind = one["type"]
-    for name, enforced in sorted(as_amounts(one.get("min")).items()):
+def _outside(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    kind = limit["type"]
+    for name, enforced in sorted(as_amounts(limit.get("min")).items()):
         if error := _too_little(kind, name, enforced, requests, limits):
             yield error
-    for name, enforced in sorted(as_amounts(one.get("max")).items()):
+    for name, enforced in sorted(as_amounts(limit.get("max")).items()):
         if error := _too_much(kind, name, enforced, requests, limits):
             yield error
-    for name, enforced in sorted(as_amounts(one.get("maxLimitRequestRatio")).items()):
+    for name, enforced in sorted(as_amounts(limit.get("maxLimitRequestRatio")).items()):
         if error := _uneven(kind, name, enforced, requests, limits):
             yield error
 
@@ -115,13 +115,13 @@ def _uneven(kind: str, name: str, enforced: Amount, requests: Amounts, limits: A
 
 def _claim_errors(limit_range: Object, spec: Object) -> Iterator[str]:
     requests = as_amounts((spec.get("resources") or {}).get("requests"))
-    for one in _limits(limit_range):
-        if one.get("type") != "PersistentVolumeClaim":
+    for limit in _limits(limit_range):
+        if limit.get("type") != "PersistentVolumeClaim":
             continue
-        for name, enforced in sorted(as_amounts(one.get("min")).items()):
-            if error := _too_little(one["type"], name, enforced, requests, {}):
+        for name, enforced in sorted(as_amounts(limit.get("min")).items()):
+            if error := _too_little(limit["type"], name, enforced, requests, {}):
                 yield error
-        for name, enforced in sorted(as_amounts(one.get("max")).items()):
+        for name, enforced in sorted(as_amounts(limit.get("max")).items()):
             start = f"maximum {name} usage per PersistentVolumeClaim is {enforced}"
             if name not in requests:
                 yield f"{start}.  No request is specified"

@@ -25,7 +25,7 @@ class Lookup:
         return self.ledger.registry.find(kind)
 
     def is_empty(self, kind: str) -> bool:
-        """True if there is no object of a kind."""
+        """Return True if there is no object of a kind."""
         return not self.ledger.collection(self.type_of(kind)).objects
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:

@@ -57,7 +57,8 @@ def _selects_object(selector: Object, write: Attributes) -> bool:
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return True
     parsed = LabelSelector.from_object(selector)
-    return any(parsed.matches(one["metadata"].get("labels") or {}) for one in (write.obj, write.old) if one is not None)
+    states = [state for state in (write.obj, write.old) if state is not None]
+    return any(parsed.matches(state["metadata"].get("labels") or {}) for state in states)
 
 
 def _is_about(rule: Object, write: Attributes) -> bool:
@@ -72,11 +73,11 @@ def _is_about(rule: Object, write: Attributes) -> bool:
     if not _has(rule.get("apiVersions"), resource.version) and rule.get("apiVersions") is not None:
         return False
     name = f"{resource.plural}/{write.subresource}" if write.subresource else resource.plural
-    wanted = {name, "*/*"} | ({f"*/{write.subresource}", f"{resource.plural}/*"} if write.subresource else {"*"})
+    patterns = {name, "*/*"} | ({f"*/{write.subresource}", f"{resource.plural}/*"} if write.subresource else {"*"})
     if not write.subresource:
-        wanted.add(f"{resource.plural}/*")
-    return bool(wanted & set(rule.get("resources") or ()))
+        patterns.add(f"{resource.plural}/*")
+    return bool(patterns & set(rule.get("resources") or ()))
 
 
-def _has(given: Any, one: str) -> bool:
-    return bool(given) and ("*" in given or one in given)
+def _has(given: Any, value: str) -> bool:
+    return bool(given) and ("*" in given or value in given)

@@ -13,7 +13,7 @@ __all__ = ["Amounts", "as_amounts", "containers_of", "pod_resources", "shown"]
 Object = Mapping[str, Any]
 Amounts = dict[str, "Amount"]
 
-_OF_PODS = ("cpu", "memory")  # allowed in spec.resources
+_OF_PODS = ("cpu", "memory")  # what spec.resources of a pod may state
 
 
 class Amount:
@@ -61,19 +61,20 @@ def containers_of(spec: Object, *, init: bool = True) -> list[Object]:
 
 
 def _add(into: Amounts, more: Amounts) -> None:
-    for name, one in more.items():
-        into[name] = into[name].plus(one) if name in into else one
+    for name, added in more.items():
+        into[name] = into[name].plus(added) if name in into else added
 
 
 def _raise(into: Amounts, other: Amounts) -> None:
-    for name, one in other.items():
-        if name not in into or one.value > into[name].value:
-            into[name] = one
+    """Replace amounts, in place, by those of `other` that are higher."""
+    for name, candidate in other.items():
+        if name not in into or candidate.value > into[name].value:
+            into[name] = candidate
 
 
 def _of(containers: Iterable[Object], part: str) -> Iterable[tuple[Object, Amounts]]:
-    for one in containers:
-        yield one, as_amounts((one.get("resources") or {}).get(part))
+    for container in containers:
+        yield container, as_amounts((container.get("resources") or {}).get(part))
 
 
 def pod_resources(spec: Object, part: str, *, overhead: bool = False) -> Amounts:
@@ -81,10 +82,10 @@ def pod_resources(spec: Object, part: str, *, overhead: bool = False) -> Amounts
     total: Amounts = {}
     for _, amounts in _of(spec.get("containers") or [], part):
         _add(total, amounts)
-    beside: Amounts = {}
+    beside: Amounts = {}  # of the sidecars so far, which run on beside the init containers after them
     highest: Amounts = {}
-    for one, amounts in _of(spec.get("initContainers") or [], part):
-        if one.get("restartPolicy") == "Always":
+    for container, amounts in _of(spec.get("initContainers") or [], part):
+        if container.get("restartPolicy") == "Always":
             _add(total, amounts)
             _add(beside, amounts)
             _raise(highest, beside)
@@ -94,8 +95,8 @@ def pod_resources(spec: Object, part: str, *, overhead: bool = False) -> Amounts
             _raise(highest, both)
     _raise(total, highest)
     whole = as_amounts((spec.get("resources") or {}).get(part))
-    total.update({name: one for name, one in whole.items() if name in _OF_PODS})
+    total.update({name: stated for name, stated in whole.items() if name in _OF_PODS})
     if overhead and (part == "requests" or total):
         more = as_amounts(spec.get("overhead"))
-        _add(total, more if part == "requests" else {name: one for name, one in more.items() if name in total})
+        _add(total, more if part == "requests" else {name: added for name, added in more.items() if name in total})
     return total

@@ -26,7 +26,7 @@ Object = Mapping[str, Any]
 KIND = "admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
-_MESSAGE_BYTES = 5 * 1024
+_MESSAGE_BYTES = 5 * 1024  # the most that a message from an expression may have
 
 
 class _Denial(NamedTuple):
@@ -51,7 +51,7 @@ class Policies:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._compiled: dict[str, tuple[Stored, Object, Policy]] = {}
+        self._compiled: dict[str, tuple[Stored, Object, Policy]] = {}  # by name, with the object it is compiled from
 
     def check(self, write: Attributes) -> None:
         """Raise the `StatusError` of the first policy that denies a write."""
@@ -64,12 +64,12 @@ class Policies:
                 self._check_policy(stored, bindings, write)
 
     def _policy(self, stored: Stored) -> tuple[Object, Policy]:
-        known = self._compiled.get(stored.name)
-        if known is None or known[0] is not stored:
+        cached = self._compiled.get(stored.name)
+        if cached is None or cached[0] is not stored:
             document = self._lookup.ledger.read(self._lookup.type_of(KIND), stored)
             spec = document.get("spec") or {}
-            known = self._compiled[stored.name] = (stored, spec, compile_policy(spec))
-        return known[1], known[2]
+            cached = self._compiled[stored.name] = (stored, spec, compile_policy(spec))
+        return cached[1], cached[2]
 
     def _check_policy(self, stored: Stored, bindings: list[Object], write: Attributes) -> None:
         spec, policy = self._policy(stored)
@@ -120,15 +120,15 @@ class Policies:
         elif not resource.namespaced and namespace:
             raise _Unusable("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         if reference.get("name"):
-            one = self._lookup.get(resource.name, namespace, reference["name"])
-            found = [] if one is None else [one]
+            param = self._lookup.get(resource.name, namespace, reference["name"])
+            params = [] if param is None else [param]
         else:
             selector = LabelSelector.from_object(reference.get("selector") or {})
             everything = self._lookup.list(resource.name, namespace)
-            found = [one for one in everything if selector.matches(one["metadata"].get("labels") or {})]
-        if not found and reference.get("parameterNotFoundAction", "Deny") == "Deny":
+            params = [param for param in everything if selector.matches(param["metadata"].get("labels") or {})]
+        if not params and reference.get("parameterNotFoundAction", "Deny") == "Deny":
             raise _Unusable("no params found for policy binding with `Deny` parameterNotFoundAction")
-        return list(found)
+        return list(params)
 
 
 class _Evaluation:
@@ -152,9 +152,9 @@ class _Evaluation:
 
     def denials(self) -> list[_Denial]:
         """Return the denials. An expression that fails is a denial unless failurePolicy is Ignore."""
-        found: list[_Denial] = []
-        if self._policy.found:
-            return [_Denial(self._policy.found[0].text)] if self._strict else []
+        denials: list[_Denial] = []
+        if self._policy.errors:
+            return [_Denial(self._policy.errors[0].text)] if self._strict else []
         matched = self._matches()
         if isinstance(matched, _Denial):
             return [matched] if self._strict else []
@@ -165,11 +165,11 @@ class _Evaluation:
                 holds = program.evaluate(self._variables, CALL_LIMIT)
             except CELError as error:
                 if self._strict:
-                    found.append(_Denial(f"expression '{program.text}' resulted in error: {error}"))
+                    denials.append(_Denial(f"expression '{program.text}' resulted in error: {error}"))
                 continue
             if holds is not True:
-                found.append(_Denial(self._message(validation, message), validation.get("reason") or "Invalid"))
-        return found
+                denials.append(_Denial(self._message(validation, message), validation.get("reason") or "Invalid"))
+        return denials
 
     def _matches(self) -> bool | _Denial:
         errors = []
@@ -215,15 +215,15 @@ def _request(write: Attributes) -> dict[str, Any]:
 def _namespace(lookup: Lookup, write: Attributes) -> dict[str, Any] | None:
     if not write.namespace or (write.resource.builtin and write.resource.kind == "Namespace"):
         return None
-    found = lookup.get("v1/namespaces", "", write.namespace)
-    if found is None:
+    namespace = lookup.get("v1/namespaces", "", write.namespace)
+    if namespace is None:
         return None
-    metadata = {name: value for name, value in found["metadata"].items() if name not in ("managedFields", "uid")}
-    metadata["UID"] = found["metadata"].get("uid", "")
+    metadata = {name: value for name, value in namespace["metadata"].items() if name not in ("managedFields", "uid")}
+    metadata["UID"] = namespace["metadata"].get("uid", "")
     for name in ("creationTimestamp", "deletionTimestamp"):
         if name in metadata:
             metadata[name] = parse_timestamp(metadata[name])
-    return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}
+    return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 
 
 def _denied(policy: str, binding: str, text: str, write: Attributes, reason: str = "Invalid") -> StatusError:

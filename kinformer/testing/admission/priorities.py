@@ -19,8 +19,8 @@ _PREEMPTS = "PreemptLowerPriority"
 
 
 def _default_class(lookup: Lookup) -> Object | None:
-    classes = [one for one in lookup.list(_CLASSES) if one.get("globalDefault")]
-    return min(classes, key=lambda one: int(one.get("value", 0))) if classes else None
+    classes = [candidate for candidate in lookup.list(_CLASSES) if candidate.get("globalDefault")]
+    return min(classes, key=lambda candidate: int(candidate.get("value", 0))) if classes else None
 
 
 def admit_priority(lookup: Lookup, write: Attributes) -> None:
@@ -28,27 +28,27 @@ def admit_priority(lookup: Lookup, write: Attributes) -> None:
     spec = write.subject["spec"]
     name = spec.get("priorityClassName")
     if not name:
-        found = None if lookup.is_empty(_CLASSES) else _default_class(lookup)
-        if found is not None:
-            spec["priorityClassName"] = found["metadata"]["name"]
+        priority_class = None if lookup.is_empty(_CLASSES) else _default_class(lookup)
+        if priority_class is not None:
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
     else:
-        found = lookup.get(_CLASSES, "", name)
-        if found is None and name in _SYSTEM:
-            found = {"value": _SYSTEM[name]}
-        if found is None:
+        priority_class = lookup.get(_CLASSES, "", name)
+        if priority_class is None and name in _SYSTEM:
+            priority_class = {"value": _SYSTEM[name]}
+        if priority_class is None:
             raise write.refused(f"no PriorityClass with name {name} was found")
-    value = int((found or {}).get("value", 0))
-    policy = (found or {}).get("preemptionPolicy") or _PREEMPTS
+    value = int((priority_class or {}).get("value", 0))
+    policy = (priority_class or {}).get("preemptionPolicy") or _PREEMPTS
     given = spec.get("priority")
     if given is not None and given != value:
         raise write.refused(
             f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller"
             f" computed {value} from the given PriorityClass name"
         )
-    wanted = spec.get("preemptionPolicy")
-    if wanted is not None and wanted != policy:
+    stated = spec.get("preemptionPolicy")
+    if stated is not None and stated != policy:
         raise write.refused(
-            f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod spec; priority admission"
+            f"the string value of PreemptionPolicy ({stated}) must not be provided in pod spec; priority admission"
             f" controller computed {policy} from the given PriorityClass name"
         )
     spec["priority"], spec["preemptionPolicy"] = value, policy
@@ -58,9 +58,9 @@ def check_priority_class(lookup: Lookup, write: Attributes) -> None:
     """Raise a 403 `StatusError` for a second default class."""
     if write.obj is None or not write.obj.get("globalDefault"):
         return
-    found = _default_class(lookup)
-    if found is not None and (write.operation == "CREATE" or found["metadata"]["name"] != write.name):
-        name = found["metadata"]["name"]
+    default = _default_class(lookup)
+    if default is not None and (write.operation == "CREATE" or default["metadata"]["name"] != write.name):
+        name = default["metadata"]["name"]
         raise write.refused(f"PriorityClass {name} is already marked as default. Only one default can exist")
 
 
@@ -68,24 +68,24 @@ def _runtime_class(lookup: Lookup, write: Attributes) -> Object | None:
     name = write.subject["spec"].get("runtimeClassName")
     if name is None:
         return None
-    found = lookup.get(_RUNTIMES, "", name)
-    if found is None:
+    runtime_class = lookup.get(_RUNTIMES, "", name)
+    if runtime_class is None:
         raise write.refused(f'pod rejected: RuntimeClass "{name}" not found')
-    return found
+    return runtime_class
 
 
 def admit_runtime_class(lookup: Lookup, write: Attributes) -> None:
     """Give a new pod the overhead, node selector and tolerations of its class. Raises a 403 `StatusError`."""
-    found = _runtime_class(lookup, write)
-    if found is None:
+    runtime_class = _runtime_class(lookup, write)
+    if runtime_class is None:
         return
     spec = write.subject["spec"]
-    overhead = (found.get("overhead") or {}).get("podFixed")
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed")
     if overhead:
         if spec.get("overhead") and spec["overhead"] != overhead:
             raise write.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(overhead)
-    scheduling = found.get("scheduling") or {}
+    scheduling = runtime_class.get("scheduling") or {}
     selector = dict(spec.get("nodeSelector") or {})
     for key, value in (scheduling.get("nodeSelector") or {}).items():
         if selector.get(key, value) != value:
@@ -97,7 +97,7 @@ def admit_runtime_class(lookup: Lookup, write: Attributes) -> None:
     if selector:
         spec["nodeSelector"] = selector
     tolerations = spec.setdefault("tolerations", [])
-    tolerations += [one for one in scheduling.get("tolerations") or [] if one not in tolerations]
+    tolerations += [toleration for toleration in scheduling.get("tolerations") or [] if toleration not in tolerations]
 
 
 def check_runtime_class(lookup: Lookup, write: Attributes) -> None:

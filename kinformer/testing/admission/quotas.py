@@ -48,7 +48,8 @@ def _is_counted(write: Attributes) -> bool:
         return True
     resource = write.resource
     if resource.plural == "pods" and resource.builtin:
-        deadlines = [("activeDeadlineSeconds" in (one or {}).get("spec", {})) for one in (write.obj, write.old)]
+        # A pod with a deadline is in the scope Terminating, and one without in NotTerminating.
+        deadlines = [("activeDeadlineSeconds" in (state or {}).get("spec", {})) for state in (write.obj, write.old)]
         return deadlines[0] != deadlines[1]
     return resource.builtin and resource.plural in ("persistentvolumeclaims", "resourceclaims", "services")
 
@@ -65,24 +66,24 @@ def _counted(quota: Object, write: Attributes) -> list[str] | None:
         missing = missing_requests(write.obj, counted)
         if missing:
             raise write.refused(f"failed quota: {name}: {missing}")
-    if any(one not in used for one in counted):
+    if any(resource not in used for resource in counted):
         raise write.refused(f"status unknown for quota: {name}, resources: {','.join(counted)}")
     return counted
 
 
 def _added(quota: Object, write: Attributes) -> Amounts:
     """Return the increase in usage, for the resources that the write uses."""
-    found = usage_of(write.resource, write.obj or {})
+    usage = usage_of(write.resource, write.obj or {})
     old, spec = write.old, quota.get("spec") or {}
     if write.operation == "UPDATE" and old is not None and matches_scopes(write.resource, old, spec):
         before = usage_of(write.resource, old)
-        found = {name: one.plus(before[name], -1) if name in before else one for name, one in found.items()}
-    return {name: one for name, one in found.items() if one.value > 0}
+        usage = {name: amount.plus(before[name], -1) if name in before else amount for name, amount in usage.items()}
+    return {name: amount for name, amount in usage.items() if amount.value > 0}
 
 
 def _check(quota: Object, requested: Amounts, write: Attributes) -> None:
     hard, used = as_amounts(quota["status"]["hard"]), as_amounts(quota["status"]["used"])
-    over = [name for name, one in requested.items() if used[name].plus(one).value > hard[name].value]
+    over = [name for name, amount in requested.items() if used[name].plus(amount).value > hard[name].value]
     if over:
         parts = (
             f"{what}: {shown({name: amounts[name] for name in over})}"
@@ -94,8 +95,8 @@ def _check(quota: Object, requested: Amounts, write: Attributes) -> None:
 def _save(lookup: Lookup, quota: Object, requested: Amounts) -> None:
     old = copied(quota)
     used = as_amounts(quota["status"]["used"])
-    for name, one in requested.items():
-        quota["status"]["used"][name] = str(used[name].plus(one))
+    for name, amount in requested.items():
+        quota["status"]["used"][name] = str(used[name].plus(amount))
     resource = lookup.type_of(KIND)
     track_update(resource, old, quota, _MANAGER, lookup.ledger.timestamp())
     lookup.ledger.save(resource, old, quota)

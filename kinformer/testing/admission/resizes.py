@@ -46,10 +46,10 @@ def _refused(write: Attributes, text: str, reason: str) -> Exception:
 def _lacking(spec: Object, allocatable: Object) -> list[str]:
     requested, lacking = pod_resources(spec, "requests"), []
     for name, unit in (("cpu", 1000), ("memory", 1)):
-        wanted = requested[name].value if name in requested else Decimal(0)
+        request = requested[name].value if name in requested else Decimal(0)
         given = amount(str(allocatable.get(name, "0")))
-        if wanted > given:
-            lacking.append(f"{name}, requested: {_whole(wanted * unit)}, allocatable: {_whole(given * unit)}")
+        if request > given:
+            lacking.append(f"{name}, requested: {_whole(request * unit)}, allocatable: {_whole(given * unit)}")
     return lacking
 
 

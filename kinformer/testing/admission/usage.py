@@ -19,7 +19,7 @@ _REQUIRED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "re
 # Kinds that may be counted by their plain name.
 _BARE = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
-_MOST_DEVICES = 32  # of one claim that requests all
+_MOST_DEVICES = 32  # what a request for all devices counts as
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -66,35 +66,35 @@ def _counts(resource: ResourceType, name: str) -> bool:
 
 def usage_of(resource: ResourceType, obj: Object) -> Amounts:
     """Return the usage of every resource that could count the object."""
-    found: Amounts = {_count_name(resource): _one()}
+    usage: Amounts = {_count_name(resource): _one()}
     if _is_claim_of_devices(resource):
-        return found | _device_usage(obj.get("spec") or {})
+        return usage | _device_usage(obj.get("spec") or {})
     if resource.group or not resource.builtin:
-        return found
+        return usage
     if resource.plural == "pods":
-        return found | _pod_usage(obj)
+        return usage | _pod_usage(obj)
     if resource.plural in _BARE:
-        found[resource.plural] = _one()
+        usage[resource.plural] = _one()
     if resource.plural == "services":
-        found |= _service_usage(obj.get("spec") or {})
+        usage |= _service_usage(obj.get("spec") or {})
     elif resource.plural == "persistentvolumeclaims":
-        found |= _claim_usage(obj)
-    return found
+        usage |= _claim_usage(obj)
+    return usage
 
 
 def _compute(requests: Amounts, limits: Amounts) -> Amounts:
-    found = {"pods": _one()}
+    usage = {"pods": _one()}
     for name in _COMPUTE:
         if name in requests:
-            found[name] = found[f"requests.{name}"] = requests[name]
+            usage[name] = usage[f"requests.{name}"] = requests[name]
         if name in limits:
-            found[f"limits.{name}"] = limits[name]
-    for name, one in requests.items():
+            usage[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
         if name.startswith("hugepages-"):
-            found[name] = one
+            usage[name] = amount
         if name.startswith("hugepages-") or "/" in name:
-            found[f"requests.{name}"] = one
-    return found
+            usage[f"requests.{name}"] = amount
+    return usage
 
 
 def _pod_usage(obj: Object) -> Amounts:
@@ -120,9 +120,9 @@ def _device_usage(spec: Object) -> Amounts:
     total: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or []:
         most: dict[str, int] = {}
-        for one in request.get("firstAvailable") or [request.get("exactly") or {}]:
-            kind, mode = one.get("deviceClassName"), one.get("allocationMode") or "ExactCount"
-            count = int(one.get("count") or 1) if mode == "ExactCount" else _MOST_DEVICES
+        for choice in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            kind, mode = choice.get("deviceClassName"), choice.get("allocationMode") or "ExactCount"
+            count = int(choice.get("count") or 1) if mode == "ExactCount" else _MOST_DEVICES
             if kind:
                 most[kind] = max(count, most.get(kind, 0))
         for kind, count in most.items():
@@ -132,20 +132,20 @@ def _device_usage(spec: Object) -> Amounts:
 
 def _claim_usage(obj: Object) -> Amounts:
     spec = obj.get("spec") or {}
-    found: Amounts = {}
+    usage: Amounts = {}
     size = as_amounts((spec.get("resources") or {}).get("requests")).get("storage")
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     kind = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get("storageClassName")
     if kind:
-        found[f"{kind}{_STORAGE_CLASS}persistentvolumeclaims"] = _one()
+        usage[f"{kind}{_STORAGE_CLASS}persistentvolumeclaims"] = _one()
     if size is not None:
-        found["requests.storage"] = size
+        usage["requests.storage"] = size
         if kind:
-            found[f"{kind}{_STORAGE_CLASS}requests.storage"] = size
-    return found
+            usage[f"{kind}{_STORAGE_CLASS}requests.storage"] = size
+    return usage
 
 
-def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
+def missing_requests(obj: Object, counted: Iterable[str]) -> str:
     """Return the resources that a quota counts but that containers of a pod do not set, or ""."""
     spec = obj.get("spec") or {}
     if (spec.get("resources") or {}).get("requests") or (spec.get("resources") or {}).get("limits"):
@@ -154,7 +154,7 @@ def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
     for container in containers_of(spec):
         resources = container.get("resources") or {}
         stated = _compute(as_amounts(resources.get("requests")), as_amounts(resources.get("limits")))
-        for name in wanted:
+        for name in counted:
             if name in _REQUIRED and name not in stated:
                 missing.setdefault(name, set()).add(container.get("name", ""))
     if not missing:
@@ -174,8 +174,8 @@ def matches_scopes(resource: ResourceType, obj: Object, spec: Object) -> bool:
     if resource.group or not resource.builtin:
         return False
     if resource.plural == "persistentvolumeclaims":
-        return all(_in_claim_scope(obj, one) for one in selectors)
-    return resource.plural == "pods" and all(_in_scope(obj.get("spec") or {}, one) for one in selectors)
+        return all(_in_claim_scope(obj, scope) for scope in selectors)
+    return resource.plural == "pods" and all(_in_scope(obj.get("spec") or {}, scope) for scope in selectors)
 
 
 def _in_claim_scope(obj: Object, selector: Object) -> bool:
@@ -187,7 +187,7 @@ def _in_claim_scope(obj: Object, selector: Object) -> bool:
         status.get("currentVolumeAttributesClassName"),
         (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
     }
-    names = [one for one in named if one]
+    names = [name for name in named if name]
     return any(_selects(name, selector) for name in names or [""])
 
 
@@ -219,5 +219,5 @@ def _crosses_namespaces(affinity: Object) -> bool:
         part = affinity.get(name) or {}
         terms += part.get("requiredDuringSchedulingIgnoredDuringExecution") or []
         preferred = part.get("preferredDuringSchedulingIgnoredDuringExecution") or []
-        terms += [one.get("podAffinityTerm") or {} for one in preferred]
-    return any(one.get("namespaces") or one.get("namespaceSelector") is not None for one in terms)
+        terms += [term.get("podAffinityTerm") or {} for term in preferred]
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)

@@ -11,13 +11,13 @@ from kinformer.testing.cel.source.lexer import Issues
 from kinformer.testing.cel.source.syntax import (
     RESERVED,
     Bind,
-    Call,
+    CallExpression,
     Comprehension,
+    Expression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     Struct,
 )
@@ -54,8 +54,8 @@ _LITERALS = {name: parse_type(name) for name in ("bool", "int", "uint", "double"
 _CHECKED_LITERALS = ("duration", "timestamp", "matches")
 
 
-def check(root: Node, variables: Mapping[str, Type], library: Library, issues: Issues) -> None:
-    """Check a tree, in place."""
+def check(root: Expression, variables: Mapping[str, Type], library: Library, issues: Issues) -> None:
+    """Check a tree: set the types and overloads of its nodes, in place, or add to `issues`."""
     checker = _Checker(variables, library, issues)
     checker.visit(root)
     checker.finish()
@@ -63,19 +63,19 @@ def check(root: Node, variables: Mapping[str, Type], library: Library, issues: I
 
 class _Checker:
     def __init__(self, variables: Mapping[str, Type], library: Library, issues: Issues) -> None:
-        self._scopes: list[Mapping[str, Type]] = [variables]
+        self._scopes: list[Mapping[str, Type]] = [variables]  # the innermost is last
         self._functions = library.functions
         self._issues = issues
         self._types = Unifier()
-        self._nodes: list[Node] = []
-        self._mixing = 0  # lists in the arguments of `format` may mix item types
+        self._nodes: list[Expression] = []  # all that were visited, for `finish`
+        self._mixing = 0  # above 0 within the arguments of `format`, whose lists may mix item types
 
     def finish(self) -> None:
         """Substitute the inferred types everywhere."""
         for node in self._nodes:
             node.type = self._types.resolved(node.type, final=True)
 
-    def visit(self, node: Node) -> Type:
+    def visit(self, node: Expression) -> Type:
         """Check a node's children, then the node, and return its type."""
         self._nodes.append(node)
         if isinstance(node, Literal):
@@ -84,7 +84,7 @@ class _Checker:
             node.type = self._ident(node)
         elif isinstance(node, Select):
             node.type = self._select(node)
-        elif isinstance(node, Call):
+        elif isinstance(node, CallExpression):
             node.type = self._call(node)
         elif isinstance(node, ListLiteral):
             node.type = self._list(node)
@@ -122,10 +122,10 @@ class _Checker:
         optional = node.optional
         if operand.kind == "optional_type":
             operand, optional = self._types.resolved(operand.params[0]), True
-        found = self._field(node, operand)
+        selected = self._field(node, operand)
         if node.test:
             return BOOL
-        return optional_of(found) if optional and found is not ERROR else found
+        return optional_of(selected) if optional and selected is not ERROR else selected
 
     def _field(self, node: Select, operand: Type) -> Type:
         if operand.kind == "map":
@@ -137,11 +137,11 @@ class _Checker:
             fields = operand.fields or {}
             if node.field not in fields and node.field in RESERVED:
                 node.key = f"__{node.field}__"  # such a field may be written without its underscores
-            found = fields.get(node.key)
-            if found is None:
+            field = fields.get(node.key)
+            if field is None:
                 self._issues.add(node.at, f"undefined field '{node.field}'")
                 return ERROR
-            return found
+            return field
         if operand.kind == "param":
             self._types.assign_all([operand], [DYN])
             return DYN
@@ -152,7 +152,7 @@ class _Checker:
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: CallExpression) -> Type:
         if node.target is not None:
             prefix = _qualified(node.target)
             if prefix and f"{prefix}.{node.function}" in self._functions:
@@ -161,47 +161,47 @@ class _Checker:
         if node.function in ("_&&_", "_||_"):
             return self._logic(node)
         self._mixing += node.function == "format"
-        given = [self.visit(one) for one in node.operands]
+        given = [self.visit(operand) for operand in node.operands]
         self._mixing -= node.function == "format"
         overloads = self._functions.get(node.function)
         if overloads is None:
             return self._undeclared(node.at, node.function)
-        found = self._resolve(node, overloads, given)
+        result = self._resolve(node, overloads, given)
         if node.function in _CHECKED_LITERALS:
             self._check_literal(node)
-        elif node.function == "format" and found is not ERROR:
+        elif node.function == "format" and result is not ERROR:
             self._check_format(node)
-        return found
+        return result
 
-    def _logic(self, node: Call) -> Type:
-        for one in node.args:
-            self._expect(one, BOOL)
+    def _logic(self, node: CallExpression) -> Type:
+        for arg in node.args:
+            self._expect(arg, BOOL)
         node.overloads = self._functions[node.function]
         return BOOL
 
-    def _resolve(self, node: Call, overloads: Sequence[Overload], given: Sequence[Type]) -> Type:
+    def _resolve(self, node: CallExpression, overloads: Sequence[Overload], given: Sequence[Type]) -> Type:
         member = node.target is not None
         result: Type | None = None
-        for one in overloads:
-            if one.member != member:
+        for overload in overloads:
+            if overload.member != member:
                 continue
-            *wanted, returned = self._types.fresh([*one.operands, one.result])
-            if not self._types.assign_all(wanted, given):
+            *expected, returned = self._types.fresh([*overload.operands, overload.result])
+            if not self._types.assign_all(expected, given):
                 continue
-            node.overloads.append(one)
+            node.overloads.append(overload)
             returned = self._types.resolved(returned)
             if result is None:
                 result = returned
             elif not result.is_dyn and not result.same(returned):
                 result = DYN
         if result is None:
-            shown = [str(self._types.resolved(one, final=True)) for one in given]
+            shown = [str(self._types.resolved(actual, final=True)) for actual in given]
             signature = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
             self._issues.add(node.at, f"found no matching overload for '{node.function}' applied to '{signature}'")
             return ERROR
         return result
 
-    def _check_literal(self, node: Call) -> None:
+    def _check_literal(self, node: CallExpression) -> None:
         """Refuse constants that are not a valid duration, time or pattern."""
         arg = node.args[-1] if node.args else None
         if not isinstance(arg, Literal) or not isinstance(arg.value, str):
@@ -210,12 +210,14 @@ class _Checker:
             if node.function == "matches":
                 compiled_pattern(arg.value)
             else:
-                overload = next(one for one in self._functions[node.function] if one.operands[0] is STRING)
+                overload = next(
+                    signature for signature in self._functions[node.function] if signature.operands[0] is STRING
+                )
                 overload.run(arg.value)
         except (CELError, PatternError):
             self._issues.add(arg.at, f"invalid {node.function} argument")
 
-    def _check_format(self, node: Call) -> None:
+    def _check_format(self, node: CallExpression) -> None:
         """Refuse a constant format that does not match the items of a literal list."""
         template, args = node.target, node.args[0]
         if isinstance(template, Literal) and isinstance(template.value, str) and isinstance(args, ListLiteral):
@@ -228,42 +230,42 @@ class _Checker:
     # -- literals -------------------------------------------------------------------------------------------------
 
     def _list(self, node: ListLiteral) -> Type:
-        found: list[Type] = []
+        types: list[Type] = []
         for index, item in enumerate(node.items):
-            one = self.visit(item)
-            found.append(self._inside(item, one) if index in node.optional else one)
-        return list_of(self._joined(node.items, found))
+            item_type = self.visit(item)
+            types.append(self._inside(item, item_type) if index in node.optional else item_type)
+        return list_of(self._joined(node.items, types))
 
     def _map(self, node: MapLiteral) -> Type:
         keys, values = [], []
         for key, value, optional in node.entries:
             keys.append(self.visit(key))
-            one = self.visit(value)
-            values.append(self._inside(value, one) if optional else one)
+            value_type = self.visit(value)
+            values.append(self._inside(value, value_type) if optional else value_type)
         key_type = self._joined([key for key, _, _ in node.entries], keys)
         return map_of(key_type, self._joined([value for _, value, _ in node.entries], values))
 
-    def _inside(self, node: Node, one: Type) -> Type:
-        one = self._types.resolved(one)
-        if one.kind == "optional_type":
-            return one.params[0]
-        if not one.is_dyn:
-            self._issues.add(node.at, f"expected type '{optional_of(one)}' but found '{one}'")
+    def _inside(self, node: Expression, given: Type) -> Type:
+        given = self._types.resolved(given)
+        if given.kind == "optional_type":
+            return given.params[0]
+        if not given.is_dyn:
+            self._issues.add(node.at, f"expected type '{optional_of(given)}' but found '{given}'")
         return DYN
 
-    def _joined(self, nodes: Sequence[Node], types: Sequence[Type]) -> Type:
+    def _joined(self, nodes: Sequence[Expression], types: Sequence[Type]) -> Type:
         """Return the common type of all items. Literals must have a single type."""
         result: Type | None = None
-        for node, one in zip(nodes, types, strict=True):
+        for node, item_type in zip(nodes, types, strict=True):
             if result is None or self._types.resolved(result).kind == "param":
-                result = one
+                result = item_type
                 continue
-            if not self._types.assign_all([result], [one]):
+            if not self._types.assign_all([result], [item_type]):
                 if self._mixing:
                     result = DYN
                     continue
-                shown, wanted = self._types.resolved(one, final=True), self._types.resolved(result, final=True)
-                self._issues.add(node.at, f"expected type '{wanted}' but found '{shown}'")
+                shown, expected = self._types.resolved(item_type, final=True), self._types.resolved(result, final=True)
+                self._issues.add(node.at, f"expected type '{expected}' but found '{shown}'")
                 return ERROR
         return result if result is not None else self._types.fresh_param()
 
@@ -281,8 +283,8 @@ class _Checker:
             self._expect(node.condition, BOOL)
         step = self.visit(node.step)
         if not self._types.assign_all([initial], [step]):
-            wanted, actual = self._types.resolved(initial, final=True), self._types.resolved(step, final=True)
-            self._issues.add(node.step.at, f"expected type '{wanted}' but found '{actual}'")
+            expected, actual = self._types.resolved(initial, final=True), self._types.resolved(step, final=True)
+            self._issues.add(node.step.at, f"expected type '{expected}' but found '{actual}'")
         self._scopes[-1] = {node.accumulator: initial}
         result = self.visit(node.result)
         self._scopes.pop()
@@ -302,10 +304,12 @@ class _Checker:
             return ERROR, ERROR
         return DYN, DYN
 
-    def _expect(self, node: Node, wanted: Type) -> None:
-        found = self.visit(node)
-        if not self._types.assign_all([wanted], [found]):
-            self._issues.add(node.at, f"expected type '{wanted}' but found '{self._types.resolved(found, final=True)}'")
+    def _expect(self, node: Expression, expected: Type) -> None:
+        actual = self.visit(node)
+        if not self._types.assign_all([expected], [actual]):
+            self._issues.add(
+                node.at, f"expected type '{expected}' but found '{self._types.resolved(actual, final=True)}'"
+            )
 
     def _bind(self, node: Bind) -> Type:
         self._scopes.append({node.name: self.visit(node.value)})
@@ -314,7 +318,7 @@ class _Checker:
         return result
 
 
-def _qualified(node: Node) -> str:
+def _qualified(node: Expression) -> str:
     """Return a dotted name such as `a.b`, or "" for any other node."""
     if isinstance(node, Ident):
         return node.name.lstrip(".")

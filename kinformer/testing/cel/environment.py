@@ -20,13 +20,13 @@ from kinformer.testing.cel.source.lexer import Issues
 from kinformer.testing.cel.source.parser import DEPTH, parse
 from kinformer.testing.cel.source.syntax import (
     Bind,
-    Call,
+    CallExpression,
     Comprehension,
+    Expression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
 )
 from kinformer.testing.cel.types import Type
@@ -47,9 +47,9 @@ class InstantiationError(Exception):
 
 
 class Program:
-    """A compiled expression."""
+    """A compiled expression. It keeps nothing of an evaluation, so that all writes share one."""
 
-    def __init__(self, text: str, root: Node) -> None:
+    def __init__(self, text: str, root: Expression) -> None:
         self.text = text
         self.type: Type = root.type
         self.names = frozenset(_names(root))
@@ -95,29 +95,29 @@ def compile_expression(text: str, variables: Mapping[str, Type], library: Librar
         raise CompileError(f"ERROR: <input>:-1:0: expression recursion limit exceeded: {DEPTH}") from None
 
 
-def _convert_constants(node: Node) -> None:
-    if isinstance(node, Call) and node.function in _CONVERSIONS and len(node.args) == 1:
+def _convert_constants(node: Expression) -> None:
+    if isinstance(node, CallExpression) and node.function in _CONVERSIONS and len(node.args) == 1:
         arg = node.args[0]
         if isinstance(arg, Literal) and len(node.overloads) == 1:
             try:
                 node.overloads[0].run(arg.value)
             except CELError as error:
                 raise InstantiationError(str(error)) from None
-    for one in _below(node):
-        _convert_constants(one)
+    for child in _below(node):
+        _convert_constants(child)
 
 
-def _names(node: Node) -> list[str]:
+def _names(node: Expression) -> list[str]:
     """Return the names of the variables in a tree."""
     own = [node.name] if isinstance(node, Ident) else []
-    return own + [name for one in _below(node) for name in _names(one)]
+    return own + [name for child in _below(node) for name in _names(child)]
 
 
-def _below(node: Node) -> list[Node]:
-    below: list[Node] = []
+def _below(node: Expression) -> list[Expression]:
+    below: list[Expression] = []
     if isinstance(node, Select):
         below = [node.operand]
-    elif isinstance(node, Call):
+    elif isinstance(node, CallExpression):
         below = node.operands
     elif isinstance(node, ListLiteral):
         below = node.items

@@ -9,13 +9,13 @@ from kinformer.testing.cel.checker import TYPE_NAMES
 from kinformer.testing.cel.functions import Overload
 from kinformer.testing.cel.source.syntax import (
     Bind,
-    Call,
+    CallExpression,
     Comprehension,
+    Expression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
 )
 from kinformer.testing.cel.values import (
@@ -39,7 +39,10 @@ _MISSING = object()
 
 
 class Lazy:
-    """A variable whose value is computed on first use."""
+    """A variable whose value is computed on first use.
+
+    The first call of `value` sets `_value` or `_error`, which then stays.
+    """
 
     __slots__ = ("_compute", "_error", "_value")
 
@@ -62,7 +65,10 @@ class Lazy:
 
 
 class Frame:
-    """One evaluation: its variables and its cost so far."""
+    """One evaluation: its variables and its cost so far.
+
+    `pay` adds to `cost`. Loops and bindings set their own `variables`, and restore the previous ones at their end.
+    """
 
     __slots__ = ("cost", "limit", "variables")
 
@@ -78,7 +84,7 @@ class Frame:
             raise CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
-def compiled(node: Node) -> Run:
+def compiled(node: Expression) -> Run:
     """Return a function that evaluates a node."""
     return _COMPILERS[type(node)](node)
 
@@ -107,6 +113,7 @@ def _ident(node: Ident) -> Run:
 
 def _select(node: Select) -> Run:
     if node.type.kind == "type" and isinstance(node.operand, (Ident, Select)) and node.operand.type.kind == "error":
+        # The name of a type with dots. The checker knows it as a whole, and so gives its operand no type.
         name = TypeValue(node.type.params[0].name)
         return lambda frame: name
     operand, field = compiled(node.operand), node.key
@@ -151,15 +158,16 @@ def _selected(value: Any, field: str, *, optional: bool) -> Any:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _call(node: Call) -> Run:
+def _call(node: CallExpression) -> Run:
     special = _SPECIAL.get(node.function)
     if special is not None and (node.in_place or node.function != "_+_"):
         return special(node)
-    runs = [compiled(one) for one in node.operands]
+    runs = [compiled(operand) for operand in node.operands]
     overloads = node.overloads
+    # A single overload whose operands have known types needs no choice for each evaluation.
     certain = len(overloads) == 1 and not any(
-        one.type.is_dyn and wanted.kind not in ("param", "dyn")
-        for one, wanted in zip(node.operands, overloads[0].operands, strict=True)
+        operand.type.is_dyn and declared.kind not in ("param", "dyn")
+        for operand, declared in zip(node.operands, overloads[0].operands, strict=True)
     )
     if not certain:
         return lambda frame: _dispatched(frame, node, [run(frame) for run in runs])
@@ -167,19 +175,19 @@ def _call(node: Call) -> Run:
     cost = overload.cost
 
     def run(frame: Frame) -> Any:
-        values = [one(frame) for one in runs]
+        values = [operand(frame) for operand in runs]
         frame.pay(1 if cost is None else cost([size_of(value) for value in values]))
         return _called(overload, values)
 
     return run
 
 
-def _dispatched(frame: Frame, node: Call, values: Sequence[Any]) -> Any:
+def _dispatched(frame: Frame, node: CallExpression, values: Sequence[Any]) -> Any:
     kinds = [kind_of(value) for value in values]
-    for one in node.overloads:
-        if one.takes(kinds):
-            frame.pay(1 if one.cost is None else one.cost([size_of(value) for value in values]))
-            return _called(one, values)
+    for overload in node.overloads:
+        if overload.takes(kinds):
+            frame.pay(1 if overload.cost is None else overload.cost([size_of(value) for value in values]))
+            return _called(overload, values)
     if node.function == "_[_]" and kinds[0] == "list":
         raise CELError(f"unsupported index type '{kinds[1]}' in list")
     raise no_overload()
@@ -199,7 +207,7 @@ def _flag(value: Any) -> bool:
     raise no_overload()
 
 
-def _decides(node: Call, decisive: bool) -> Run:
+def _decides(node: CallExpression, decisive: bool) -> Run:
     """Evaluate `&&` and `||`. An error on one side is ignored if the other side decides."""
     left, right = compiled(node.args[0]), compiled(node.args[1])
 
@@ -220,37 +228,38 @@ def _decides(node: Call, decisive: bool) -> Run:
     return run
 
 
-def _conditional(node: Call) -> Run:
+def _conditional(node: CallExpression) -> Run:
     condition, then, otherwise = map(compiled, node.args)
     return lambda frame: then(frame) if _flag(condition(frame)) else otherwise(frame)
 
 
-def _equality(node: Call) -> Run:
+def _equality(node: CallExpression) -> Run:
     left, right = compiled(node.args[0]), compiled(node.args[1])
-    wanted = node.function == "_==_"
+    expected = node.function == "_==_"
 
     def run(frame: Frame) -> Any:
-        one, two = left(frame), right(frame)
-        frame.pay(-(-min(size_of(one), size_of(two)) // 10))
-        return equal(one, two) is wanted
+        first, second = left(frame), right(frame)
+        frame.pay(-(-min(size_of(first), size_of(second)) // 10))
+        return equal(first, second) is expected
 
     return run
 
 
-def _appended(node: Call) -> Run:
+def _appended(node: CallExpression) -> Run:
+    """Evaluate `+` of a macro's accumulator and a list, in place. A copy for each item would take quadratic time."""
     left, item = compiled(node.args[0]), compiled(node.args[1])
 
     def run(frame: Frame) -> Any:
-        found = left(frame)
+        items = left(frame)
         added = item(frame)
         frame.pay(1)
-        found.extend(added)
-        return found
+        items.extend(added)
+        return items
 
     return run
 
 
-def _not_strictly_false(node: Call) -> Run:
+def _not_strictly_false(node: CallExpression) -> Run:
     operand = compiled(node.args[0])
 
     def run(frame: Frame) -> Any:
@@ -265,7 +274,7 @@ def _not_strictly_false(node: Call) -> Run:
     return run
 
 
-def _optional_index(node: Call) -> Run:
+def _optional_index(node: CallExpression) -> Run:
     container, index = compiled(node.args[0]), compiled(node.args[1])
 
     def run(frame: Frame) -> Any:
@@ -288,18 +297,18 @@ def _optional_index(node: Call) -> Run:
 
 
 def _list(node: ListLiteral) -> Run:
-    runs, optional = [compiled(one) for one in node.items], node.optional
+    runs, optional = [compiled(item) for item in node.items], node.optional
 
     def run(frame: Frame) -> Any:
-        found = []
-        for index, one in enumerate(runs):
-            value = one(frame)
+        values = []
+        for index, item in enumerate(runs):
+            value = item(frame)
             if index not in optional:
-                found.append(value)
+                values.append(value)
             elif value.present:
-                found.append(value.value)
+                values.append(value.value)
         frame.pay(_LIST_COST)
-        return found
+        return values
 
     return run
 
@@ -308,19 +317,19 @@ def _map(node: MapLiteral) -> Run:
     entries = [(compiled(key), compiled(value), optional) for key, value, optional in node.entries]
 
     def run(frame: Frame) -> Any:
-        found: dict[Any, Any] = {}
+        result: dict[Any, Any] = {}
         for key, value, optional in entries:
             name, content = key(frame), value(frame)
             if kind_of(name) not in _SCALARS:
                 raise CELError(f"unsupported key type: {kind_of(name)}")
-            if name in found:
+            if name in result:
                 raise CELError(f"Failed with repeated key: {name}")
             if not optional:
-                found[name] = content
+                result[name] = content
             elif content.present:
-                found[name] = content.value
+                result[name] = content.value
         frame.pay(_MAP_COST)
-        return found
+        return result
 
     return run
 
@@ -355,6 +364,10 @@ def _comprehension(node: Comprehension) -> Run:
 
 
 def _stepped(frame: Frame, step: Run, *, may_fail: bool) -> Any:
+    """Return the next value of an accumulator.
+
+    With `may_fail`, an error becomes a value that raises it on use, because a later item may decide regardless of it.
+    """
     if not may_fail:
         return step(frame)
     try:
@@ -396,7 +409,7 @@ def _bind(node: Bind) -> Run:
     return run
 
 
-_SPECIAL: dict[str, Callable[[Call], Run]] = {
+_SPECIAL: dict[str, Callable[[CallExpression], Run]] = {
     "_&&_": lambda node: _decides(node, False),
     "_||_": lambda node: _decides(node, True),
     "_?_:_": _conditional,
@@ -410,7 +423,7 @@ _COMPILERS: dict[type, Callable[[Any], Run]] = {
     Literal: _literal,
     Ident: _ident,
     Select: _select,
-    Call: _call,
+    CallExpression: _call,
     ListLiteral: _list,
     MapLiteral: _map,
     Comprehension: _comprehension,

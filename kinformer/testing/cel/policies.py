@@ -15,7 +15,7 @@ from kinformer.testing.cel.environment import (
     functions,
 )
 from kinformer.testing.cel.functions import Library
-from kinformer.testing.cel.rules import Finding
+from kinformer.testing.cel.rules import FieldError
 from kinformer.testing.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of, object_type
 from kinformer.testing.cel.values import CELError
 
@@ -76,12 +76,12 @@ _NAMESPACE = object_type(
 
 @dataclass(slots=True)
 class Policy:
-    """A compiled policy. `found` has its errors."""
+    """A compiled policy. `compile_policy` fills its lists, of which `errors` has what cannot be compiled."""
 
     conditions: list[tuple[str, Program]] = field(default_factory=list)
     variables: list[tuple[str, Program]] = field(default_factory=list)
     validations: list[tuple[Object, Program, Program | None]] = field(default_factory=list)
-    found: list[Finding] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
 
 
 @cache
@@ -111,39 +111,39 @@ class _Compiler:
         self._variables["request"] = _REQUEST
         if params:
             self._variables["params"] = DYN
-        self._fields: dict[str, Type] = {}
+        self._fields: dict[str, Type] = {}  # the variables so far, which the expressions after them may use
 
-    def program(self, text: str, at: str, wanted: Type | None, *, authorizer: bool = True) -> Program | None:
+    def program(self, text: str, at: str, expected: Type | None, *, authorizer: bool = True) -> Program | None:
         """Compile an expression. Returns None if it is invalid, and records the error."""
         variables = {**self._variables, "authorizer": DYN} if authorizer else dict(self._variables)
         if self._fields:
             variables["variables"] = object_type("kubernetes.variables", self._fields)
         try:
-            found = compile_expression(text, variables, _library())
+            program = compile_expression(text, variables, _library())
         except CompileError as error:
             self.note(at, text, f"compilation failed: {error}")
         except InstantiationError as error:
             self.note(at, text, f"program instantiation failed: {error}")
         else:
-            if wanted is None or found.type.same(wanted):
-                return found
-            self.note(at, text, f"must evaluate to {wanted} but got {found.type}")
+            if expected is None or program.type.same(expected):
+                return program
+            self.note(at, text, f"must evaluate to {expected} but got {program.type}")
         return None
 
     def note(self, at: str, value: Any, text: str, reason: str = "FieldValueInvalid") -> None:
-        self.policy.found.append(Finding(reason, at, value, text))
+        self.policy.errors.append(FieldError(reason, at, value, text))
 
-    def condition(self, one: Object, at: str) -> None:
-        expression = (one.get("expression") or "").strip()
+    def condition(self, condition: Object, at: str) -> None:
+        expression = (condition.get("expression") or "").strip()
         if not expression:
             self.note(f"{at}.expression", None, "", "FieldValueRequired")
             return
-        found = self.program(expression, f"{at}.expression", BOOL)
-        if found is not None:
-            self.policy.conditions.append((one.get("name", ""), found))
+        program = self.program(expression, f"{at}.expression", BOOL)
+        if program is not None:
+            self.policy.conditions.append((condition.get("name", ""), program))
 
-    def variable(self, one: Object, at: str) -> None:
-        name, expression = one.get("name") or "", one.get("expression") or ""
+    def variable(self, variable: Object, at: str) -> None:
+        name, expression = variable.get("name") or "", variable.get("expression") or ""
         if not name.strip():
             self.note(f"{at}.name", None, "name is not specified", "FieldValueRequired")
         elif not (name.isidentifier() and name.isascii()):
@@ -151,14 +151,14 @@ class _Compiler:
         if not expression.strip():
             self.note(f"{at}.expression", None, "expression is not specified", "FieldValueRequired")
             return
-        found = self.program(expression, f"{at}.expression", None)
-        self._fields[name] = DYN if found is None else found.type
-        if found is not None:
-            self.policy.variables.append((name, found))
+        program = self.program(expression, f"{at}.expression", None)
+        self._fields[name] = DYN if program is None else program.type
+        if program is not None:
+            self.policy.variables.append((name, program))
 
-    def validation(self, one: Object, at: str) -> None:
-        expression, message = one.get("expression") or "", one.get("message")
-        message_expression = one.get("messageExpression") or ""
+    def validation(self, validation: Object, at: str) -> None:
+        expression, message = validation.get("expression") or "", validation.get("message")
+        message_expression = validation.get("messageExpression") or ""
         program = shown = None
         if not expression.strip():
             self.note(f"{at}.expression", None, "expression is not specified", "FieldValueRequired")
@@ -172,14 +172,14 @@ class _Compiler:
             self.note(f"{at}.message", message, "must be non-empty if specified")
         elif message and ("\n" in message.strip() or "\r" in message.strip()):
             self.note(f"{at}.message", message, "must not contain line breaks")
-        reason = one.get("reason")
+        reason = validation.get("reason")
         if reason is not None and reason not in _REASONS:
             self.note(f"{at}.reason", reason, ", ".join(f'"{name}"' for name in _REASONS), "FieldValueNotSupported")
         if program is not None:
-            self.policy.validations.append((one, program, shown))
+            self.policy.validations.append((validation, program, shown))
 
-    def annotation(self, one: Object, at: str) -> None:
-        expression = (one.get("valueExpression") or "").strip()
+    def annotation(self, annotation: Object, at: str) -> None:
+        expression = (annotation.get("valueExpression") or "").strip()
         if not expression:
             self.note(f"{at}.valueExpression", None, "valueExpression is not specified", "FieldValueRequired")
         else:
@@ -189,12 +189,12 @@ class _Compiler:
 def compile_policy(spec: Object) -> Policy:
     """Compile the spec of a ValidatingAdmissionPolicy."""
     compiler = _Compiler(params=spec.get("paramKind") is not None)
-    for index, one in enumerate(spec.get("matchConditions") or []):
-        compiler.condition(one, f"spec.matchConditions[{index}]")
-    for index, one in enumerate(spec.get("variables") or []):
-        compiler.variable(one, f"spec.variables[{index}]")
-    for index, one in enumerate(spec.get("validations") or []):
-        compiler.validation(one, f"spec.validations[{index}]")
-    for index, one in enumerate(spec.get("auditAnnotations") or []):
-        compiler.annotation(one, f"spec.auditAnnotations[{index}]")
+    for index, condition in enumerate(spec.get("matchConditions") or []):
+        compiler.condition(condition, f"spec.matchConditions[{index}]")
+    for index, variable in enumerate(spec.get("variables") or []):
+        compiler.variable(variable, f"spec.variables[{index}]")
+    for index, validation in enumerate(spec.get("validations") or []):
+        compiler.validation(validation, f"spec.validations[{index}]")
+    for index, annotation in enumerate(spec.get("auditAnnotations") or []):
+        compiler.annotation(annotation, f"spec.auditAnnotations[{index}]")
     return compiler.policy

@@ -12,7 +12,7 @@ from kinformer.testing.cel.environment import CompileError, InstantiationError, 
 from kinformer.testing.cel.schema import declared, escaped
 from kinformer.testing.cel.types import BOOL, STRING, Type, optional_of
 
-__all__ = ["Compiled", "Finding", "check_rules", "compile_rule", "field_path"]
+__all__ = ["Compiled", "FieldError", "check_rules", "compile_rule", "field_path"]
 
 Schema = Mapping[str, Any]
 
@@ -20,8 +20,11 @@ RULES = "x-kubernetes-validations"
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
-class Finding(NamedTuple):
-    """An error: its reason, its path relative to the schema, its value if shown, and its message."""
+class FieldError(NamedTuple):
+    """An error at a field (`field.Error` of apimachinery).
+
+    `path` is relative to the schema. `value` is None if the message does not show it.
+    """
 
     reason: str
     path: str
@@ -78,7 +81,7 @@ def compile_rule(rule: Mapping[str, Any], schema: Schema, own: Type) -> Compiled
 
 def field_path(schema: Schema, text: str) -> str | None:
     """Format a fieldPath as in errors, with map keys in brackets. Returns None for an invalid path."""
-    found = ""
+    shown = ""
     while text:
         if text.startswith("."):
             end = next((at for at, char in enumerate(text) if at and char in ".["), len(text))
@@ -94,22 +97,22 @@ def field_path(schema: Schema, text: str) -> str | None:
         if properties:
             if name not in properties:
                 return None
-            schema, found = properties[name], f"{found}.{name}" if found else name
+            schema, shown = properties[name], f"{shown}.{name}" if shown else name
         elif isinstance(additional, Mapping):
-            schema, found = additional, f"{found}[{name}]"
+            schema, shown = additional, f"{shown}[{name}]"
         else:
             return None
-    return found or None
+    return shown or None
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-def check_rules(schema: Schema) -> list[Finding]:
+def check_rules(schema: Schema) -> list[FieldError]:
     """Return all errors in the rules of a kind's schema."""
     check = _Check()
     check.visit(schema, "", declared(schema, root=True), within="")
-    return check.found
+    return check.errors
 
 
 def _has_breaks(text: str) -> bool:
@@ -118,7 +121,7 @@ def _has_breaks(text: str) -> bool:
 
 class _Check:
     def __init__(self) -> None:
-        self.found: list[Finding] = []
+        self.errors: list[FieldError] = []  # what is wrong with the rules visited so far
 
     def visit(self, schema: Schema, path: str, own: Type | None, *, within: str) -> bool:
         """Check a schema and its children. Returns False if a rule is malformed, so that rules above are not compiled.
@@ -133,7 +136,7 @@ class _Check:
         rules = schema.get(RULES) or []
         for index, rule in enumerate(rules):
             wrong = list(_form(schema, rule, f"{path}.{RULES}[{index}]"))
-            self.found += wrong
+            self.errors += wrong
             sound = sound and not wrong
         if sound and rules:
             if own is None:
@@ -144,17 +147,21 @@ class _Check:
         return sound
 
     def _compile(self, rule: Schema, schema: Schema, at: str, own: Type, within: str) -> None:
-        one = compile_rule(rule, schema, own)
-        if one.error:
-            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", _as_go(rule), one.error))
-        if one.message_error:
-            self.found.append(Finding("FieldValueInvalid", f"{at}.messageExpression", _as_go(rule), one.message_error))
-        if one.uses_old and within:
+        compiled = compile_rule(rule, schema, own)
+        if compiled.error:
+            self.errors.append(FieldError("FieldValueInvalid", f"{at}.rule", _as_go(rule), compiled.error))
+        if compiled.message_error:
+            self.errors.append(
+                FieldError("FieldValueInvalid", f"{at}.messageExpression", _as_go(rule), compiled.message_error)
+            )
+        if compiled.uses_old and within:
             message = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
-            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], message))
-        elif not one.uses_old and rule.get("optionalOldSelf") is not None:
+            self.errors.append(FieldError("FieldValueInvalid", f"{at}.rule", rule["rule"], message))
+        elif not compiled.uses_old and rule.get("optionalOldSelf") is not None:
             message = "may not be set if oldSelf is not used in rule"
-            self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], message))
+            self.errors.append(
+                FieldError("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], message)
+            )
 
 
 def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, str, Type | None]]:
@@ -167,34 +174,34 @@ def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, s
             yield name, schema[name], f".{name}", last
 
 
-def _form(schema: Schema, rule: Schema, at: str) -> Iterator[Finding]:
+def _form(schema: Schema, rule: Schema, at: str) -> Iterator[FieldError]:
     message = rule.get("message") or ""
     trimmed, shown = (rule.get("rule") or "").strip(), message.strip()
     if not trimmed:
-        yield Finding("FieldValueRequired", f"{at}.rule", None, "rule is not specified")
+        yield FieldError("FieldValueRequired", f"{at}.rule", None, "rule is not specified")
     elif message and not shown:
-        yield Finding("FieldValueInvalid", f"{at}.message", message, "must be non-empty if specified")
+        yield FieldError("FieldValueInvalid", f"{at}.message", message, "must be non-empty if specified")
     elif _has_breaks(shown):
-        yield Finding("FieldValueInvalid", f"{at}.message", message, "must not contain line breaks")
+        yield FieldError("FieldValueInvalid", f"{at}.message", message, "must not contain line breaks")
     elif _has_breaks(trimmed) and not shown:
-        yield Finding(
+        yield FieldError(
             "FieldValueRequired", f"{at}.message", None, "message must be specified if rule contains line breaks"
         )
     expression = rule.get("messageExpression") or ""
     if expression and not expression.strip():
-        yield Finding(
+        yield FieldError(
             "FieldValueRequired", f"{at}.messageExpression", None, "messageExpression must be non-empty if specified"
         )
     reason = rule.get("reason")
     if reason is not None and reason not in _REASONS:
-        yield Finding("FieldValueNotSupported", f"{at}.reason", reason, ", ".join(f'"{one}"' for one in _REASONS))
+        yield FieldError("FieldValueNotSupported", f"{at}.reason", reason, ", ".join(f'"{name}"' for name in _REASONS))
     path = rule.get("fieldPath") or ""
     if path and not path.strip():
-        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must be non-empty if specified")
+        yield FieldError("FieldValueInvalid", f"{at}.fieldPath", path, "must be non-empty if specified")
     if _has_breaks(path):
-        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must not contain line breaks")
+        yield FieldError("FieldValueInvalid", f"{at}.fieldPath", path, "must not contain line breaks")
     if path and field_path(schema, path) is None:
-        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must be a valid path")
+        yield FieldError("FieldValueInvalid", f"{at}.fieldPath", path, "must be a valid path")
 
 
 def _as_go(rule: Schema) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def escaped(name: str) -> str:
         return f"__{name}__"
     if not _NAME.fullmatch(name):
         return ""
-    return _ESCAPED.sub(lambda found: _ESCAPES[found.group()], name)
+    return _ESCAPED.sub(lambda match: _ESCAPES[match.group()], name)
 
 
 def _with_metadata(schema: Schema) -> Schema:
@@ -60,7 +60,7 @@ def _with_metadata(schema: Schema) -> Schema:
 def declared(schema: Schema, *, root: bool = False) -> Type | None:
     """Return the type that a schema describes, or None if expressions cannot access it.
 
-    `root` is True for an object.
+    `root` is True for the schema of a whole object, which has metadata even if the schema does not say so.
     """
     if schema.get(_INT_OR_STRING):
         return DYN
@@ -125,13 +125,13 @@ def _object_value(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
 
 def _list_value(schema: Schema, value: list[Any]) -> list[Any]:
     items = schema.get("items")
-    found = [value_of(items, one) for one in value] if isinstance(items, Mapping) else list(value)
+    values = [value_of(items, item) for item in value] if isinstance(items, Mapping) else list(value)
     kind = schema.get("x-kubernetes-list-type")
     if kind == "set":
-        return SetList(found)
+        return SetList(values)
     if kind == "map":
-        return KeyedList(found, tuple(map(escaped, schema.get("x-kubernetes-list-map-keys") or ())))
-    return found
+        return KeyedList(values, tuple(map(escaped, schema.get("x-kubernetes-list-map-keys") or ())))
+    return values
 
 
 def _string_value(schema: Schema, value: str) -> Any:

@@ -62,7 +62,7 @@ class Type:
             self.name == other.name
             and self.kind == other.kind
             and len(self.params) == len(other.params)
-            and all(one.same(two) for one, two in zip(self.params, other.params, strict=True))
+            and all(mine.same(theirs) for mine, theirs in zip(self.params, other.params, strict=True))
         )
 
     @property
@@ -78,22 +78,22 @@ def _simple(name: str) -> Type:
 DYN, ERROR, NULL, BOOL = _simple("dyn"), Type("error", "!error!"), _simple("null_type"), _simple("bool")
 INT, UINT, DOUBLE, STRING, BYTES = map(_simple, ("int", "uint", "double", "string", "bytes"))
 TIMESTAMP, DURATION = _simple("google.protobuf.Timestamp"), _simple("google.protobuf.Duration")
-_SIMPLE = {one.name: one for one in (DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
+_SIMPLE = {simple.name: simple for simple in (DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
 _SIMPLE.update(timestamp=TIMESTAMP, duration=DURATION)
 
 
 def list_of(item: Type) -> Type:
-    """Return a list of items of one type."""
+    """Return the type of a list of items of one type."""
     return Type("list", params=(item,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """Return a map from keys of one type to values of one type."""
+    """Return the type of a map from keys of one type to values of one type."""
     return Type("map", params=(key, value))
 
 
 def optional_of(inner: Type) -> Type:
-    """Return a value that may be absent."""
+    """Return the type of a value that may be absent."""
     return Type("optional_type", params=(inner,))
 
 
@@ -103,7 +103,7 @@ def type_of(inner: Type) -> Type:
 
 
 def object_type(name: str, fields: Mapping[str, Type]) -> Type:
-    """Return an object with known fields."""
+    """Return the type of an object with known fields."""
     return Type("object", name, fields=fields)
 
 
@@ -114,10 +114,10 @@ def param(name: str) -> Type:
 
 def parse_type(text: str) -> Type:
     """Parse a declared type: `list(A)`, `map(string, dyn)`, `net.IP`. A single letter is a parameter."""
-    found, rest = _parse(text.strip())
+    parsed, rest = _parse(text.strip())
     if rest:
         raise ValueError(f"not a type: {text!r}")
-    return found
+    return parsed
 
 
 def _parse(text: str) -> tuple[Type, str]:
@@ -129,8 +129,8 @@ def _parse(text: str) -> tuple[Type, str]:
     if rest.startswith("("):
         rest = rest[1:]
         while not rest.startswith(")"):
-            one, rest = _parse(rest.lstrip(", "))
-            params.append(one)
+            parameter, rest = _parse(rest.lstrip(", "))
+            params.append(parameter)
         rest = rest[1:]
     if name in ("list", "map", "type"):
         return Type(name, params=params), rest
@@ -142,7 +142,10 @@ def _parse(text: str) -> tuple[Type, str]:
 
 
 class Unifier:
-    """The bindings of the type parameters of one expression."""
+    """The bindings of the type parameters of one expression.
+
+    `assign_all` adds bindings, and removes them again if one of its types is not assignable. None changes otherwise.
+    """
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -151,47 +154,49 @@ class Unifier:
     def fresh(self, types: Sequence[Type]) -> list[Type]:
         """Return the types with fresh type parameters."""
         self._count += 1
-        return [self._renamed(one, f"_{self._count}") for one in types]
+        return [self._renamed(declared, f"_{self._count}") for declared in types]
 
     def fresh_param(self) -> Type:
         """Return a fresh type parameter, such as the item type of an empty list."""
         self._count += 1
         return param(f"_var{self._count}")
 
-    def _renamed(self, one: Type, suffix: str) -> Type:
-        if one.kind == "param":
-            return param(one.name + suffix)
-        if not one.params:
-            return one
-        params = [self._renamed(inner, suffix) for inner in one.params]
-        return Type(one.kind, one.name, params, fields=one.fields)
+    def _renamed(self, declared: Type, suffix: str) -> Type:
+        if declared.kind == "param":
+            return param(declared.name + suffix)
+        if not declared.params:
+            return declared
+        params = [self._renamed(inner, suffix) for inner in declared.params]
+        return Type(declared.kind, declared.name, params, fields=declared.fields)
 
-    def resolved(self, one: Type, *, final: bool = False) -> Type:
+    def resolved(self, given: Type, *, final: bool = False) -> Type:
         """Return the type with known parameters substituted. `final` replaces unknown ones with dyn."""
-        while one.kind == "param" and one.name in self._bound:
-            one = self._bound[one.name]
-        if one.kind == "param":
-            return DYN if final else one
-        if not one.params:
-            return one
-        params = [self.resolved(inner, final=final) for inner in one.params]
-        if one.kind == "type" and params[0].kind == "param":
+        while given.kind == "param" and given.name in self._bound:
+            given = self._bound[given.name]
+        if given.kind == "param":
+            return DYN if final else given
+        if not given.params:
+            return given
+        params = [self.resolved(inner, final=final) for inner in given.params]
+        if given.kind == "type" and params[0].kind == "param":
             params = [DYN]
-        return Type(one.kind, one.name, params, fields=one.fields)
+        return Type(given.kind, given.name, params, fields=given.fields)
 
     def assign_all(self, targets: Sequence[Type], given: Sequence[Type]) -> bool:
         """Return True if each given type is assignable to its target. The resulting bindings are then kept."""
         if len(targets) != len(given):
             return False
         before = dict(self._bound)
-        if all(self._assign(one, two) for one, two in zip(targets, given, strict=True)):
+        if all(self._assign(target, actual) for target, actual in zip(targets, given, strict=True)):
             return True
         self._bound = before
         return False
 
-    def _occurs(self, name: str, one: Type) -> bool:
-        one = self.resolved(one)
-        return one.name == name if one.kind == "param" else any(self._occurs(name, inner) for inner in one.params)
+    def _occurs(self, name: str, within: Type) -> bool:
+        within = self.resolved(within)
+        return (
+            within.name == name if within.kind == "param" else any(self._occurs(name, inner) for inner in within.params)
+        )
 
     def _assign(self, target: Type, given: Type) -> bool:
         target, given = self.resolved(target), self.resolved(given)
@@ -217,4 +222,4 @@ class Unifier:
             return given.kind == "type"
         if target.kind != given.kind or target.name != given.name or len(target.params) != len(given.params):
             return False
-        return all(self._assign(one, two) for one, two in zip(target.params, given.params, strict=True))
+        return all(self._assign(left, right) for left, right in zip(target.params, given.params, strict=True))

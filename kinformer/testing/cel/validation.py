@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from kinformer.testing.cel.environment import CALL_LIMIT, Program
-from kinformer.testing.cel.rules import RULES, Compiled, Finding, compile_rule
+from kinformer.testing.cel.rules import RULES, Compiled, FieldError, compile_rule
 from kinformer.testing.cel.schema import declared, escaped, value_of
 from kinformer.testing.cel.types import Type
 from kinformer.testing.cel.values import CELError, CostExceeded, OptionalValue
@@ -17,10 +17,11 @@ __all__ = ["Validator", "validator_of"]
 
 Schema = Mapping[str, Any]
 
-_BUDGET = 10_000_000
+_BUDGET = 10_000_000  # of all evaluations for one object (apiserver/pkg/apis/cel/config.go)
 _MESSAGE_BYTES = 5 * 1024
 _KEPT = 512  # schemas whose compiled rules are cached
 _MISSING = object()
+# By the id of the schema. The entry refers to the schema, so that no other schema can get the id.
 _validators: OrderedDict[int, tuple[Schema, Validator | None]] = OrderedDict()
 
 
@@ -35,32 +36,33 @@ class Validator:
         self._schema = schema
         self._root = root
         own = own or declared(schema, root=root)
-        self._rules = [compile_rule(one, schema, own) for one in schema.get(RULES) or [] if own is not None]
+        self._rules = [compile_rule(rule, schema, own) for rule in schema.get(RULES) or [] if own is not None]
         self._properties = _below(schema.get("properties") or {}, own)
         last = own.params[-1] if own is not None and own.params else None
         self._items = _validator(schema.get("items"), last)
         self._additional = _validator(schema.get("additionalProperties"), last)
-        self._all = [one for one in (_validator(part, own) for part in schema.get("allOf") or []) if one is not None]
+        parts = [_validator(part, own) for part in schema.get("allOf") or []]
+        self._all = [validator for validator in parts if validator is not None]
 
     @property
     def is_empty(self) -> bool:
         """True if there is no rule."""
         return not (self._rules or self._properties or self._items or self._additional or self._all)
 
-    def validate(self, value: Any, old: Any = None) -> tuple[list[Finding], list[Finding]]:
+    def validate(self, value: Any, old: Any = None) -> tuple[list[FieldError], list[FieldError]]:
         """Return the errors of a value, and separately those that `old` already had, which are accepted."""
         run = _Run()
         with suppress(_Spent):
             self._visit(run, value, _MISSING if old is None else old, "", unchanged=old is not None and value == old)
-        return run.wrong, run.known
+        return run.wrong, run.accepted
 
     def _visit(self, run: _Run, value: Any, old: Any, path: str, *, unchanged: bool) -> None:
         if value is None:
             return
         if self._rules:
             self._evaluate(run, value, None if old is _MISSING else old, path, unchanged=unchanged)
-        for one in self._all:
-            one._visit(run, value, old, path, unchanged=unchanged)
+        for validator in self._all:
+            validator._visit(run, value, old, path, unchanged=unchanged)
         if isinstance(value, list):
             self._visit_list(run, value, old, path, unchanged=unchanged)
         elif isinstance(value, dict):
@@ -80,43 +82,46 @@ class Validator:
         if self._items is None:
             return
         keys = self._schema.get("x-kubernetes-list-map-keys") or ()
-        known = {}
+        by_key = {}
         if self._schema.get("x-kubernetes-list-type") == "map" and isinstance(old, list):
-            known = {_key(item, keys): item for item in old}
+            by_key = {_key(item, keys): item for item in old}
         for index, item in enumerate(value):
-            before = known.get(_key(item, keys), _MISSING) if known else _MISSING
+            before = by_key.get(_key(item, keys), _MISSING) if by_key else _MISSING
             same = unchanged or (before is not _MISSING and before == item)
             self._items._visit(run, item, before, f"{path}[{index}]", unchanged=same)
 
     def _evaluate(self, run: _Run, value: Any, old: Any, path: str, *, unchanged: bool) -> None:
         own = value_of(self._schema, value, root=self._root)
         before = None if old is None else value_of(self._schema, old, root=self._root)
-        for one in self._rules:
-            if one.program is None:
+        for compiled in self._rules:
+            if compiled.program is None:
                 continue
-            optional = bool(one.rule.get("optionalOldSelf"))
-            if one.uses_old and old is None and not optional:
+            optional = bool(compiled.rule.get("optionalOldSelf"))
+            if compiled.uses_old and old is None and not optional:
                 continue
             variables = {"self": own, "oldSelf": before}
             if optional:
                 variables["oldSelf"] = OptionalValue.none() if old is None else OptionalValue(before)
-            if run.holds(one, one.program, variables, path, self._schema.get("type", "")):
+            if run.holds(compiled, compiled.program, variables, path, self._schema.get("type", "")):
                 continue
-            finding = _refusal(one, run.message(one, variables), path, value, self._schema.get("type", ""))
-            (run.known if unchanged and not one.uses_old else run.wrong).append(finding)
+            error = _refusal(compiled, run.message(compiled, variables), path, value, self._schema.get("type", ""))
+            (run.accepted if unchanged and not compiled.uses_old else run.wrong).append(error)
 
 
 class _Run:
-    """One validation: the errors so far, and the remaining cost budget."""
+    """One validation: the errors so far, and the remaining cost budget.
+
+    Validators append to `wrong` and `accepted`, and each evaluation reduces `_left`.
+    """
 
     def __init__(self) -> None:
-        self.wrong: list[Finding] = []
-        self.known: list[Finding] = []
+        self.wrong: list[FieldError] = []
+        self.accepted: list[FieldError] = []
         self._left = _BUDGET
 
-    def holds(self, one: Compiled, program: Program, variables: Mapping[str, Any], path: str, kind: str) -> bool:
+    def holds(self, compiled: Compiled, program: Program, variables: Mapping[str, Any], path: str, kind: str) -> bool:
         """Return True if a rule holds, or if its evaluation fails, which is recorded."""
-        shown = (one.rule.get("message") or "").strip() or one.rule["rule"].strip()
+        shown = (compiled.rule.get("message") or "").strip() or compiled.rule["rule"].strip()
         try:
             value, cost = program.priced(variables, CALL_LIMIT)
         except CELError as error:
@@ -126,7 +131,7 @@ class _Run:
                     f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule:"
                     f" {shown}"
                 )
-                self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
+                self.wrong.append(FieldError("FieldValueInvalid", path, kind, message))
                 raise _Spent from None
             message = f"{error} evaluating rule: {shown}"
             if str(error).startswith("no such overload"):
@@ -134,7 +139,7 @@ class _Run:
                     f"'{error}': call arguments did not match a supported operator, function or macro signature for"
                     f" rule: {shown}"
                 )
-            self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
+            self.wrong.append(FieldError("FieldValueInvalid", path, kind, message))
             return True
         self._spend(cost, path, kind)
         return value is True
@@ -142,27 +147,27 @@ class _Run:
     def _spend(self, cost: int, path: str, kind: str) -> None:
         if cost > self._left:
             message = "validation failed due to running out of cost budget, no further validation rules will be run"
-            self.wrong.append(Finding("FieldValueInvalid", path, kind, message))
+            self.wrong.append(FieldError("FieldValueInvalid", path, kind, message))
             raise _Spent
         self._left -= cost
 
-    def message(self, one: Compiled, variables: Mapping[str, Any]) -> str:
+    def message(self, compiled: Compiled, variables: Mapping[str, Any]) -> str:
         """Return the message of a rule that does not hold."""
-        if one.message is not None:
+        if compiled.message is not None:
             try:
-                message = str(one.message.evaluate(variables, CALL_LIMIT)).strip()
+                message = str(compiled.message.evaluate(variables, CALL_LIMIT)).strip()
             except CELError:
                 message = ""
             if message and len(message.encode()) <= _MESSAGE_BYTES and "\n" not in message:
                 return message
-        return (one.rule.get("message") or "").strip() or f"failed rule: {one.rule['rule'].strip()}"
+        return (compiled.rule.get("message") or "").strip() or f"failed rule: {compiled.rule['rule'].strip()}"
 
 
-def _refusal(one: Compiled, text: str, path: str, value: Any, kind: str) -> Finding:
-    if one.path:
-        path = f"{path}.{one.path}" if path and not one.path.startswith("[") else f"{path}{one.path}"
+def _refusal(compiled: Compiled, text: str, path: str, value: Any, kind: str) -> FieldError:
+    if compiled.path:
+        path = f"{path}.{compiled.path}" if path and not compiled.path.startswith("[") else f"{path}{compiled.path}"
     shown = None if kind in ("object", "array") else value
-    return Finding(one.rule.get("reason") or "FieldValueInvalid", path, shown, text)
+    return FieldError(compiled.rule.get("reason") or "FieldValueInvalid", path, shown, text)
 
 
 def _key(item: Any, keys: Any) -> str:
@@ -170,12 +175,12 @@ def _key(item: Any, keys: Any) -> str:
 
 
 def _below(properties: Mapping[str, Schema], own: Type | None) -> dict[str, Validator]:
-    found = {}
+    validators = {}
     for name, inner in properties.items():
-        one = _validator(inner, (own.fields or {}).get(escaped(name)) if own is not None else None)
-        if one is not None:
-            found[name] = one
-    return found
+        validator = _validator(inner, (own.fields or {}).get(escaped(name)) if own is not None else None)
+        if validator is not None:
+            validators[name] = validator
+    return validators
 
 
 def _validator(schema: Any, own: Type | None) -> Validator | None:
@@ -187,12 +192,12 @@ def _validator(schema: Any, own: Type | None) -> Validator | None:
 
 def validator_of(schema: Schema) -> Validator | None:
     """Return the compiled rules of a kind's schema, or None if it has none. They are cached."""
-    known = _validators.get(id(schema))
-    if known is not None and known[0] is schema:
-        return known[1]
+    cached = _validators.get(id(schema))
+    if cached is not None and cached[0] is schema:
+        return cached[1]
     made = Validator(schema, None, root=True)
-    found = None if made.is_empty else made
-    _validators[id(schema)] = (schema, found)
+    validator = None if made.is_empty else made
+    _validators[id(schema)] = (schema, validator)
     while len(_validators) > _KEPT:
         _validators.popitem(last=False)
-    return found
+    return validator

@@ -38,7 +38,7 @@ _NANO = 1_000_000_000
 class CELError(Exception):
     """An expression has no value: a missing key, an overflow, or a call without a matching overload."""
 
-    cost = 0  # the cost so far
+    cost = 0  # of the evaluation up to the error. `Program.priced` sets it
 
 
 class CostExceeded(CELError):
@@ -168,10 +168,10 @@ _NUMBERS = {"int", "uint", "double"}
 
 def kind_of(value: Any) -> str:
     """Return the name of the type of a value, without its parameters."""
-    found = _KINDS.get(type(value))
-    if found is None:
-        found = str(value.cel_type) if isinstance(value, Opaque) else "map"
-    return found
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        kind = str(value.cel_type) if isinstance(value, Opaque) else "map"
+    return kind
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -198,11 +198,11 @@ def _equal_lists(left: list[Any], right: list[Any]) -> bool:
     if len(left) != len(right):
         return False
     if isinstance(left, SetList):
-        return all(any(equal(one, other) for other in right) for one in left)
+        return all(any(equal(item, other) for other in right) for item in left)
     if isinstance(left, KeyedList):
-        known = {repr(left.key_of(item)): item for item in right}
-        return all(repr(left.key_of(item)) in known and equal(item, known[repr(left.key_of(item))]) for item in left)
-    return all(equal(one, other) for one, other in zip(left, right, strict=True))
+        by_key = {repr(left.key_of(item)): item for item in right}
+        return all(repr(left.key_of(item)) in by_key and equal(item, by_key[repr(left.key_of(item))]) for item in left)
+    return all(equal(item, other) for item, other in zip(left, right, strict=True))
 
 
 def size_of(value: Any) -> int:
@@ -214,7 +214,7 @@ def size_of(value: Any) -> int:
 
 def double_text(value: float) -> str:
     """Format a double as Go's strconv does ('g'), in the shortest form that parses back."""
-    if value != value:
+    if value != value:  # only NaN does not equal itself
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "+Inf" if value > 0 else "-Inf"
@@ -222,6 +222,7 @@ def double_text(value: float) -> str:
     shown = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) + int(exponent) - 1 if value else 0
     mark = "-" if sign else ""
+    # From this power of ten on, Go writes an exponent (strconv/ftoa.go, eprec).
     longest = max(6, len(shown)) if len(shown) > power else 6
     if power < -4 or power >= longest:
         rest = f".{shown[1:]}" if len(shown) > 1 else ""

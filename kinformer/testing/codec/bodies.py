@@ -28,7 +28,7 @@ __all__ = [
 _REQUEST_TIMEOUT = 60.0  # seconds (kube-apiserver, --request-timeout)
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-_MORE = ("", " ...")
+_MORE = ("", " ...")  # what follows the quoted start of a body: dots if there is more of it
 Object = dict[str, Any]
 
 
@@ -73,6 +73,7 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
         what = go_kind(value)
         into = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         raise _unrecognized(kind, f"json: cannot unmarshal {what} into Go value of type {into}", body.hex())
+    # Without duplicates and white space, the value is as long as the body, which then need not be parsed again.
     if duplicates is not None and len(msgspec.json.encode(value)) < len(body):
         duplicates += find_duplicates(body)
     return value
@@ -122,7 +123,10 @@ def find_duplicates(body: bytes) -> list[str]:
 
 
 def complaint_places(body: bytes) -> dict[str, int]:
-    """Map each field to the position where Go reports it: the first if unknown, the second if a duplicate."""
+    """Map the complaints that a body may cause to their order in Go.
+
+    Go complains of an unknown field where it first appears, and of a duplicate where it appears again.
+    """
     places: dict[str, int] = {}
 
     def walk(value: Any, path: str) -> None:
@@ -174,8 +178,8 @@ def json_error(body: bytes) -> str:
                     length += 1
                 if at + length >= len(text):
                     return "unexpected end of JSON input"
-                wrong, wanted = text[at + length], literal[length : length + 1]
-                return f"invalid character '{wrong}' in literal {literal} (expecting '{wanted}')"
+                wrong, expected = text[at + length], literal[length : length + 1]
+                return f"invalid character '{wrong}' in literal {literal} (expecting '{expected}')"
         return f"invalid character '{char}' looking for beginning of value"
     return "invalid character"
 
@@ -188,7 +192,7 @@ def _loader() -> Any:
     class Loader(yaml.SafeLoader):
         def __init__(self, stream: Any) -> None:
             super().__init__(stream)
-            self.twice: list[str] = []
+            self.twice: list[str] = []  # messages about duplicate keys
 
         def scan_to_next_token(self) -> None:
             """Like go-yaml, accept tabs as white space within brackets and where no key can begin."""

@@ -13,15 +13,15 @@ from typing import Any, Final
 from kinformer.testing.codec.field_sets import Path, item_element, member_element
 from kinformer.testing.kinds.schema import ANY, Node
 
-__all__ = ["Comparison", "compare", "merge", "remove", "set_fields", "with_named_fields"]
+__all__ = ["FieldComparison", "compare", "merge", "remove", "set_fields", "with_named_fields"]
 
 Object = dict[str, Any]
 
 ABSENT: Final = object()  # unlike null, which is a value
 
 
-class Comparison:
-    """The paths that differ between two documents. Each path is in at most one of the sets."""
+class FieldComparison:
+    """The paths that differ between two documents. `compare` adds each path to at most one of the sets."""
 
     def __init__(self) -> None:
         self.removed: set[Path] = set()
@@ -70,40 +70,40 @@ def _items(node: Node, values: list[Any]) -> list[str] | None:
 
 def set_fields(node: Node, value: Any) -> set[Path]:
     """Return the paths that a document sets, which an applied configuration owns."""
-    found: set[Path] = set()
-    _collect(node, value, (), found)
-    return found
+    paths: set[Path] = set()
+    _collect(node, value, (), paths)
+    return paths
 
 
-def _collect(node: Node, value: Any, path: Path, found: set[Path]) -> None:
+def _collect(node: Node, value: Any, path: Path, paths: set[Path]) -> None:
     form = _kind(node, value) or "map"
     if form == "scalar" or (form == "map" and node.atomic):
-        found.add(path)
+        paths.add(path)
     elif form == "map":
         fields = node.fields
         for name, inner in (value if isinstance(value, dict) else {}).items():
             below = (*path, f"f:{name}")
-            _collect(node.child(name), inner, below, found)
+            _collect(node.child(name), inner, below, paths)
             if inner is None or inner == {} or name not in fields:
-                found.add(below)
+                paths.add(below)
     else:
         values = value if isinstance(value, list) else []
         elements = _items(node, values)
         if elements is None:
-            found.add(path)
+            paths.add(path)
             return
         item = node.item or ANY
         for element, inner in zip(elements, values, strict=True):
             below = (*path, element)
-            found.add(below)
+            paths.add(below)
             if elements.count(element) == 1:
-                _collect(item, inner, below, found)
+                _collect(item, inner, below, paths)
 
 
 def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
     """Return the paths, with the struct fields leading to them, which have no separate owner."""
-    found = set(paths)
-    for path in list(found):
+    named = set(paths)
+    for path in list(named):
         at: Node | None = node
         for length, element in enumerate(path[:-1], start=1):
             if at is None:
@@ -111,11 +111,11 @@ def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
             name = element[2:] if element.startswith("f:") else None
             if name is not None:
                 if name in at.fields:
-                    found.add(path[:length])
+                    named.add(path[:length])
                 at = at.child(name)
             else:
                 at = at.item if element.startswith("k:") else None
-    return found
+    return named
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------
@@ -150,9 +150,11 @@ def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list
     """Merge the items of two lists. Common items are in the order of the applied list."""
     lefts, rights = elements[: len(before)], elements[len(before) :]
     # Duplicate items of the live list are not merged. The applied item replaces them.
-    left_values = {one: None if lefts.count(one) > 1 else value for one, value in zip(lefts, before, strict=True)}
+    left_values = {
+        element: None if lefts.count(element) > 1 else value for element, value in zip(lefts, before, strict=True)
+    }
     right_values = dict(zip(rights, after, strict=True))
-    shared = [one for one in rights if one in left_values]
+    shared = [element for element in rights if element in left_values]
     item = node.item or ANY
     merged: list[Any] = []
     done: set[str] = set()
@@ -197,7 +199,7 @@ def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list
 
 
 class _Branch:
-    """A set of paths as a tree."""
+    """A set of paths as a tree, which `remove` builds. `member` is True where a path of the set ends."""
 
     __slots__ = ("below", "member")
 
@@ -247,44 +249,44 @@ def _remove(node: Node, value: Any, branch: _Branch) -> Any:
 # -- the difference of two documents ----------------------------------------------------------------------------------
 
 
-def compare(node: Node, old: Any, new: Any) -> Comparison:
+def compare(node: Node, old: Any, new: Any) -> FieldComparison:
     """Return the paths that a change from `old` to `new` removes, modifies and adds."""
-    found = Comparison()
-    _compare(node, old, new, (), found)
-    return found
+    difference = FieldComparison()
+    _compare(node, old, new, (), difference)
+    return difference
 
 
-def _compare(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> None:
+def _compare(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> None:
     if left == right:
         return
     is_leaf = False
     for form in _forms(node, left, right):
         if form == "map":
-            is_leaf = not _compare_maps(node, left, right, path, found)
+            is_leaf = not _compare_maps(node, left, right, path, difference)
         elif form == "list":
-            is_leaf = not _compare_lists(node, left, right, path, found)
+            is_leaf = not _compare_lists(node, left, right, path, difference)
         else:
             is_leaf = True
         if is_leaf and left is not ABSENT and right is not ABSENT:
-            found.modified.add(path)
+            difference.modified.add(path)
     if left is ABSENT:
-        found.added.add(path)
+        difference.added.add(path)
     elif right is ABSENT:
-        found.removed.add(path)
+        difference.removed.add(path)
 
 
-def _compare_maps(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
+def _compare_maps(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
     """Compare field by field. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
     if node.atomic or not (lefts or rights):
         return False
     for name in lefts.keys() | rights.keys():
         below = (*path, f"f:{name}")
-        _compare(node.child(name), lefts.get(name, ABSENT), rights.get(name, ABSENT), below, found)
+        _compare(node.child(name), lefts.get(name, ABSENT), rights.get(name, ABSENT), below, difference)
     return True
 
 
-def _compare_lists(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
+def _compare_lists(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
     """Compare item by item. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, list) else [] for value in (left, right))
     elements = _items(node, [*lefts, *rights])
@@ -293,22 +295,22 @@ def _compare_lists(node: Node, left: Any, right: Any, path: Path, found: Compari
     before = _grouped(elements[: len(lefts)], lefts)
     after = _grouped(elements[len(lefts) :], rights)
     item = node.item or ANY
-    for element in [*before, *(one for one in after if one not in before)]:
+    for element in [*before, *(added for added in after if added not in before)]:
         below = (*path, element)
         old, new = before.get(element, []), after.get(element, [])
         if len(old) < 2 and len(new) < 2:
-            _compare(item, old[0] if old else ABSENT, new[0] if new else ABSENT, below, found)
+            _compare(item, old[0] if old else ABSENT, new[0] if new else ABSENT, below, difference)
         elif len(old) > 1 and len(new) > 1:
             if old != new:
-                found.modified.add(below)
+                difference.modified.add(below)
         elif len(old) > 1:
             if new:
-                _compare(item, ABSENT, new[0], below, found)
-            found.removed.add(below)
+                _compare(item, ABSENT, new[0], below, difference)
+            difference.removed.add(below)
         else:
             if old:
-                _compare(item, old[0], ABSENT, below, found)
-            found.added.add(below)
+                _compare(item, old[0], ABSENT, below, difference)
+            difference.added.add(below)
     return True
 
 

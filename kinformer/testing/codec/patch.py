@@ -38,7 +38,7 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
         return kind
     if resource.builtin:
         raise failure(415, "415: Unsupported Media Type", details={})
-    accepted = [name for name, one in _PATCHES.items() if strategic or one != "strategic"]
+    accepted = [name for name, form in _PATCHES.items() if strategic or form != "strategic"]
     raise failure(
         415,
         "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
@@ -83,7 +83,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -213,11 +213,11 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
         if name.startswith("$"):
             if name.startswith(_DELETE_VALUES):
                 field = name.removeprefix(_DELETE_VALUES)
-                merged[field] = [one for one in merged.get(field) or [] if one not in value]
+                merged[field] = [member for member in merged.get(field) or [] if member not in value]
         elif value is None:
             merged.pop(name, None)
         elif isinstance(value, dict) and "$patch" in value and name not in merged:
-            continue  # a directive for an absent value
+            continue  # there is nothing that the directive could apply to
         elif isinstance(value, dict):
             merged[name] = _strategic_map(merged.get(name), value, node.child(name))
         elif isinstance(value, list):
@@ -240,9 +240,9 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list
     key = node.merge
     if key is True:
         return _in_order(target, patch, target, patch)
-    if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
-        return [one for one in patch if one.get("$patch") != "replace"]
-    if not key or not all(isinstance(one, dict) and not isinstance(one.get(key), dict | list) for one in patch):
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [item for item in patch if item.get("$patch") != "replace"]
+    if not key or not all(isinstance(item, dict) and not isinstance(item.get(key), dict | list) for item in patch):
         return copy.deepcopy(patch)
     item_node = node.item or ANY
     items: dict[Any, Any] = {}
@@ -250,19 +250,19 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list
         if key not in item:
             raise bad_request(f"map: {_go_map(item)} does not contain declared merge key: {key}")
         if item.get("$patch") == "delete":
-            target = [one for one in target if one.get(key) != item[key]]
+            target = [entry for entry in target if entry.get(key) != item[key]]
             continue
-        present: dict[str, Any] = next((one for one in target if one.get(key) == item[key]), {})
+        present: dict[str, Any] = next((entry for entry in target if entry.get(key) == item[key]), {})
         items[item[key]] = _strategic_map(present, item, item_node)
-    wanted = [one.get(key) for one in order if isinstance(one, dict)] if order else list(items)
-    return _ordered(target, items, wanted, key)
+    ordered_keys = [entry.get(key) for entry in order if isinstance(entry, dict)] if order else list(items)
+    return _ordered(target, items, ordered_keys, key)
 
 
-def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
+def _ordered(target: list[Any], items: dict[Any, Any], ordered_keys: list[Any], key: str) -> list[Any]:
     """Put patched items in the wanted order. The others keep their positions."""
-    rank = {name: index for index, name in enumerate(wanted)}
+    rank = {name: index for index, name in enumerate(ordered_keys)}
     names = sorted(items, key=lambda name: rank.get(name, len(rank)))
-    return _in_order(target, [items[name] for name in names], [one.get(key) for one in target], names)
+    return _in_order(target, [items[name] for name in names], [item.get(key) for item in target], names)
 
 
 def _in_order(target: list[Any], patched: list[Any], before: list[Any], names: list[Any]) -> list[Any]:
@@ -270,7 +270,7 @@ def _in_order(target: list[Any], patched: list[Any], before: list[Any], names: l
 
     `before` and `names` identify the values of the target and of the patch.
     """
-    rest = [(name, one) for name, one in zip(before, target, strict=True) if name not in names]
+    rest = [(name, value) for name, value in zip(before, target, strict=True) if name not in names]
     fresh = list(dict(zip(names, patched, strict=True)).items())
     merged: list[Any] = []
     while rest or fresh:

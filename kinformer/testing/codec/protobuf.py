@@ -19,7 +19,7 @@ from kinformer.testing.kinds.schema import Node
 __all__ = ["PREFIX", "ProtobufError", "decode_protobuf", "field_table"]
 
 PREFIX = b"k8s\0"  # runtime/serializer/protobuf
-_INLINED = 1000
+_INLINED = 1000  # a field of an inlined struct is recorded as the struct's number times this, plus its own
 Object = dict[str, Any]
 
 
@@ -84,6 +84,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
+    """Return the fields by number, with a table for each inlined struct."""
     table: dict[int, Any] = {}
     inlined: dict[int, dict[str, int]] = {}
     for name, number in numbers.items():
@@ -104,9 +105,9 @@ def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
 
 
 def _message(node: Node, data: bytes) -> Object:
-    found: Object = {}
-    _read(field_table(node), data, found)
-    return found
+    decoded: Object = {}
+    _read(field_table(node), data, decoded)
+    return decoded
 
 
 def field_table(node: Node) -> dict[int, Any]:
@@ -121,22 +122,22 @@ def field_table(node: Node) -> dict[int, Any]:
 _by_fields: dict[int, dict[int, Any]] = {}
 
 
-def _read(table: dict[int, Any], data: bytes, found: Object) -> None:
+def _read(table: dict[int, Any], data: bytes, decoded: Object) -> None:
     for number, value in _fields(data):
         entry = table.get(number)
         if entry is None:
-            continue  # from a newer client
+            continue  # a newer client may send fields that are not recorded
         if isinstance(entry, dict):
-            _read(entry, value, found)
+            _read(entry, value, decoded)
             continue
         name, node = entry
         if node.kind == "list":
-            found.setdefault(name, []).append(_value(node.item, value))
+            decoded.setdefault(name, []).append(_value(node.item, value))
         elif node.kind == "map":
             pair = dict(_fields(value))
-            found.setdefault(name, {})[bytes(pair.get(1, b"")).decode()] = _value(node.item, pair.get(2, b""))
+            decoded.setdefault(name, {})[bytes(pair.get(1, b"")).decode()] = _value(node.item, pair.get(2, b""))
         else:
-            found[name] = _value(node, value)
+            decoded[name] = _value(node, value)
 
 
 def _value(node: Node, value: Any) -> Any:

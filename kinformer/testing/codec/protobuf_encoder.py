@@ -136,7 +136,9 @@ def _any(number: int, value: Any, node: Node) -> bytes:
     schema = builtin_node("apiextensions.v1.JSONSchemaProps")
     if node.go.endswith("JSONSchemaPropsOrArray"):
         many = isinstance(value, list)
-        return field(number, b"".join(field(1 + many, _message(schema, one)) for one in (value if many else [value])))
+        return field(
+            number, b"".join(field(1 + many, _message(schema, inner)) for inner in (value if many else [value]))
+        )
     if node.go.endswith("JSONSchemaPropsOrBool"):
         allows = integer_field(1, value is not False)
         return field(number, allows if isinstance(value, bool) else allows + field(2, _message(schema, value)))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 __all__ = ["double_field", "field", "integer_field", "text_field", "texts_field"]
 
-_LENGTH = 2
-_MODULUS = 1 << 64
+_LENGTH = 2  # the wire type of fields that begin with their length
+_MODULUS = 1 << 64  # negative integers are written modulo this
 
 
 def _varint(value: int) -> bytes:

@@ -17,10 +17,10 @@ from typing import Any
 from kinformer.objects.units import canonical
 from kinformer.testing.kinds.schema import Node
 
-__all__ = ["DecodeError", "conform", "zero"]
+__all__ = ["UnmarshalError", "conform", "zero"]
 
 QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
-# Most times. `_wrong_time` looks at others.
+# It matches most valid times. `_wrong_time` decides about the others.
 _TIME = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -30,12 +30,15 @@ _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
-class DecodeError(Exception):
+class UnmarshalError(Exception):
     """Go cannot decode a value. The message is Go's."""
 
 
 class _DecodingPass:
-    """One pass over a document: the current position, and the findings."""
+    """One pass over a document: the current position, and the unknown fields so far.
+
+    The functions that read a value append to `names` and `where` on their way down, and remove it on their way up.
+    """
 
     __slots__ = ("names", "unknown", "where")
 
@@ -44,11 +47,11 @@ class _DecodingPass:
         self.names: list[str] = []  # only fields, as in Go's errors
         self.where: list[str] = []  # with indices, as in warnings
 
-    def mismatch(self, value: Any, go: str, struct: str) -> DecodeError:
+    def mismatch(self, value: Any, go: str, struct: str) -> UnmarshalError:
         """Return `json: cannot unmarshal string into Go struct field PodSpec.spec.x of type []v1.Container`."""
         what = _json_kind(value)
         place = f"Go struct field {struct}.{'.'.join(self.names)}" if self.names else "Go value"
-        return DecodeError(f"json: cannot unmarshal {what} into {place} of type {go}")
+        return UnmarshalError(f"json: cannot unmarshal {what} into {place} of type {go}")
 
 
 def _json_kind(value: Any) -> str:
@@ -72,7 +75,7 @@ def zero(node: Node) -> Any:
 
 
 def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Decode a document to the type of `node`. Returns it with the paths of unknown fields. Raises `DecodeError`."""
+    """Decode a document to the type of `node`. Returns it with the paths of unknown fields. Raises `UnmarshalError`."""
     reading = _DecodingPass()
     decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
     unknown = reading.unknown
@@ -81,15 +84,15 @@ def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[
 
 def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
     """Return the unknown paths in document order."""
-    found: list[str] = []
+    paths: list[str] = []
     if isinstance(value, dict):
         for name, inner in value.items():
             below = f"{path}.{name}" if path else name
-            found += [below] if below in unknown else _in_order(inner, unknown, below)
+            paths += [below] if below in unknown else _in_order(inner, unknown, below)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            found += _in_order(inner, unknown, f"{path}[{index}]")
-    return found
+            paths += _in_order(inner, unknown, f"{path}[{index}]")
+    return paths
 
 
 def _struct(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
@@ -107,7 +110,7 @@ def _struct(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
                 decoded[name] = zero(field)
             continue
         kind = field.kind
-        # A fast path for the two most frequent kinds.
+        # A fast path for the most frequent kind.
         if kind == "string" and type(inner) is str:
             if inner or field.always or field.pointer:
                 decoded[name] = inner
@@ -133,12 +136,12 @@ def _list(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
         raise reading.mismatch(value, node.go, owner)
     item = node.item
     assert item is not None
-    if item.kind == "string" and all(type(one) is str for one in value):
+    if item.kind == "string" and all(type(inner) is str for inner in value):
         return list(value)
     read, decoded = _READ[item.kind], []
-    for index, one in enumerate(value):
+    for index, inner in enumerate(value):
         reading.where.append(f"[{index}]")
-        decoded.append(zero(item) if one is None else read(item, one, reading, owner))
+        decoded.append(zero(item) if inner is None else read(item, inner, reading, owner))
         reading.where.pop()
     return decoded
 
@@ -149,7 +152,7 @@ def _map(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     item = node.item
     assert item is not None
     names = value if len(value) < 2 else sorted(value)  # Go writes sorted maps
-    if item.kind == "string" and all(type(one) is str for one in value.values()):
+    if item.kind == "string" and all(type(text) is str for text in value.values()):
         return {name: value[name] for name in names}
     read, decoded = _READ[item.kind], {}
     for name in names:
@@ -177,7 +180,7 @@ def _integer(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     bound = _BOUNDS[node.kind]
     if isinstance(value, float) or not -bound <= value < bound:
         error = reading.mismatch(value, node.go, owner)
-        raise DecodeError(str(error).replace("unmarshal number", f"unmarshal number {value}", 1))
+        raise UnmarshalError(str(error).replace("unmarshal number", f"unmarshal number {value}", 1))
     return value
 
 
@@ -193,7 +196,7 @@ def _bytes(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     try:
         base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
-        raise DecodeError(f"illegal base64 data at input byte {_first_bad_byte(value)}") from None
+        raise UnmarshalError(f"illegal base64 data at input byte {_first_bad_byte(value)}") from None
     return value
 
 
@@ -209,11 +212,13 @@ def _time(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not _TIME.fullmatch(value):
         wrong = _wrong_time(value, _MICRO_LAYOUT if node.kind == "microtime" else _LAYOUT)
         if wrong:
-            raise DecodeError(f'parsing time "{value}"{wrong}')
+            raise UnmarshalError(f'parsing time "{value}"{wrong}')
     if node.kind == "microtime":
         fraction = re.search(r"(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", value)
         if fraction is not None and len(fraction[1] or "") != 7:  # Go's layout requires exactly six digits
-            raise DecodeError(f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{fraction[0]}" as ".000000"')
+            raise UnmarshalError(
+                f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{fraction[0]}" as ".000000"'
+            )
         return value
     return re.sub(r"\.\d+", "", value) if "." in value else value
 
@@ -228,11 +233,11 @@ def _wrong_time(text: str, layout: str) -> str:
     """Return what Go says about a text that is no time, or "". The parts of a layout are read in order."""
     position, numbers = 0, []
     for pattern, part in _TIME_PARTS:
-        found = re.compile(pattern, re.ASCII).match(text, position)
-        if found is None:
+        match = re.compile(pattern, re.ASCII).match(text, position)
+        if match is None:
             return f' as "{layout}": cannot parse "{text[position:]}" as "{part}"'
-        position = found.end()
-        numbers += [int(found[0])] if found[0].isdigit() else []
+        position = match.end()
+        numbers += [int(match[0])] if match[0].isdigit() else []
     year, month, day, *clock = numbers
     if not 1 <= month <= 12:
         return ": month out of range"
@@ -246,9 +251,9 @@ def _wrong_time(text: str, layout: str) -> str:
 
 def _quantity(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
+        raise UnmarshalError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
     if isinstance(value, str) and not QUANTITY.match(value):
-        raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
+        raise UnmarshalError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
     return canonical(str(value))
 
 

@@ -2,4 +2,5 @@
 
 May import: `store`, `codec`, `kinds`.
 Reading order: document, v2_schema, protobuf.
+Tests: tests/apiserver/test_features.py, tests/conformance/test_definition_rules.py.
 """

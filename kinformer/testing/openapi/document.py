@@ -63,19 +63,22 @@ def definition_name(name: str) -> str:
 
 def _type_name(node: Node) -> str:
     """Return the recorded name of a struct's type."""
-    found = _names.get(id(node.fields))
-    if found is None:
+    type_name = _names.get(id(node.fields))
+    if type_name is None:
         for name in recorded()["types"]:
             _names.setdefault(id(builtin_node(name).fields), name)
-        found = _names[id(node.fields)]
-    return found
+        type_name = _names[id(node.fields)]
+    return type_name
 
 
 _names: dict[int, str] = {}  # types are created once, and live as long as the program
 
 
 class _Document:
-    """Collects all referenced types. `root` is the prefix of references."""
+    """A document in the making. `add_type` and `add_kind` put what they add, and all it refers to, into `types`.
+
+    `root` is the prefix of references.
+    """
 
     def __init__(self, root: str, *, v2: bool = False) -> None:
         self._root = root
@@ -87,7 +90,7 @@ class _Document:
         full = definition_name(name)
         if full not in self.types:
             entry: Object = {"type": "object", "description": ""}
-            self.types[full] = entry
+            self.types[full] = entry  # before its fields, which may refer to it
             entry.update(self._struct(builtin_node(name)))
             if name == _OBJECT_META:
                 for field, description in object_meta_descriptions().items():
@@ -162,17 +165,19 @@ class _Document:
 
     def _with_embedded(self, schema: Mapping[str, Any], own: Object) -> Object:
         """Return a copy in which embedded resources have the common fields."""
-        found = dict(schema)
-        if found.get("properties"):
-            found["properties"] = {name: self._with_embedded(inner, own) for name, inner in found["properties"].items()}
+        copied = dict(schema)
+        if copied.get("properties"):
+            copied["properties"] = {
+                name: self._with_embedded(inner, own) for name, inner in copied["properties"].items()
+            }
         for name in ("items", "additionalProperties"):
-            if isinstance(found.get(name), Mapping):
-                found[name] = self._with_embedded(found[name], own)
-        keeps = self._v2 and found.get("x-kubernetes-preserve-unknown-fields")
-        if found.get("x-kubernetes-embedded-resource") and not keeps:
-            found["properties"] = {**(found.get("properties") or {}), **own}
-            found["required"] = list(dict.fromkeys([*(found.get("required") or ()), "kind", "apiVersion"]))
-        return found
+            if isinstance(copied.get(name), Mapping):
+                copied[name] = self._with_embedded(copied[name], own)
+        keeps = self._v2 and copied.get("x-kubernetes-preserve-unknown-fields")
+        if copied.get("x-kubernetes-embedded-resource") and not keeps:
+            copied["properties"] = {**(copied.get("properties") or {}), **own}
+            copied["required"] = list(dict.fromkeys([*(copied.get("required") or ()), "kind", "apiVersion"]))
+        return copied
 
 
 def _own_fields() -> Object:
@@ -237,7 +242,7 @@ def openapi_v3(registry: Registry, path: str) -> Object | None:
 
 def _hash(types: list[ResourceType]) -> str:
     """Return a hash that changes with the served kinds. The types of built-in kinds never change."""
-    parts = [[one.name, one.kind, None if one.builtin else one.schema] for one in types]
+    parts = [[resource.name, resource.kind, None if resource.builtin else resource.schema] for resource in types]
     return hashlib.sha512(go_json(parts)).hexdigest().upper()
 
 

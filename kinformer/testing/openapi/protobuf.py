@@ -32,7 +32,7 @@ def encode_openapi_v2(document: Object) -> bytes:
     """Encode a document."""
     info = document["info"]
     paths = b"".join(_named(2, path, _path(item)) for path, item in document["paths"].items())
-    definitions = b"".join(_named(1, name, _schema(one)) for name, one in document["definitions"].items())
+    definitions = b"".join(_named(1, name, _schema(schema)) for name, schema in document["definitions"].items())
     return b"".join(
         (
             text_field(1, document["swagger"]),
@@ -62,17 +62,18 @@ def _path(item: Object) -> bytes:
 
 def _operation(operation: Object) -> bytes:
     responses = b"".join(
-        _named(1, code, field(1, text_field(1, one["description"]))) for code, one in operation["responses"].items()
+        _named(1, code, field(1, text_field(1, response["description"])))
+        for code, response in operation["responses"].items()
     )
-    parameters = (field(8, _parameter(one)) for one in operation["parameters"])
+    parameters = (field(8, _parameter(parameter)) for parameter in operation["parameters"])
     described = text_field(3, operation["description"])
     return b"".join((described, *parameters, field(9, responses), _extensions(13, operation)))
 
 
-def _parameter(one: Object) -> bytes:
+def _parameter(parameter: Object) -> bytes:
     """Encode a query parameter: Parameter, NonBodyParameter, QueryParameterSubSchema."""
-    query = text_field(2, one["in"]) + text_field(4, one["name"]) + text_field(6, one["type"])
-    return field(1, field(2, field(3, query + integer_field(20, bool(one.get("uniqueItems"))))))
+    query = text_field(2, parameter["in"]) + text_field(4, parameter["name"]) + text_field(6, parameter["type"])
+    return field(1, field(2, field(3, query + integer_field(20, bool(parameter.get("uniqueItems"))))))
 
 
 def _schema(schema: Object) -> bytes:

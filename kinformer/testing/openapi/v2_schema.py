@@ -15,30 +15,31 @@ _JUNCTORS = ("allOf", "oneOf", "anyOf", "not", "nullable")
 
 def schema_for_v2(schema: Mapping[str, Any]) -> Object:
     """Return a copy without the keywords that v2 lacks or that kubectl misinterprets."""
-    found = {name: value for name, value in schema.items() if name not in _JUNCTORS}
+    converted = {name: value for name, value in schema.items() if name not in _JUNCTORS}
     keeps = bool(schema.get(_KEEP))
     if schema.get("nullable"):
-        found.pop("type", None)
+        converted.pop("type", None)
     if schema.get("nullable") or keeps:
-        found.pop("items", None)
-        found.pop("properties", None)
-    if (found.get("type") == "array" and "items" not in found) or (found.get("type") == "object" and keeps):
-        del found["type"]
-    if isinstance(found.get("items"), dict):
-        found["items"] = schema_for_v2(found["items"])
-    if isinstance(found.get("additionalProperties"), dict):
-        found["additionalProperties"] = schema_for_v2(found["additionalProperties"])
-    _convert_properties(found)
-    return found
+        converted.pop("items", None)
+        converted.pop("properties", None)
+    if (converted.get("type") == "array" and "items" not in converted) or (converted.get("type") == "object" and keeps):
+        del converted["type"]
+    if isinstance(converted.get("items"), dict):
+        converted["items"] = schema_for_v2(converted["items"])
+    if isinstance(converted.get("additionalProperties"), dict):
+        converted["additionalProperties"] = schema_for_v2(converted["additionalProperties"])
+    _convert_properties(converted)
+    return converted
 
 
-def _convert_properties(found: Object) -> None:
-    properties = found.get("properties")
+def _convert_properties(converted: Object) -> None:
+    """Convert the properties, in place. Those that may be null are not required any longer, as v2 knows no null."""
+    properties = converted.get("properties")
     if not isinstance(properties, dict):
         return
     nullable = {name for name, inner in properties.items() if inner.get("nullable")}
-    required = [name for name in found.get("required", ()) if name not in nullable]
-    found.pop("required", None)
+    required = [name for name in converted.get("required", ()) if name not in nullable]
+    converted.pop("required", None)
     if required:
-        found["required"] = required
-    found["properties"] = {name: schema_for_v2(inner) for name, inner in properties.items()}
+        converted["required"] = required
+    converted["properties"] = {name: schema_for_v2(inner) for name, inner in properties.items()}

@@ -33,7 +33,10 @@ _NODE_PORTS = range(30_000, 32_768)
 
 
 class Admission:
-    """The additions of one server. Allocates addresses and node ports for services."""
+    """Adds the fields, and allocates addresses and node ports for the services of one server.
+
+    `_given` grows with each address. A deleted service does not give its address back.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -55,7 +58,7 @@ class Admission:
             obj["spec"].setdefault("finalizers", ["kubernetes"])
         elif kind == "Node" and not admin:
             taints = obj["spec"].setdefault("taints", [])
-            if not any(one.get("key") == _NOT_READY["key"] for one in taints):
+            if not any(taint.get("key") == _NOT_READY["key"] for taint in taints):
                 taints.append(dict(_NOT_READY))
         elif kind in PROTECTION and not admin:
             finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -105,18 +108,18 @@ class Admission:
             self._allocate_ports(spec)
 
     def _allocate_ports(self, spec: Object) -> None:
-        wanted = [port for port in spec.get("ports") or [] if not port.get("nodePort")]
-        if not wanted:
+        unnumbered = [port for port in spec.get("ports") or [] if not port.get("nodePort")]
+        if not unnumbered:
             return
         services = self._ledger.registry.find("v1/services")
         used = {port.get("nodePort") for port in spec["ports"]}
         for stored in self._ledger.collection(services).objects.values():
-            if b'"nodePort":' in stored.raw:
+            if b'"nodePort":' in stored.raw:  # most services have none, and need not be decoded
                 used |= {
                     port.get("nodePort") for port in self._ledger.read(services, stored)["spec"].get("ports") or []
                 }
         free = (number for number in _NODE_PORTS if number not in used)
-        for port in wanted:
+        for port in unnumbered:
             port["nodePort"] = next(free, 0)
 
 
@@ -156,10 +159,7 @@ def _label_job(obj: Object) -> None:
 
 
 def _keep_allocated(obj: Object, old: Object) -> None:
-    """Restore server-allocated fields that an update may omit.
-
-    core/service/storage, patchAllocatedValues.
-    """
+    """Restore server-allocated fields that an update may omit (core/service/storage, patchAllocatedValues)."""
     spec, before = obj["spec"], old.get("spec") or {}
     if spec.get("type") == "ExternalName":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -175,9 +175,11 @@ def _keep_allocated(obj: Object, old: Object) -> None:
         if before.get(name) and not spec.get(name):
             spec[name] = before[name]
     if spec.get("type") in ("NodePort", "LoadBalancer"):
-        known = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or []}
+        node_ports = {
+            (port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or []
+        }
         for port in spec.get("ports") or []:
-            node_port = known.get((port.get("port"), port.get("protocol")))
+            node_port = node_ports.get((port.get("port"), port.get("protocol")))
             if node_port and not port.get("nodePort"):
                 port["nodePort"] = node_port
     else:

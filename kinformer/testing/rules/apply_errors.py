@@ -17,17 +17,17 @@ _STRINGS = ("string", "bytes", "time", "microtime")
 
 def apply_errors(node: Node, obj: Object) -> str:
     """Return the message with all errors, or "" for a valid configuration."""
-    found: list[str] = []
-    _check(node, {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}, "", found)
-    if len(found) < 2:
-        return "".join(found)
-    return "errors:" + "".join(f"\n  {one}" for one in found)
+    errors: list[str] = []
+    _check(node, {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}, "", errors)
+    if len(errors) < 2:
+        return "".join(errors)
+    return "errors:" + "".join(f"\n  {error}" for error in errors)
 
 
 def _shown(value: Any) -> str:
     """Format a value as Go's %v does."""
     if isinstance(value, list):
-        return "[" + " ".join(_shown(one) for one in value) + "]"
+        return "[" + " ".join(_shown(item) for item in value) + "]"
     if isinstance(value, dict):
         return "map[" + " ".join(f"{name}:{_shown(inner)}" for name, inner in sorted(value.items())) + "]"
     if isinstance(value, bool):
@@ -45,36 +45,36 @@ def _go_type(value: Any) -> str:
     return "float64" if isinstance(value, float) else "int64"
 
 
-def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _check(node: Node, value: Any, path: str, errors: list[str]) -> None:
     if value is None:
         return
     kind = node.kind
     if kind in ("struct", "map"):
         if not isinstance(value, dict):
-            found.append(f"{path}: expected map, got &{{{_shown(value)}}}")
+            errors.append(f"{path}: expected map, got &{{{_shown(value)}}}")
             return
         undeclared = False
         for name in sorted(value):
             if kind == "struct" and name not in node.fields:
                 if not undeclared:  # only the first is reported
-                    found.append(f"{path}.{name}: field not declared in schema")
+                    errors.append(f"{path}.{name}: field not declared in schema")
                 undeclared = True
             else:
-                _check(node.child(name), value[name], f"{path}.{name}", found)
+                _check(node.child(name), value[name], f"{path}.{name}", errors)
     elif kind == "list":
-        _check_list(node, value, path, found)
+        _check_list(node, value, path, errors)
     elif kind in _NUMBERS and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        found.append(f"{path}: expected numeric (int or float), got {_go_type(value)}")
+        errors.append(f"{path}: expected numeric (int or float), got {_go_type(value)}")
     elif kind in _STRINGS and not isinstance(value, str):
         shown = json.dumps(value)
-        found.append(f"{path}: expected string, got &value.valueUnstructured{{Value:{shown}}}")
+        errors.append(f"{path}: expected string, got &value.valueUnstructured{{Value:{shown}}}")
     elif kind == "bool" and not isinstance(value, bool):
-        found.append(f"{path}: expected boolean, got &{{{_shown(value)}}}")
+        errors.append(f"{path}: expected boolean, got &{{{_shown(value)}}}")
 
 
-def _check_list(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _check_list(node: Node, value: Any, path: str, errors: list[str]) -> None:
     if not isinstance(value, list):
-        found.append(f"{path}: expected list, got &{{{_shown(value)}}}")
+        errors.append(f"{path}: expected list, got &{{{_shown(value)}}}")
         return
     item_node, keyed = node.item or ANY, bool(node.keys_of(value))
     seen: list[str] = []
@@ -84,15 +84,15 @@ def _check_list(node: Node, value: Any, path: str, found: list[str]) -> None:
             if not keyed and not node.keys_of([item]):
                 keys = [f'"{key}"' for key in node.keys if key not in item]
                 message = f"associative list with keys has an element that omits key field {' '.join(keys)}"
-                found.append(f"{path}: element {index}: {message}")
+                errors.append(f"{path}: element {index}: {message}")
                 continue
             pairs = zip(node.keys, node.key_of(item), strict=True)
-            element = "[" + ",".join(f"{name}={json.dumps(one)}" for name, one in sorted(pairs)) + "]"
+            element = "[" + ",".join(f"{name}={json.dumps(key_value)}" for name, key_value in sorted(pairs)) + "]"
         elif node.list_type == "set":
             element = f"[={json.dumps(item)}]"
         if node.list_type != "atomic":
             if element in seen:
-                found.append(f"{path}: duplicate entries for key {element}")
+                errors.append(f"{path}: duplicate entries for key {element}")
                 continue
             seen.append(element)
-        _check(item_node, item, f"{path}{element}", found)
+        _check(item_node, item, f"{path}{element}", errors)

@@ -12,7 +12,7 @@ from kinformer.testing.cel.library.network import URL
 from kinformer.testing.cel.library.re2 import PatternError, compiled_pattern
 from kinformer.testing.rules.builtin.pod_rules import required, unsupported
 from kinformer.testing.rules.custom_rules import has_rules, schema_causes
-from kinformer.testing.rules.expression_rules import definition_findings
+from kinformer.testing.rules.expression_rules import schema_rule_causes
 from kinformer.testing.rules.metadata_rules import invalid_value
 
 __all__ = ["definition_causes", "unrecognized_formats"]
@@ -57,7 +57,7 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
 
 
 def _stored_causes(obj: Object, versions: Sequence[Object]) -> Causes:
-    """Check that each version in which objects may be stored is there."""
+    """Check that the spec still has every version in which objects are stored."""
     stored = (obj.get("status") or {}).get("storedVersions")
     at = "status.storedVersions"
     if not stored:
@@ -80,7 +80,7 @@ def _stored_causes(obj: Object, versions: Sequence[Object]) -> Causes:
 
 
 def _approval_causes(obj: Object, old: Object | None) -> Causes:
-    """Check that the group is approved if it is one of Kubernetes. What was wrong before may stay."""
+    """Check that a group of Kubernetes is approved. An update may leave a definition as unapproved as it was."""
     if not f".{obj['spec'].get('group', '')}".endswith((".k8s.io", ".kubernetes.io")):
         return []
     state, before = _approval(obj), "" if old is None else _approval(old)
@@ -140,22 +140,22 @@ def _as_go_shows(versions: Sequence[Object]) -> list[Object]:
     """Return the versions as Go prints their internal type: without JSON tags and without versioned-only fields."""
     return [
         {
-            "Name": one.get("name", ""),
-            "Served": one.get("served", False),
-            "Storage": one.get("storage", False),
-            "Deprecated": one.get("deprecated", False),
-            "DeprecationWarning": one.get("deprecationWarning"),
+            "Name": version.get("name", ""),
+            "Served": version.get("served", False),
+            "Storage": version.get("storage", False),
+            "Deprecated": version.get("deprecated", False),
+            "DeprecationWarning": version.get("deprecationWarning"),
             "Schema": None,
             "Subresources": None,
             "AdditionalPrinterColumns": None,
             "SelectableFields": None,
         }
-        for one in versions
+        for version in versions
     ]
 
 
 def _schemas(spec: Object) -> list[Object]:
-    return [(one.get("schema") or {}).get("openAPIV3Schema") or {} for one in spec.get("versions") or []]
+    return [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in spec.get("versions") or []]
 
 
 def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[Object]) -> Causes:
@@ -175,7 +175,7 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
         place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{at}.schema.openAPIV3Schema"
         wrong = _root_causes(schema, place, status="status" in (version.get("subresources") or {}))
         if not wrong and schema not in before and has_rules(schema):
-            wrong = definition_findings(schema, place)
+            wrong = schema_rule_causes(schema, place)
         causes += wrong
         place = "spec" if len(versions) == 1 else at
         for number, column in enumerate(version.get("additionalPrinterColumns") or []):
@@ -186,9 +186,9 @@ def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[O
             elif not path.startswith("."):
                 causes.append(invalid_value(where, path, "must be a simple json path starting with ."))
     shown = _as_go_shows(versions) if versions else spec.get("versions")
-    if len({one.get("name") for one in versions}) < len(versions):
+    if len({version.get("name") for version in versions}) < len(versions):
         causes.append(invalid_value("spec.versions", shown, "must contain unique version names"))
-    if sum(1 for one in versions if one.get("storage")) != 1:
+    if sum(1 for version in versions if version.get("storage")) != 1:
         causes.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if spec.get("preserveUnknownFields"):
         why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -247,7 +247,9 @@ def _root_causes(schema: Object, at: str, *, status: bool) -> Causes:
         causes.append(invalid_value(f"{at}.type", kind, "must be object at the root"))
     elif not kind:
         causes.append(required(f"{at}.type", "must not be empty at the root"))
-    return causes + sorted(_schema_causes(schema, at, root=True), key=lambda one: f"{one['field']}: {one['message']}")
+    return causes + sorted(
+        _schema_causes(schema, at, root=True), key=lambda error: f"{error['field']}: {error['message']}"
+    )
 
 
 def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
@@ -262,7 +264,7 @@ def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
         causes.append(required(f"{at}.items", "must be specified"))
     if schema.get("default") is not None:
         causes += [
-            {**one, "field": f"{at}.default"} for one in schema_causes(schema, schema["default"], "", rules=False)
+            {**error, "field": f"{at}.default"} for error in schema_causes(schema, schema["default"], "", rules=False)
         ]
     causes += _pattern_causes(schema, at)
     for name, inner in (schema.get("properties") or {}).items():

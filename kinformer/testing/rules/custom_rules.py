@@ -22,12 +22,13 @@ __all__ = ["ABSENT", "blocks_rules", "fill_defaults", "has_rules", "prune", "pru
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
-ABSENT: Final = object()  # there is no old value
+ABSENT: Final = object()  # stands for an old value that is not there, unlike None, which is null
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
     " validation"
 )
+# Reasons of errors after which the rules of an object are not evaluated.
 _BLOCKING = {
     "FieldValueRequired",
     "FieldValueNotSupported",
@@ -35,8 +36,8 @@ _BLOCKING = {
     "FieldValueTooMany",
     "FieldValueTypeInvalid",
 }
-_SAFE = (1 << 53) - 1  # up to which a float counts as an integer (swag, `IsFloat64AJSONInteger`)
-_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127  # from which a number is no float32
+_SAFE = (1 << 53) - 1  # a whole float counts as an integer up to here (swag, `IsFloat64AJSONInteger`)
+_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127  # every float32 is smaller
 
 
 # -- pruning ----------------------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def prune(schema: Schema, obj: Object) -> list[str]:
 
 
 def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, keeps: bool = False) -> None:
-    """Prune a value. With `keeps` only fields are pruned of which the schema has a schema."""
+    """Prune a value. With `keeps`, its unknown fields stay, and only the values of known fields are pruned."""
     keeps = keeps or bool(schema.get(_KEEP))
     if isinstance(value, list):
         items = schema.get("items")
@@ -130,11 +131,11 @@ def _is_wrong_null(value: Any, schema: Schema) -> bool:
 
 
 def has_rules(schema: Schema) -> bool:
-    """True if a schema has a CEL rule."""
+    """Return True if a schema has a CEL rule."""
     if schema.get("x-kubernetes-validations"):
         return True
     below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return any(has_rules(one) for one in below if isinstance(one, Mapping))
+    return any(has_rules(inner) for inner in below if isinstance(inner, Mapping))
 
 
 def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, rules: bool = True) -> Causes:
@@ -157,7 +158,7 @@ def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, r
 
 def blocks_rules(causes: Causes) -> bool:
     """Return True if CEL rules are not evaluated on an object with these errors."""
-    return any(one["reason"] in _BLOCKING for one in causes)
+    return any(error["reason"] in _BLOCKING for error in causes)
 
 
 def _kind_of(value: Any) -> str:
@@ -174,33 +175,33 @@ def _kind_of(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def _type_error(path: str, wanted: str, shown: Any) -> dict[str, str]:
-    message = f"Invalid value: {json.dumps(shown)}: {path} in body must be of type {wanted}: {json.dumps(shown)}"
+def _type_error(path: str, expected: str, shown: Any) -> dict[str, str]:
+    message = f"Invalid value: {json.dumps(shown)}: {path} in body must be of type {expected}: {json.dumps(shown)}"
     return cause("FieldValueTypeInvalid", message, path)
 
 
 def _validate(schema: Schema, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
-    found: Causes = []
-    _validate_value(schema, value, path, found, old)
-    if found and (old is ABSENT or old != value):
-        causes += found
+    errors: Causes = []
+    _validate_value(schema, value, path, errors, old)
+    if errors and (old is ABSENT or old != value):
+        causes += errors
 
 
 def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: Any) -> None:
-    kind, wanted = _kind_of(value), schema.get("type")
+    kind, expected = _kind_of(value), schema.get("type")
     if value is None and schema.get("nullable"):
         return
     if schema.get("x-kubernetes-int-or-string"):
         if kind not in ("integer", "string"):
             causes.append(_type_error(path, "integer,string", kind))
             return
-    elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
-        if wanted == "integer" and kind == "number" and isinstance(value, (int, float)):
+    elif expected and kind != expected and not (expected == "number" and kind == "integer"):
+        if expected == "integer" and kind == "number" and isinstance(value, (int, float)):
             name = schema.get("format") if is_known_format(schema) else None
-            causes.append(_type_error(path, name or wanted, "float64" if name else kind))
+            causes.append(_type_error(path, name or expected, "float64" if name else kind))
             _check_range(schema, value, path, causes)
         else:
-            causes.append(_type_error(path, wanted, kind))
+            causes.append(_type_error(path, expected, kind))
         return
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(unsupported(path, value, tuple(schema["enum"])))
@@ -239,7 +240,7 @@ def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> N
 
 
 def _check_range(schema: Schema, value: float, path: str, causes: Causes) -> None:
-    """Check that a number is of the type and format of its schema without a loss."""
+    """Check that a number fits into the type and format of its schema."""
     kind, name = schema.get("type"), (schema.get("format") if is_known_format(schema) else "") or ""
     bound = 1 << (31 if name == "int32" else 63)
     if kind == "integer":
@@ -254,7 +255,8 @@ def _check_range(schema: Schema, value: float, path: str, causes: Causes) -> Non
 
 def _validate_number(schema: Schema, value: float, path: str, causes: Causes) -> None:
     _check_range(schema, value, path, causes)
-    value = int(value) if abs(value) <= _SAFE and value == int(value) else value  # as Go shows it
+    # Go shows a whole float without a fraction.
+    value = int(value) if abs(value) <= _SAFE and value == int(value) else value
     step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if step is not None and not float(value / step).is_integer():
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
@@ -295,8 +297,9 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return ABSENT
-    wanted = [item.get(key) for key in keys]
-    return next((one for one in old if isinstance(one, dict) and [one.get(key) for key in keys] == wanted), ABSENT)
+    identity = [item.get(key) for key in keys]
+    candidates = (entry for entry in old if isinstance(entry, dict))
+    return next((entry for entry in candidates if [entry.get(key) for key in keys] == identity), ABSENT)
 
 
 def _old_field(name: str, old: Any) -> Any:
@@ -333,19 +336,19 @@ def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, ol
     for name, message in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
         if not schema.get(name):
             continue
-        found: list[Causes] = []
-        for one in schema[name]:
+        alternatives: list[Causes] = []
+        for part in schema[name]:
             below = []
-            _validate_value(one, value, path, below, old)
-            found.append(below)
-        valid = sum(1 for below in found if not below)
+            _validate_value(part, value, path, below, old)
+            alternatives.append(below)
+        valid = sum(1 for below in alternatives if not below)
         if name == "oneOf" and valid != 1:
             count = "Found none valid" if not valid else f"Found {valid} valid alternatives"
             message = f"must validate one and only one schema (oneOf). {count}"
         if valid == 0 or (name == "oneOf" and valid != 1):
             causes.append(cause("FieldValueInvalid", f'Invalid value: "": "{path}" {message}', "<nil>"))
             if not valid:
-                causes += next(below for below in found if len(below) == min(map(len, found)))
+                causes += next(below for below in alternatives if len(below) == min(map(len, alternatives)))
     if schema.get("not"):
         below = []
         _validate_value(schema["not"], value, path, below, old)
@@ -375,6 +378,6 @@ def _check_lists(schema: Schema, value: Any, path: str, causes: Causes) -> None:
 
 
 def _duplicate(path: str, item: Any) -> dict[str, str]:
-    found = duplicate(path, item)
+    error = duplicate(path, item)
     shown = json.dumps(item, separators=(",", ":"), sort_keys=True)
-    return {**found, "message": f"Duplicate value: {shown}"}
+    return {**error, "message": f"Duplicate value: {shown}"}

@@ -10,7 +10,7 @@ from typing import Any
 
 from kinformer.apiserver.selecting.names import dns_label_1035
 from kinformer.apiserver.status import Causes
-from kinformer.testing.codec.typed import DecodeError, conform
+from kinformer.testing.codec.typed import UnmarshalError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.rules.builtin.pod_rules import required
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text, object_meta_causes
@@ -47,21 +47,21 @@ def _embedded(schema: Schema, value: Any, path: str) -> Iterator[tuple[Object, s
 def coerce_embedded(schema: Schema, obj: Object) -> list[str]:
     """Decode the metadata of all embedded resources, in place, and return the paths of unknown fields.
 
-    Raises `DecodeError` for a field of a wrong type.
+    Raises `UnmarshalError` for a field of a wrong type.
     """
     unknown: list[str] = []
     for resource, path in _embedded(schema, obj, ""):
         for name in ("apiVersion", "kind"):
             if name in resource and not isinstance(resource[name], str):
-                raise DecodeError(f"{path}.{name}: Invalid value: {json_text(resource[name])}: must be a string")
+                raise UnmarshalError(f"{path}.{name}: Invalid value: {json_text(resource[name])}: must be a string")
         if "metadata" not in resource:
             continue
         metadata = resource["metadata"]
         try:
             resource["metadata"], more = conform(object_meta(), {} if metadata is None else metadata)
-        except DecodeError as error:
-            raise DecodeError(f"{path}.metadata: Invalid value: {json_text(metadata)}: {error}") from None
-        unknown += [f"{path}.metadata.{one}" for one in more]
+        except UnmarshalError as error:
+            raise UnmarshalError(f"{path}.metadata: Invalid value: {json_text(metadata)}: {error}") from None
+        unknown += [f"{path}.metadata.{field}" for field in more]
     return sorted(unknown)
 
 

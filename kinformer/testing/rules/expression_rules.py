@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.apiserver.status import Causes, cause
-from kinformer.testing.cel.rules import Finding, check_rules
+from kinformer.testing.cel.rules import FieldError, check_rules
 from kinformer.testing.cel.validation import validator_of
 
-__all__ = ["cause_of", "definition_findings", "value_findings"]
+__all__ = ["cause_of", "schema_rule_causes", "value_rule_causes"]
 
 Schema = Mapping[str, Any]
 
+# Beginnings of messages that do not show the value, and of those that do, by reason.
 _PLAIN = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
 _SHOWN = {
     "FieldValueInvalid": "Invalid value",
@@ -22,22 +23,24 @@ _SHOWN = {
 }
 
 
-def definition_findings(schema: Schema, place: str) -> Causes:
+def schema_rule_causes(schema: Schema, place: str) -> Causes:
     """Return the errors in the rules of a schema, which is at `place` in its definition."""
-    return [cause_of(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
+    return [
+        cause_of(error, f"{place}{error.path}", error.text.replace("{root}", place)) for error in check_rules(schema)
+    ]
 
 
-def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
+def value_rule_causes(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
     """Return the errors that a schema's rules find in an object. Errors that `old` already had become warnings."""
     validator = validator_of(schema)
     if validator is None:
         return []
-    wrong, known = validator.validate(value, old)
-    for one in known:
-        found = cause_of(one, one.path or "<nil>", one.text)
+    wrong, accepted = validator.validate(value, old)
+    for error in accepted:
+        warned = cause_of(error, error.path or "<nil>", error.text)
         if warnings is not None:
-            warnings.append(f"{found['field']}: {found['message']}")
-    return [cause_of(one, one.path or "<nil>", one.text) for one in wrong]
+            warnings.append(f"{warned['field']}: {warned['message']}")
+    return [cause_of(error, error.path or "<nil>", error.text) for error in wrong]
 
 
 def _as_json(value: Any) -> str:
@@ -48,13 +51,13 @@ def _as_json(value: Any) -> str:
     return document
 
 
-def cause_of(one: Finding, path: str, text: str) -> dict[str, str]:
-    """Return a finding as a cause, at a path of the object."""
-    if one.reason in _PLAIN:
-        return cause(one.reason, f"{_PLAIN[one.reason]}: {text}", path)
-    name = _SHOWN[one.reason]
-    if one.reason == "FieldValueNotSupported":
-        return cause(one.reason, f"{name}: {json.dumps(one.value)}: supported values: {text}", path)
-    shown = "" if one.value is None else f": {_as_json(one.value)}"
-    detail = "" if one.reason == "FieldValueDuplicate" else f": {text}"
-    return cause(one.reason, f"{name}{shown}{detail}", path)
+def cause_of(error: FieldError, path: str, text: str) -> dict[str, str]:
+    """Return an error as a cause, at a path of the object."""
+    if error.reason in _PLAIN:
+        return cause(error.reason, f"{_PLAIN[error.reason]}: {text}", path)
+    name = _SHOWN[error.reason]
+    if error.reason == "FieldValueNotSupported":
+        return cause(error.reason, f"{name}: {json.dumps(error.value)}: supported values: {text}", path)
+    shown = "" if error.value is None else f": {_as_json(error.value)}"
+    detail = "" if error.reason == "FieldValueDuplicate" else f": {text}"
+    return cause(error.reason, f"{name}{shown}{detail}", path)

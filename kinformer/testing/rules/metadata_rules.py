@@ -73,7 +73,7 @@ def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
     if not name:
         return [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
     check = _name_rule(resource)
-    whole = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix  # `maskTrailingDash`
+    whole = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix  # as `maskTrailingDash` does
     causes = [invalid_value("metadata.generateName", prefix, problem) for problem in (check(whole) if prefix else ())]
     return causes + [invalid_value("metadata.name", name, problem) for problem in check(name)]
 
@@ -86,7 +86,7 @@ def object_meta_causes(metadata: Mapping[str, Any], field: str) -> Causes:
         causes += [invalid_value(f"metadata.{name}", value, problem) for problem in check(value) if value]
     causes += _labels(metadata.get("labels") or {}, None) + _annotations(metadata.get("annotations") or {}, None)
     causes += _owners(metadata.get("ownerReferences") or [], None) + _finalizers(metadata.get("finalizers") or [])
-    return [{**one, "field": field + one["field"].removeprefix("metadata")} for one in causes]
+    return [{**error, "field": field + error["field"].removeprefix("metadata")} for error in causes]
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> Causes:
@@ -121,11 +121,11 @@ def _finalizers(finalizers: list[str]) -> Causes:
 
 def _late_finalizers(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> Causes:
     """Return the errors of finalizers added to an object that is being deleted."""
-    known = old.get("finalizers") or []
-    fresh = [one for one in metadata.get("finalizers") or [] if one not in known]
+    before = old.get("finalizers") or []
+    fresh = [finalizer for finalizer in metadata.get("finalizers") or [] if finalizer not in before]
     if not old.get("deletionTimestamp") or not fresh:
         return []
-    listed = ", ".join(f'"{one}"' for one in fresh)
+    listed = ", ".join(f'"{finalizer}"' for finalizer in fresh)
     message = (
         "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
         f" []string{{{listed}}}"
@@ -148,9 +148,9 @@ def _finalizers_without_domain(finalizers: list[str]) -> Causes:
 
 def finalizer_warnings(metadata: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
     """Warn about finalizers without a domain in a custom resource (customresource/validator.go)."""
-    known = (old or {}).get("finalizers") or []
+    before = (old or {}).get("finalizers") or []
     warnings = []
-    for name in sorted(set(metadata.get("finalizers") or []) - set(known)):
+    for name in sorted(set(metadata.get("finalizers") or []) - set(before)):
         if _is_without_domain(name):
             path = " including a path (/)" if "." in name else ""
             message = f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other"

@@ -1,6 +1,6 @@
-"""The parts of an object that a write of it, or of a subresource, cannot change.
+"""Restores the parts of an object that a write of it, or of a subresource, cannot change.
 
-They keep what they were without an error (PrepareForUpdate in pkg/registry/*/strategy.go).
+A write that would change them is no error (PrepareForUpdate in pkg/registry/*/strategy.go).
 """
 
 from __future__ import annotations
@@ -49,23 +49,24 @@ def _carry_over(names: Iterable[str], old: Object, new: Object) -> None:
 
 
 def _pod_status(old: Object, new: Object, now: str) -> None:
-    """Keep what an old kubelet does not know."""
+    """Keep fields that an old kubelet does not know, and so leaves out."""
     before = old.get("status") or {}
     status = new.setdefault("status", {})
     for name in ("qosClass", "observedGeneration"):
         if before.get(name) and not status.get(name):
             status[name] = before[name]
     generations: dict[str, list[int]] = {}
-    for one in before.get("conditions") or []:
-        generations.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
-    for one in status.get("conditions") or []:
-        known = generations.get(one.get("type", ""))
-        generation = known.pop(0) if known else 0
-        if generation and not one.get("observedGeneration"):
-            one["observedGeneration"] = generation
+    for condition in before.get("conditions") or []:
+        generations.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or []:
+        remaining = generations.get(condition.get("type", ""))
+        generation = remaining.pop(0) if remaining else 0
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
 
 
 def _ephemeral_containers(old: Object, new: Object, now: str) -> None:
+    """Keep everything but the ephemeral containers."""
     added = (new.get("spec") or {}).get("ephemeralContainers")
     _carry_over(("status",), old, new)
     _carry_over(METADATA, old["metadata"], new["metadata"])
@@ -76,6 +77,7 @@ def _ephemeral_containers(old: Object, new: Object, now: str) -> None:
 
 
 def _resize(old: Object, new: Object, now: str) -> None:
+    """Keep everything but resources and resize policies."""
     before, given = old.get("spec") or {}, new.get("spec") or {}
     parts = ("containers", "initContainers")
     if any(len(before.get(part) or ()) != len(given.get(part) or ()) for part in parts):
@@ -93,14 +95,14 @@ def _resize(old: Object, new: Object, now: str) -> None:
 
 
 def _resized(before: list[Object], given: list[Object]) -> list[Object]:
-    found = []
+    resized = []
     for old, new in zip(before, given, strict=True):
         if old.get("name") != new.get("name"):
             return given  # validation refuses it
-        one = {name: value for name, value in old.items() if name not in ("resources", "resizePolicy")}
-        one.update({name: new[name] for name in ("resources", "resizePolicy") if name in new})
-        found.append(one)
-    return found
+        container = {name: value for name, value in old.items() if name not in ("resources", "resizePolicy")}
+        container.update({name: new[name] for name in ("resources", "resizePolicy") if name in new})
+        resized.append(container)
+    return resized
 
 
 # -- other kinds ------------------------------------------------------------------------------------------------------
@@ -124,6 +126,7 @@ def _volume_status(old: Object, new: Object, now: str) -> None:
 
 
 def _signing_request(old: Object, new: Object, now: str) -> None:
+    """Keep the spec, because a request is never changed."""
     _carry_over(("spec",), old, new)
 
 
@@ -132,15 +135,16 @@ def _certificate_status(old: Object, new: Object, now: str) -> None:
     conditions = (new.get("status") or {}).get("conditions") or []
     before = (old.get("status") or {}).get("conditions") or []
     for kind in ("Approved", "Denied"):
-        kept = [one for one in before if one.get("type") == kind]
-        places = [index for index, one in enumerate(conditions) if one.get("type") == kind]
+        kept = [condition for condition in before if condition.get("type") == kind]
+        places = [index for index, condition in enumerate(conditions) if condition.get("type") == kind]
         if len(kept) == len(places):  # otherwise validation refuses it
-            for index, one in zip(places, kept, strict=True):
-                conditions[index] = one
+            for index, condition in zip(places, kept, strict=True):
+                conditions[index] = condition
     _date_conditions(before, conditions, now)
 
 
 def _approval(old: Object, new: Object, now: str) -> None:
+    """Keep everything but the conditions, and set times."""
     conditions = (new.get("status") or {}).get("conditions")
     _date_conditions((old.get("status") or {}).get("conditions") or [], conditions or [], now)
     _carry_over(("spec", "status"), old, new)
@@ -152,19 +156,20 @@ def _approval(old: Object, new: Object, now: str) -> None:
 
 def _date_conditions(before: list[Object], conditions: list[Object], now: str) -> None:
     """Set the missing times of conditions. A condition that stays as it was keeps its transition."""
-    for one in conditions:
-        if not one.get("lastUpdateTime"):
-            one["lastUpdateTime"] = now
-        if not one.get("lastTransitionTime"):
+    for condition in conditions:
+        if not condition.get("lastUpdateTime"):
+            condition["lastUpdateTime"] = now
+        if not condition.get("lastTransitionTime"):
             same = (
-                known.get("lastTransitionTime")
-                for known in before
-                if (known.get("type"), known.get("status")) == (one.get("type"), one.get("status"))
+                earlier.get("lastTransitionTime")
+                for earlier in before
+                if (earlier.get("type"), earlier.get("status")) == (condition.get("type"), condition.get("status"))
             )
-            one["lastTransitionTime"] = next(filter(None, same), now)
+            condition["lastTransitionTime"] = next(filter(None, same), now)
 
 
 def _definition(old: Object, new: Object, now: str) -> None:
+    """Add the version in which objects are stored from now on."""
     new["status"] = {**(new.get("status") or {}), "storedVersions": stored_versions(new)}
 
 

@@ -55,12 +55,12 @@ def _forbidden(field: str, text: str) -> dict[str, str]:
 def _ephemeral_containers(obj: Object, old: Object) -> Causes:
     spec, at = _spec(obj), "spec.ephemeralContainers"
     causes = pod_causes(spec, "spec") + _all_ephemeral(spec, at)
-    added = {one.get("name"): one for one in spec.get("ephemeralContainers") or []}
-    for one in _spec(old).get("ephemeralContainers") or []:
-        name = one.get("name")
+    added = {container.get("name"): container for container in spec.get("ephemeralContainers") or []}
+    for container in _spec(old).get("ephemeralContainers") or []:
+        name = container.get("name")
         if name not in added:
             causes.append(_forbidden(at, f'existing ephemeral containers "{name}" may not be removed\n'))
-        elif added[name] != one:
+        elif added[name] != container:
             # A real server prints the difference of its internal structs line by line.
             causes.append(_forbidden(at, f'existing ephemeral containers "{name}" may not be changed\n'))
     return causes
@@ -68,8 +68,8 @@ def _ephemeral_containers(obj: Object, old: Object) -> Causes:
 
 def _all_ephemeral(spec: Object, at: str) -> Causes:
     causes: Causes = []
-    volumes = {one.get("name", "") for one in spec.get("volumes") or []}
-    others = {one.get("name") for kind in ("containers", "initContainers") for one in spec.get(kind) or []}
+    volumes = {volume.get("name", "") for volume in spec.get("volumes") or []}
+    others = {container.get("name") for kind in ("containers", "initContainers") for container in spec.get(kind) or []}
     names = set(others)
     for index, container in enumerate(spec.get("ephemeralContainers") or []):
         here = f"{at}[{index}]"
@@ -96,16 +96,16 @@ def _resize(obj: Object, old: Object) -> Causes:
         text = "Pod QOS Class may not change as a result of resizing"
         causes.append(invalid_value("spec", (obj.get("status") or {}).get("qosClass", ""), text))
     statuses = (old.get("status") or {}).get("containerStatuses") or []
-    running = next((one for one in statuses if (one.get("state") or {}).get("running")), None)
+    running = next((status for status in statuses if (status.get("state") or {}).get("running")), None)
     if running is not None and not running.get("resources"):
         causes.append(_forbidden("spec", "Pod running on node without support for resize"))
     moved = [*_other_containers(spec, before, "containers"), *_other_containers(spec, before, "initContainers")]
     if moved:
         return causes + moved
     for kind in ("initContainers", "containers"):
-        for index, (new, one) in enumerate(zip(spec.get(kind) or [], before.get(kind) or [], strict=True)):
-            causes += _removed_resources(new, one, f"spec.{kind}[{index}].resources")
-            if _other_resources(new) != _other_resources(one):
+        for index, (new, old_container) in enumerate(zip(spec.get(kind) or [], before.get(kind) or [], strict=True)):
+            causes += _removed_resources(new, old_container, f"spec.{kind}[{index}].resources")
+            if _other_resources(new) != _other_resources(old_container):
                 text = "only cpu and memory resources are mutable"
                 if kind == "initContainers":
                     text = "only cpu and memory resources for init or sidecar containers are mutable"
@@ -119,8 +119,8 @@ def _other_containers(spec: Object, before: Object, kind: str) -> Causes:
         return [_forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize")]
     return [
         _forbidden(f"spec.{kind}[{index}].name", f"{kind} may not be renamed or reordered on resize")
-        for index, (one, two) in enumerate(zip(new, old, strict=True))
-        if one.get("name") != two.get("name")
+        for index, (new_container, old_container) in enumerate(zip(new, old, strict=True))
+        if new_container.get("name") != old_container.get("name")
     ]
 
 
@@ -162,17 +162,17 @@ def _approval(obj: Object, old: Object) -> Causes:
     return _conditions(obj, old) + _kept_conditions(obj, old, decides=True)
 
 
-def _found(obj: Object, kind: str | None = None) -> list[Object]:
+def _conditions_of(obj: Object, kind: str | None = None) -> list[Object]:
     conditions = (obj.get("status") or {}).get("conditions") or []
-    return [one for one in conditions if kind is None or one.get("type") == kind]
+    return [condition for condition in conditions if kind is None or condition.get("type") == kind]
 
 
 def _conditions(obj: Object, old: Object) -> Causes:
     causes: Causes = []
     at = "status.conditions"
     seen: set[str] = set()
-    for index, one in enumerate(_found(obj)):
-        kind, status = one.get("type", ""), one.get("status", "")
+    for index, condition in enumerate(_conditions_of(obj)):
+        kind, status = condition.get("type", ""), condition.get("status", "")
         allowed = ("True",) if kind in _ONLY_TRUE else ("False", "True", "Unknown")
         if not kind:
             causes.append(required(f"{at}[{index}].type"))
@@ -191,7 +191,7 @@ def _conditions(obj: Object, old: Object) -> Causes:
 def _kept_conditions(obj: Object, old: Object, *, decides: bool) -> Causes:
     causes, added = [], []
     for kind in _ONLY_TRUE:
-        before, after = len(_found(old, kind)), len(_found(obj, kind))
+        before, after = len(_conditions_of(old, kind)), len(_conditions_of(obj, kind))
         if after < before:
             causes.append(_forbidden("status.conditions", f'updates may not remove a condition of type "{kind}"'))
         elif after > before and kind in _DECISIONS and not decides:

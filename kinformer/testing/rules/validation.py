@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kinformer.apiserver.status import StatusError, bad_request, cause, internal, invalid
-from kinformer.testing.codec.typed import DecodeError, conform
+from kinformer.testing.codec.typed import UnmarshalError, conform
 from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.builtins import SENT_KINDS
 from kinformer.testing.kinds.crd_files import DEFINITIONS
@@ -24,7 +24,7 @@ from kinformer.testing.rules.custom_rules import (
     schema_causes,
 )
 from kinformer.testing.rules.embedded_rules import coerce_embedded
-from kinformer.testing.rules.expression_rules import value_findings
+from kinformer.testing.rules.expression_rules import value_rule_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
 from kinformer.testing.rules.subresource_rules import subresource_causes
 from kinformer.testing.store.forms import copied
@@ -136,7 +136,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
         if metadata is None:
             metadata = {}
         decoded, unknown = conform(object_meta(), metadata)
-    except DecodeError as error:
+    except UnmarshalError as error:
         raise cannot_handle(resource, str(error)) from None
     obj = copied({**body, "metadata": {}})
     obj["metadata"] = decoded
@@ -148,7 +148,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
             prune_nulls(schema, obj)
         try:
             unknown += coerce_embedded(schema, obj)
-        except DecodeError as error:
+        except UnmarshalError as error:
             raise cannot_handle(resource, str(error)) from None
         fill_defaults(schema, obj)
     return obj, unknown
@@ -182,13 +182,14 @@ def check_object(
         if below and "status" in obj:
             before = ABSENT if old is None else old.get("status", ABSENT)
             wrong = schema_causes(below, obj["status"], "", old=before)
-            causes += [{**one, "field": f"status.{one['field']}"} for one in wrong]
+            causes += [{**error, "field": f"status.{error['field']}"} for error in wrong]
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "", old=ABSENT if old is None else old)
     if resource.schema and not resource.builtin and not blocks_rules(causes):
-        causes += value_findings(resource.schema, obj, old, warnings)
+        causes += value_rule_causes(resource.schema, obj, old, warnings)
     if causes:
-        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both versions are one kind
+        # The events of both groups are one kind.
+        group = "" if resource.builtin and resource.kind == "Event" else resource.group
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)
     if warnings is not None and resource.name == DEFINITIONS and not subresource:
         before = unrecognized_formats(old) if old is not None else []

@@ -25,12 +25,14 @@ _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
 _AMOUNT = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _UNITS = ("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk")
-_LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")  # and what begins so
+# Beginnings of longer names, such as "seconds".
+_LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _CARD = re.compile(
     r"4[0-9]{12}([0-9]{3})?|5[1-5][0-9]{14}|6(011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(0[0-5]|[68][0-9])[0-9]{11}"
     r"|(2131|1800|35[0-9]{3})[0-9]{11}"
 )
 _COLOUR = r"\s*(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])\s*"
+# Defects of addresses that Go accepts.
 _HARMLESS = (errors.NonASCIILocalPartDefect, errors.ObsoleteHeaderDefect)
 
 
@@ -68,15 +70,15 @@ def _is_hostname(text: str) -> bool:
 def _is_email(text: str) -> bool:
     try:
         header = policy.default.header_factory("from", text)
-    except (IndexError, ValueError):  # the parser's own, for "a@", and for a line break
+    except (IndexError, ValueError):  # the parser itself fails at "a@" and at a line break
         return False
     return len(header.addresses) == 1 and all(isinstance(defect, _HARMLESS) for defect in header.defects)
 
 
 def _is_date(text: str) -> bool:
-    found = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text)
     try:
-        return found is not None and bool(date(int(found[1]) or 2000, int(found[2]), int(found[3])))
+        return match is not None and bool(date(int(match[1]) or 2000, int(match[2]), int(match[3])))
     except ValueError:
         return False
 
@@ -106,6 +108,7 @@ def _is_card(text: str) -> bool:
 
 def _is_isbn10(text: str) -> bool:
     digits = re.sub(r"[\s-]+", "", text)
+    # [1] is a number with a wrong check digit.
     numbers = (
         [10 if digit == "X" else int(digit) for digit in digits] if re.fullmatch("[0-9]{9}[0-9X]", digits) else [1]
     )
@@ -181,7 +184,7 @@ def is_known_format(schema: Mapping[str, Any]) -> bool:
 
 
 def has_format(schema: Mapping[str, Any], text: str) -> bool:
-    """Return True if a text has the format of a schema, if it has one for texts."""
+    """Return True if a text has the format of a schema. Without a format for texts, any text does."""
     check = _SCHEMA_FORMATS.get(schema.get("format", "").replace("-", ""))
     return check is None or schema.get("type", "string") != "string" or check(text)
 
@@ -245,8 +248,8 @@ def _constant(name: str) -> Callable[[], Format]:
     return lambda: Format(name, _FORMATS[name])
 
 
-def _validate(one: Format, text: str) -> OptionalValue:
-    errors = one.validate(text)
+def _validate(named: Format, text: str) -> OptionalValue:
+    errors = named.validate(text)
     return OptionalValue(list(errors)) if errors else OptionalValue.none()
 
 
@@ -254,6 +257,6 @@ def add_formats(library: Library) -> None:
     """Add the named formats."""
     name = Format.cel_type
     library.add("format.named", f"(string) -> optional({name})", run=_named)
-    for one in _FORMATS:
-        library.add(f"format.{one}", f"() -> {name}", run=_constant(one))
+    for format_name in _FORMATS:
+        library.add(f"format.{format_name}", f"() -> {name}", run=_constant(format_name))
     library.add("validate", f"{name}.(string) -> optional(list(string))", run=_validate)

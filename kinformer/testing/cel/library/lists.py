@@ -17,35 +17,35 @@ _LONGEST = 1_000_000  # items of a range, each of which costs at least 1
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
-def _order(one: Any, two: Any) -> int:
-    if isinstance(one, (Timestamp, Duration)) and type(one) is type(two):
-        return _order(one.nanos, two.nanos)
-    if kind_of(one) != kind_of(two) and not {kind_of(one), kind_of(two)} <= {"int", "uint", "double"}:
+def _order(left: Any, right: Any) -> int:
+    if isinstance(left, (Timestamp, Duration)) and type(left) is type(right):
+        return _order(left.nanos, right.nanos)
+    if kind_of(left) != kind_of(right) and not {kind_of(left), kind_of(right)} <= {"int", "uint", "double"}:
         raise no_overload()
-    return int(one > two) - int(one < two)
+    return int(left > right) - int(left < right)
 
 
-def _order_if_any(one: Any, two: Any) -> int:
+def _order_if_any(left: Any, right: Any) -> int:
     """Compare two items. Returns 0 if they have no order, as cel-go does here."""
     try:
-        return _order(one, two)
+        return _order(left, right)
     except (CELError, TypeError):
         return 0
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(_order_if_any(one, two) <= 0 for one, two in pairwise(items))
+    return all(_order_if_any(left, right) <= 0 for left, right in pairwise(items))
 
 
-def _extreme(name: str, wanted: int) -> Callable[[list[Any]], Any]:
+def _extreme(name: str, sign: int) -> Callable[[list[Any]], Any]:
     def run(items: list[Any]) -> Any:
         if not items:
             raise CELError(f"{name} called on empty list")
-        found = items[0]
+        best = items[0]
         for item in items[1:]:
-            if _order_if_any(item, found) == wanted:
-                found = item
-        return found
+            if _order_if_any(item, best) == sign:
+                best = item
+        return best
 
     return run
 
@@ -63,12 +63,12 @@ def _sum_of_durations(items: list[Any]) -> Duration:
     return Duration(whole(sum(item.nanos for item in items)))
 
 
-def _index_of(items: list[Any], wanted: Any) -> int:
-    return next((index for index, item in enumerate(items) if equal(item, wanted)), -1)
+def _index_of(items: list[Any], sought: Any) -> int:
+    return next((index for index, item in enumerate(items) if equal(item, sought)), -1)
 
 
-def _last_index_of(items: list[Any], wanted: Any) -> int:
-    return next((index for index in range(len(items) - 1, -1, -1) if equal(items[index], wanted)), -1)
+def _last_index_of(items: list[Any], sought: Any) -> int:
+    return next((index for index in range(len(items) - 1, -1, -1) if equal(items[index], sought)), -1)
 
 
 def _slice(items: list[Any], start: int, end: int) -> list[Any]:
@@ -84,13 +84,13 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise CELError("level must be non-negative")
-    found: list[Any] = []
+    flat: list[Any] = []
     for item in items:
         if isinstance(item, list) and depth:
-            found += _flatten(item, depth - 1)
+            flat += _flatten(item, depth - 1)
         else:
-            found.append(item)
-    return found
+            flat.append(item)
+    return flat
 
 
 def _range(count: int) -> list[int]:
@@ -100,11 +100,11 @@ def _range(count: int) -> list[int]:
 
 
 def _distinct(items: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if _index_of(found, item) < 0:
-            found.append(item)
-    return found
+        if _index_of(distinct, item) < 0:
+            distinct.append(item)
+    return distinct
 
 
 def _sorted(items: list[Any]) -> list[Any]:
@@ -134,42 +134,42 @@ def _squared(sizes: Sequence[int]) -> int:
     return sizes[0] * sizes[0]
 
 
-def _contains_all(items: list[Any], wanted: list[Any]) -> bool:
-    return all(_index_of(items, one) >= 0 for one in wanted)
+def _contains_all(items: list[Any], members: list[Any]) -> bool:
+    return all(_index_of(items, member) >= 0 for member in members)
 
 
 def add_lists(library: Library) -> None:
     """Add Kubernetes' list functions, and cel-go's list and set functions."""
-    of_all = tuple(f"list({one})" for one in _COMPARABLE)
-    library.add("isSorted", *(f"{one}.() -> bool" for one in of_all), run=_is_sorted, cost=_length)
-    for one in ("int", "uint", "double"):
-        empty: Any = {"int": 0, "uint": UInt(0), "double": 0.0}[one]
-        library.add("sum", f"list({one}).() -> {one}", run=_sum_from(empty), cost=_length)
+    of_all = tuple(f"list({kind})" for kind in _COMPARABLE)
+    library.add("isSorted", *(f"{list_type}.() -> bool" for list_type in of_all), run=_is_sorted, cost=_length)
+    for kind in ("int", "uint", "double"):
+        empty: Any = {"int": 0, "uint": UInt(0), "double": 0.0}[kind]
+        library.add("sum", f"list({kind}).() -> {kind}", run=_sum_from(empty), cost=_length)
     library.add("sum", "list(duration).() -> duration", run=_sum_of_durations, cost=_length)
-    for name, wanted in (("min", -1), ("max", 1)):
-        signatures = (f"list({one}).() -> {one}" for one in _COMPARABLE)
-        library.add(name, *signatures, run=_extreme(name, wanted), cost=_length)
+    for name, sign in (("min", -1), ("max", 1)):
+        signatures = (f"list({kind}).() -> {kind}" for kind in _COMPARABLE)
+        library.add(name, *signatures, run=_extreme(name, sign), cost=_length)
     library.add("indexOf", "list(A).(A) -> int", run=_index_of, cost=_length)
     library.add("lastIndexOf", "list(A).(A) -> int", run=_last_index_of, cost=_length)
     library.add("slice", "list(T).(int, int) -> list(T)", run=_slice, cost=_length)
     library.add("flatten", "list(list(T)).() -> list(T)", "list(dyn).(int) -> list(dyn)", run=_flatten, cost=_length)
-    library.add("sort", *(f"{one}.() -> {one}" for one in of_all), run=_sorted, cost=_squared)
-    by_keys = (f"list(T).({one}) -> list(T)" for one in of_all)
+    library.add("sort", *(f"{list_type}.() -> {list_type}" for list_type in of_all), run=_sorted, cost=_squared)
+    by_keys = (f"list(T).({list_type}) -> list(T)" for list_type in of_all)
     library.add("@sortByAssociatedKeys", *by_keys, run=_sorted_by, cost=_squared)
     library.add("lists.range", "(int) -> list(int)", run=_range)
-    library.add("reverse", "list(T).() -> list(T)", run=lambda one: list(reversed(one)), cost=_length)
+    library.add("reverse", "list(T).() -> list(T)", run=lambda items: list(reversed(items)), cost=_length)
     library.add("distinct", "list(T).() -> list(T)", run=_distinct, cost=_squared)
     library.add("sets.contains", "(list(T), list(T)) -> bool", run=_contains_all, cost=_product)
     library.add(
         "sets.equivalent",
         "(list(T), list(T)) -> bool",
-        run=lambda one, two: _contains_all(one, two) and _contains_all(two, one),
+        run=lambda left, right: _contains_all(left, right) and _contains_all(right, left),
         cost=_product,
     )
     library.add(
         "sets.intersects",
         "(list(T), list(T)) -> bool",
-        run=lambda one, two: any(_index_of(two, item) >= 0 for item in one),
+        run=lambda left, right: any(_index_of(right, item) >= 0 for item in left),
         cost=_product,
     )
 

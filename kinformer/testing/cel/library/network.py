@@ -75,12 +75,12 @@ class URL(Opaque):
             raise ValueError("net/url: invalid control character in URL")
         if not text:
             raise ValueError("empty url")
-        found = _SCHEME.match(text)
-        if found is not None and not found[1]:
+        match = _SCHEME.match(text)
+        if match is not None and not match[1]:
             raise ValueError("missing protocol scheme")
         self.text = text
-        self.scheme = found[1].lower() if found is not None else ""
-        rest, _, self.query = text[found.end() if found is not None else 0 :].partition("?")
+        self.scheme = match[1].lower() if match is not None else ""
+        rest, _, self.query = text[match.end() if match is not None else 0 :].partition("?")
         self.host, self.path = "", rest
         if not rest.startswith("/"):
             if not self.scheme and text != "*":
@@ -143,11 +143,11 @@ def _address(text: str) -> _Address:
 
 
 def _refuse(pattern: re.Pattern[str], text: str) -> None:
-    found = pattern.search(text)
-    if found is not None:
-        shown = json.dumps(found[0])
+    match = pattern.search(text)
+    if match is not None:
+        shown = json.dumps(match[0])
         escape = f"invalid URL escape {shown}"
-        raise ValueError(escape if found[0].startswith("%") else f"invalid character {shown} in host name")
+        raise ValueError(escape if match[0].startswith("%") else f"invalid character {shown} in host name")
 
 
 def _ip(text: str) -> IP:
@@ -187,35 +187,35 @@ def _url(text: str) -> URL:
         raise CELError(f"URL parse error during conversion from string: parse {shown}: {error}") from None
 
 
-def _query(one: URL) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for pair in one.query.split("&"):
+def _query(url: URL) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for pair in url.query.split("&"):
         name, _, value = pair.partition("=")
         if pair:
-            found.setdefault(unquote(name.replace("+", " ")), []).append(unquote(value.replace("+", " ")))
-    return found
+            values.setdefault(unquote(name.replace("+", " ")), []).append(unquote(value.replace("+", " ")))
+    return values
 
 
-def _is_link_local_multicast(one: IP) -> bool:
-    if isinstance(one.address, ipaddress.IPv4Address):
-        return one.address in _LOCAL_MULTICAST
-    return one.address.packed[0] == 0xFF and one.address.packed[1] & 0x0F == 0x02
+def _is_link_local_multicast(ip: IP) -> bool:
+    if isinstance(ip.address, ipaddress.IPv4Address):
+        return ip.address in _LOCAL_MULTICAST
+    return ip.address.packed[0] == 0xFF and ip.address.packed[1] & 0x0F == 0x02
 
 
-def _is_global_unicast(one: IP) -> bool:
-    address = one.address
+def _is_global_unicast(ip: IP) -> bool:
+    address = ip.address
     special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not special and address != _BROADCAST
 
 
-def _contains_ip(one: CIDR, other: Any) -> bool:
+def _contains_ip(cidr: CIDR, other: Any) -> bool:
     address = other if isinstance(other, IP) else _ip(other)
-    return address.address in one.interface.network
+    return address.address in cidr.interface.network
 
 
-def _contains_cidr(one: CIDR, other: Any) -> bool:
-    cidr = other if isinstance(other, CIDR) else _cidr(other)
-    mine, theirs = one.interface.network, cidr.interface.network
+def _contains_cidr(outer: CIDR, other: Any) -> bool:
+    inner = other if isinstance(other, CIDR) else _cidr(other)
+    mine, theirs = outer.interface.network, inner.interface.network
     return mine.version == theirs.version and theirs.network_address in mine and mine.prefixlen <= theirs.prefixlen
 
 
@@ -229,11 +229,11 @@ def add_networks(library: Library) -> None:
     library.add("isIP", "(string) -> bool", run=is_valid(_ip), cost=walk_cost)
     canonical = lambda text: str(_ip(text)) == text  # noqa: E731
     library.add("ip.isCanonical", "(string) -> bool", run=canonical, cost=lambda s: tenth(s[0] * 2))
-    library.add("family", "net.IP.() -> int", run=lambda one: one.address.version)
-    library.add("isUnspecified", "net.IP.() -> bool", run=lambda one: one.address.is_unspecified)
-    library.add("isLoopback", "net.IP.() -> bool", run=lambda one: one.address.is_loopback)
+    library.add("family", "net.IP.() -> int", run=lambda ip: ip.address.version)
+    library.add("isUnspecified", "net.IP.() -> bool", run=lambda ip: ip.address.is_unspecified)
+    library.add("isLoopback", "net.IP.() -> bool", run=lambda ip: ip.address.is_loopback)
     library.add("isLinkLocalMulticast", "net.IP.() -> bool", run=_is_link_local_multicast)
-    library.add("isLinkLocalUnicast", "net.IP.() -> bool", run=lambda one: one.address.is_link_local)
+    library.add("isLinkLocalUnicast", "net.IP.() -> bool", run=lambda ip: ip.address.is_link_local)
     library.add("isGlobalUnicast", "net.IP.() -> bool", run=_is_global_unicast)
     library.add("string", "(net.IP) -> string", "(net.CIDR) -> string", run=str)
     library.add("cidr", "(string) -> net.CIDR", run=_cidr, cost=walk_cost)
@@ -243,17 +243,17 @@ def add_networks(library: Library) -> None:
     )
     both = ("net.CIDR.(string) -> bool", "net.CIDR.(net.CIDR) -> bool")
     library.add("containsCIDR", *both, run=_contains_cidr, cost=_walk_both)
-    library.add("ip", "net.CIDR.() -> net.IP", run=lambda one: IP(one.interface.ip))
-    library.add("prefixLength", "net.CIDR.() -> int", run=lambda one: one.interface.network.prefixlen)
+    library.add("ip", "net.CIDR.() -> net.IP", run=lambda cidr: IP(cidr.interface.ip))
+    library.add("prefixLength", "net.CIDR.() -> int", run=lambda cidr: cidr.interface.network.prefixlen)
     library.add(
-        "masked", "net.CIDR.() -> net.CIDR", run=lambda one: CIDR(ipaddress.ip_interface(str(one.interface.network)))
+        "masked", "net.CIDR.() -> net.CIDR", run=lambda cidr: CIDR(ipaddress.ip_interface(str(cidr.interface.network)))
     )
     name = URL.cel_type
     library.add("url", f"(string) -> {name}", run=_url, cost=walk_cost)
     library.add("isURL", "(string) -> bool", run=is_valid(_url), cost=walk_cost)
-    library.add("getScheme", f"{name}.() -> string", run=lambda one: one.scheme)
-    library.add("getHost", f"{name}.() -> string", run=lambda one: one.host)
-    library.add("getHostname", f"{name}.() -> string", run=lambda one: one.hostname)
-    library.add("getPort", f"{name}.() -> string", run=lambda one: one.port)
-    library.add("getEscapedPath", f"{name}.() -> string", run=lambda one: one.escaped_path)
+    library.add("getScheme", f"{name}.() -> string", run=lambda url: url.scheme)
+    library.add("getHost", f"{name}.() -> string", run=lambda url: url.host)
+    library.add("getHostname", f"{name}.() -> string", run=lambda url: url.hostname)
+    library.add("getPort", f"{name}.() -> string", run=lambda url: url.port)
+    library.add("getEscapedPath", f"{name}.() -> string", run=lambda url: url.escaped_path)
     library.add("getQuery", f"{name}.() -> map(string, list(string))", run=_query)

@@ -25,7 +25,7 @@ def _find(text: str, expression: str) -> str:
 
 
 def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
-    matches = [one.group() for one in pattern(expression).finditer(text)]
+    matches = [match.group() for match in pattern(expression).finditer(text)]
     return matches if limit < 0 else matches[:limit]
 
 

@@ -15,7 +15,7 @@ __all__ = ["Quantity", "Semver", "add_quantities"]
 
 _PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)")
 _POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DIGITS = 18  # the maximum for an integer representation
+_DIGITS = 18  # a quantity with more is stored as a decimal
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
@@ -70,15 +70,17 @@ class Semver(Opaque):
 
     def order(self) -> tuple[Any, ...]:
         """Return a sort key. A version without a pre-release follows those with one."""
-        parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in self.pre.split(".")] if self.pre else []
+        parts = (
+            [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre.split(".")] if self.pre else []
+        )
         return (self.numbers, not self.pre, parts)
 
 
 def _quantity(text: str) -> Quantity:
-    found = quantity_value(text)
-    if found is None:
+    value = quantity_value(text)
+    if value is None:
         raise CELError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
-    return Quantity(found, _scale(text))
+    return Quantity(value, _scale(text))
 
 
 def _scale(text: str) -> int | None:
@@ -93,14 +95,14 @@ def _scale(text: str) -> int | None:
     return scale if digits <= _DIGITS and scale >= -9 else None
 
 
-def _as_integer(one: Quantity) -> int:
-    if not one.is_integer:
+def _as_integer(quantity: Quantity) -> int:
+    if not quantity.is_integer:
         raise CELError("cannot convert value to integer")
-    return int(one.value)
+    return int(quantity.value)
 
 
-def _order(one: Any, two: Any) -> int:
-    return int(one > two) - int(one < two)
+def _order(left: Any, right: Any) -> int:
+    return int(left > right) - int(left < right)
 
 
 def _amount(value: Any) -> Quantity:
@@ -111,16 +113,16 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     if normalize:
         text = text.removeprefix("v")
         core, mark, rest = re.fullmatch(r"([^-+]*)([-+]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-        parts = [one.lstrip("0") or "0" if one else one for one in core.split(".")]
+        parts = [part.lstrip("0") or "0" if part else part for part in core.split(".")]
         parts += ["0"] * (3 - len(parts))
         text = ".".join(parts) + mark + rest
-    found = _SEMVER.fullmatch(text)
-    if not found:
+    match = _SEMVER.fullmatch(text)
+    if not match:
         short = text.count(".") < 2
         raise CELError(
             "No Major.Minor.Patch elements found" if short else f"Invalid character(s) found in version {text!r}"
         )
-    return Semver(tuple(int(found[index]) for index in (1, 2, 3)), found[4] or "")
+    return Semver(tuple(int(match[index]) for index in (1, 2, 3)), match[4] or "")
 
 
 def is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
@@ -141,13 +143,13 @@ def add_quantities(library: Library) -> None:
     name = Quantity.cel_type
     library.add("quantity", f"(string) -> {name}", run=_quantity, cost=lambda sizes: tenth(sizes[0]))
     library.add("isQuantity", "(string) -> bool", run=is_valid(_quantity), cost=lambda sizes: tenth(sizes[0]))
-    library.add("sign", f"({name}) -> int", run=lambda one: _order(one.value, 0))
-    library.add("asApproximateFloat", f"{name}.() -> double", run=lambda one: float(one.value))
+    library.add("sign", f"({name}) -> int", run=lambda quantity: _order(quantity.value, 0))
+    library.add("asApproximateFloat", f"{name}.() -> double", run=lambda quantity: float(quantity.value))
     library.add("asInteger", f"{name}.() -> int", run=_as_integer)
-    library.add("isInteger", f"{name}.() -> bool", run=lambda one: one.is_integer)
+    library.add("isInteger", f"{name}.() -> bool", run=lambda quantity: quantity.is_integer)
     both = (f"{name}.({name}) -> {name}", f"{name}.(int) -> {name}")
-    library.add("add", *both, run=lambda one, two: one.added(_amount(two)))
-    library.add("sub", *both, run=lambda one, two: one.added(_amount(two), -1))
+    library.add("add", *both, run=lambda left, right: left.added(_amount(right)))
+    library.add("sub", *both, run=lambda left, right: left.added(_amount(right), -1))
     version = Semver.cel_type
     read = (f"(string) -> {version}", f"(string, bool) -> {version}")
     library.add("semver", *read, run=_semver, cost=lambda sizes: tenth(sizes[0]))
@@ -155,15 +157,15 @@ def add_quantities(library: Library) -> None:
     library.add("isSemver", *signatures, run=is_valid(_semver), cost=lambda sizes: tenth(sizes[0]))
     for index, part in enumerate(("major", "minor", "patch")):
         library.add(part, f"{version}.() -> int", run=_number_at(index))
-    for one, key in ((name, lambda one: one.value), (version, Semver.order)):
-        _add_comparisons(library, one, key)
+    for type_name, key in ((name, lambda quantity: quantity.value), (version, Semver.order)):
+        _add_comparisons(library, type_name, key)
 
 
 def _number_at(index: int) -> Callable[[Semver], int]:
-    return lambda one: one.numbers[index]
+    return lambda version: version.numbers[index]
 
 
 def _add_comparisons(library: Library, name: str, key: Callable[[Any], Any]) -> None:
-    library.add("isGreaterThan", f"{name}.({name}) -> bool", run=lambda one, two: key(one) > key(two))
-    library.add("isLessThan", f"{name}.({name}) -> bool", run=lambda one, two: key(one) < key(two))
-    library.add("compareTo", f"{name}.({name}) -> int", run=lambda one, two: _order(key(one), key(two)))
+    library.add("isGreaterThan", f"{name}.({name}) -> bool", run=lambda left, right: key(left) > key(right))
+    library.add("isLessThan", f"{name}.({name}) -> bool", run=lambda left, right: key(left) < key(right))
+    library.add("compareTo", f"{name}.({name}) -> int", run=lambda left, right: _order(key(left), key(right)))

@@ -66,7 +66,7 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
 class _Group:
     """A group that is open: the flags before it, and how many groups its own flags have opened within it.
 
-    `folds` is True if letters match in either case at this place of the output.
+    `folds` is True if letters match in either case at this place of the output. The translator changes it and `scopes`.
     """
 
     __slots__ = ("before", "folded_before", "folds", "scopes")
@@ -82,9 +82,9 @@ class _Translator:
         self._text = text
         self._at = 0
         self._out: list[str] = []
-        self._flags: frozenset[str] = frozenset()
-        self._groups: list[_Group] = [_Group(self._flags, folds=False)]
-        self._repeatable = False  # the next may be a repetition of what came last
+        self._flags: frozenset[str] = frozenset()  # those that apply at this place
+        self._groups: list[_Group] = [_Group(self._flags, folds=False)]  # the first is the whole expression
+        self._repeatable = False  # True if a repetition may come next
 
     def run(self) -> str:
         """Return the expression in Python's syntax."""
@@ -138,16 +138,16 @@ class _Translator:
         nameless = _NAMELESS.match(self._text, self._at)
         if nameless:
             raise PatternError("invalid named capture", nameless[0])
-        found = _FLAGS.match(self._text, self._at)
-        if not found:
-            known = len(self._text[self._at + 2 :]) - len(self._text[self._at + 2 :].lstrip("imsU-"))
-            shown = self._text[self._at : self._at + 3 + known]
+        match = _FLAGS.match(self._text, self._at)
+        if not match:
+            length = len(self._text[self._at + 2 :]) - len(self._text[self._at + 2 :].lstrip("imsU-"))
+            shown = self._text[self._at : self._at + 3 + length]
             raise PatternError("invalid or unsupported Perl syntax", shown)
-        flags = (self._flags | set(found[1])) - set(found[2] or "")
-        if found[3] == ":":
-            self._begin("(?:", len(found[0]))
+        flags = (self._flags | set(match[1])) - set(match[2] or "")
+        if match[3] == ":":
+            self._begin("(?:", len(match[0]))
         else:
-            self._at += len(found[0])
+            self._at += len(match[0])
         self._flags = flags
 
     def _begin(self, opening: str, length: int) -> None:
@@ -207,12 +207,12 @@ class _Translator:
 
     def _operator(self) -> tuple[str, bool]:
         """Take a repetition. Returns it, and True if it is lazy."""
-        found = _REPEAT.match(self._text, self._at)
-        operator = found[0] if found else self._text[self._at]
+        match = _REPEAT.match(self._text, self._at)
+        operator = match[0] if match else self._text[self._at]
         self._at += len(operator)
-        if found:
-            least, most = int(found[1]), int(found[3]) if found[3] else 0
-            if max(least, most) > _MOST_REPEATS or (found[3] and most < least):
+        if match:
+            least, most = int(match[1]), int(match[3]) if match[3] else 0
+            if max(least, most) > _MOST_REPEATS or (match[3] and most < least):
                 raise PatternError("invalid repeat count", operator)
         lazy = self._text.startswith("?", self._at)
         self._at += lazy
@@ -231,11 +231,11 @@ class _Translator:
             for char in literal:
                 self._emit(re.escape(char))
         else:
-            found = self._named_class()
-            if found is None:
+            ranges = self._named_class()
+            if ranges is None:
                 self._emit(re.escape(self._character()))
             else:
-                self._emit(f"(?-i:[{found}])" if letter in _PERL else f"[{found}]")
+                self._emit(f"(?-i:[{ranges}])" if letter in _PERL else f"[{ranges}]")
 
     def _named_class(self) -> str | None:
         r"""Take `\d` or `\pL`, and return its ranges. Returns None for other escapes."""
@@ -243,14 +243,14 @@ class _Translator:
         if letter and letter in _PERL:
             self._at += 2
             return _PERL[letter]
-        found = _CATEGORY.match(self._text, self._at + 1)
-        if not found:
+        match = _CATEGORY.match(self._text, self._at + 1)
+        if not match:
             return None
-        name = found[1].strip("{}")
+        name = match[1].strip("{}")
         ranges = _category(name.removeprefix("^"), inverted=name.startswith("^") != (letter == "P"))
         if not ranges:
-            raise PatternError("invalid character class range", f"\\{found[0]}")
-        self._at += 1 + len(found[0])
+            raise PatternError("invalid character class range", f"\\{match[0]}")
+        self._at += 1 + len(match[0])
         return ranges
 
     def _character(self) -> str:
@@ -279,12 +279,12 @@ class _Translator:
         self._at += 1
         inverted = self._text.startswith("^", self._at)
         self._at += inverted
-        found: list[str] = []
+        parts: list[str] = []
         while self._at < len(self._text):
-            if self._text[self._at] == "]" and found:
+            if self._text[self._at] == "]" and parts:
                 self._at += 1
-                return f"[{'^' if inverted else ''}{''.join(found)}]"
-            found.append(self._posix_class() or self._range(start))
+                return f"[{'^' if inverted else ''}{''.join(parts)}]"
+            parts.append(self._posix_class() or self._range(start))
         raise PatternError("missing closing ]", self._text[start:])
 
     def _posix_class(self) -> str | None:
@@ -337,14 +337,14 @@ def _as_ranges(chars: list[str]) -> str:
 @cache
 def _category(name: str, *, inverted: bool) -> str:
     """Return the ranges of a category of Unicode such as `L` or `Lu`, or "" if there is none of that name."""
-    found: list[list[int]] = []
-    known = False
+    ranges: list[list[int]] = []
+    exists = False
     for number in range(sys.maxunicode + 1):
         within = name == "Any" or unicodedata.category(chr(number)).startswith(name)
-        known = known or within
+        exists = exists or within
         if within != inverted:
-            if found and found[-1][1] == number - 1:
-                found[-1][1] = number
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
             else:
-                found.append([number, number])
-    return "".join(f"{_code(chr(low))}-{_code(chr(high))}" for low, high in found) if known else ""
+                ranges.append([number, number])
+    return "".join(f"{_code(chr(low))}-{_code(chr(high))}" for low, high in ranges) if exists else ""

@@ -86,42 +86,44 @@ def _spanned(nanos: int) -> Duration:
 
 def _add_arithmetic(library: Library) -> None:
     for name, run in (
-        ("_+_", lambda one, two: one + two),
-        ("_-_", lambda one, two: one - two),
-        ("_*_", lambda one, two: one * two),
+        ("_+_", lambda left, right: left + right),
+        ("_-_", lambda left, right: left - right),
+        ("_*_", lambda left, right: left * right),
     ):
         library.add(name, "(int, int) -> int", run=_bounded(run, whole))
         library.add(name, "(uint, uint) -> uint", run=_bounded(run, _unsigned))
         library.add(name, "(double, double) -> double", run=run)
     library.add("_/_", "(int, int) -> int", run=_divided)
-    library.add("_/_", "(uint, uint) -> uint", run=lambda one, two: UInt(_divided(one, two)))
+    library.add("_/_", "(uint, uint) -> uint", run=lambda left, right: UInt(_divided(left, right)))
     library.add("_/_", "(double, double) -> double", run=_double_divided)
     library.add("_%_", "(int, int) -> int", run=_modulus)
-    library.add("_%_", "(uint, uint) -> uint", run=lambda one, two: UInt(_modulus(one, two)))
-    library.add("-_", "(int) -> int", run=lambda one: whole(-one))
-    library.add("-_", "(double) -> double", run=lambda one: -one)
+    library.add("_%_", "(uint, uint) -> uint", run=lambda left, right: UInt(_modulus(left, right)))
+    library.add("-_", "(int) -> int", run=lambda value: whole(-value))
+    library.add("-_", "(double) -> double", run=lambda value: -value)
     joined = ("(string, string) -> string", "(bytes, bytes) -> bytes")
-    library.add("_+_", *joined, run=lambda one, two: one + two, cost=_joined_cost)
+    library.add("_+_", *joined, run=lambda left, right: left + right, cost=_joined_cost)
     library.add("_+_", "(list(A), list(A)) -> list(A)", run=_joined_lists)
-    library.add("_+_", "(duration, duration) -> duration", run=lambda one, two: _spanned(one.nanos + two.nanos))
+    library.add("_+_", "(duration, duration) -> duration", run=lambda left, right: _spanned(left.nanos + right.nanos))
     library.add(
         "_+_",
         "(timestamp, duration) -> timestamp",
         "(duration, timestamp) -> timestamp",
-        run=lambda one, two: Timestamp(one.nanos + two.nanos),
+        run=lambda left, right: Timestamp(left.nanos + right.nanos),
     )
-    library.add("_-_", "(timestamp, timestamp) -> duration", run=lambda one, two: _spanned(one.nanos - two.nanos))
-    library.add("_-_", "(timestamp, duration) -> timestamp", run=lambda one, two: Timestamp(one.nanos - two.nanos))
-    library.add("_-_", "(duration, duration) -> duration", run=lambda one, two: _spanned(one.nanos - two.nanos))
+    library.add("_-_", "(timestamp, timestamp) -> duration", run=lambda left, right: _spanned(left.nanos - right.nanos))
+    library.add(
+        "_-_", "(timestamp, duration) -> timestamp", run=lambda left, right: Timestamp(left.nanos - right.nanos)
+    )
+    library.add("_-_", "(duration, duration) -> duration", run=lambda left, right: _spanned(left.nanos - right.nanos))
 
 
 def _bounded(run: Callable[[Any, Any], Any], bound: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, two: bound(run(one, two))
+    return lambda left, right: bound(run(left, right))
 
 
 def _joined_lists(left: list[Any], right: list[Any]) -> list[Any]:
     if isinstance(left, SetList):
-        return SetList([*left, *(one for one in right if not any(equal(one, other) for other in left))])
+        return SetList([*left, *(item for item in right if not any(equal(item, other) for other in left))])
     if isinstance(left, KeyedList):
         merged = {repr(left.key_of(item)): item for item in left}
         merged.update({repr(left.key_of(item)): item for item in right})
@@ -131,33 +133,33 @@ def _joined_lists(left: list[Any], right: list[Any]) -> list[Any]:
 
 def _add_comparisons(library: Library) -> None:
     comparisons: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
-        ("_<_", lambda one, two: one < two),
-        ("_<=_", lambda one, two: one <= two),
-        ("_>_", lambda one, two: one > two),
-        ("_>=_", lambda one, two: one >= two),
+        ("_<_", lambda left, right: left < right),
+        ("_<=_", lambda left, right: left <= right),
+        ("_>_", lambda left, right: left > right),
+        ("_>=_", lambda left, right: left >= right),
     )
     for name, run in comparisons:
         library.add(name, "(bool, bool) -> bool", run=run)
-        for left in _NUMBERS:
-            library.add(name, *(f"({left}, {right}) -> bool" for right in _NUMBERS), run=run)
+        for first in _NUMBERS:
+            library.add(name, *(f"({first}, {second}) -> bool" for second in _NUMBERS), run=run)
         library.add(name, "(string, string) -> bool", "(bytes, bytes) -> bool", run=run, cost=_smaller)
         for moment in ("timestamp", "duration"):
             library.add(name, f"({moment}, {moment}) -> bool", run=_by_nanos(run))
     for name in ("_==_", "_!=_"):
         library.add(name, "(A, A) -> bool", run=equal, cost=_smaller)
-    library.add("!_", "(bool) -> bool", run=lambda one: not one)
-    library.add("_&&_", "(bool, bool) -> bool", run=lambda one, two: one and two)
-    library.add("_||_", "(bool, bool) -> bool", run=lambda one, two: one or two)
-    library.add("_?_:_", "(bool, A, A) -> A", run=lambda test, one, two: one if test else two)
-    library.add("@not_strictly_false", "(bool) -> bool", run=lambda one: one)
+    library.add("!_", "(bool) -> bool", run=lambda value: not value)
+    library.add("_&&_", "(bool, bool) -> bool", run=lambda left, right: left and right)
+    library.add("_||_", "(bool, bool) -> bool", run=lambda left, right: left or right)
+    library.add("_?_:_", "(bool, A, A) -> A", run=lambda test, then, otherwise: then if test else otherwise)
+    library.add("@not_strictly_false", "(bool) -> bool", run=lambda value: value)
 
 
-def _chosen(test: bool, one: Any, two: Any) -> Any:
-    return one if test else two
+def _chosen(test: bool, then: Any, otherwise: Any) -> Any:
+    return then if test else otherwise
 
 
 def _by_nanos(run: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda one, two: run(one.nanos, two.nanos)
+    return lambda left, right: run(left.nanos, right.nanos)
 
 
 # -- containers -------------------------------------------------------------------------------------------------------
@@ -178,8 +180,8 @@ def _value_of(content: dict[Any, Any], key: Any) -> Any:
         raise CELError(f"no such key: {key}") from None
 
 
-def _contains(one: Any, items: list[Any]) -> bool:
-    return any(equal(one, item) for item in items)
+def _contains(sought: Any, items: list[Any]) -> bool:
+    return any(equal(sought, item) for item in items)
 
 
 def _insert(content: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
@@ -197,14 +199,14 @@ def _insert_all(content: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, A
 def _add_containers(library: Library) -> None:
     library.add("_[_]", "(list(A), int) -> A", run=_at)
     library.add("_[_]", "(map(A, B), A) -> B", run=_value_of)
-    library.add("_[_]", "(optional(list(V)), int) -> optional(V)", run=lambda one, index: _inside(one, index))
-    library.add("_[_]", "(optional(map(K, V)), K) -> optional(V)", run=lambda one, index: _inside(one, index))
+    library.add("_[_]", "(optional(list(V)), int) -> optional(V)", run=lambda items, index: _inside(items, index))
+    library.add("_[_]", "(optional(map(K, V)), K) -> optional(V)", run=lambda content, key: _inside(content, key))
     for optional in ("list(V), int", "optional(list(V)), int", "map(K, V), K", "optional(map(K, V)), K"):
         library.add("_[?_]", f"({optional}) -> optional(V)", run=_inside)
     library.add("@in", "(A, list(A)) -> bool", run=_contains, cost=lambda sizes: sizes[1])
-    library.add("@in", "(A, map(A, B)) -> bool", run=lambda one, content: one in content)
-    sized = [f"{one}.() -> int" for one in ("string", "bytes", "list(A)", "map(A, B)")]
-    sized += [f"({one}) -> int" for one in ("string", "bytes", "list(A)", "map(A, B)")]
+    library.add("@in", "(A, map(A, B)) -> bool", run=lambda key, content: key in content)
+    sized = [f"{kind}.() -> int" for kind in ("string", "bytes", "list(A)", "map(A, B)")]
+    sized += [f"({kind}) -> int" for kind in ("string", "bytes", "list(A)", "map(A, B)")]
     library.add("size", *sized, run=len)
     library.add("cel.@mapInsert", "(map(K, V), K, V) -> map(K, V)", run=_insert)
     library.add("cel.@mapInsert", "(map(K, V), map(K, V)) -> map(K, V)", run=_insert_all)
@@ -296,31 +298,31 @@ def _to_text(value: Any) -> str:
 
 
 def _add_conversions(library: Library) -> None:
-    library.add("int", *(f"({one}) -> int" for one in ("int", "uint", "double", "string", "timestamp")), run=_to_int)
-    library.add("uint", *(f"({one}) -> uint" for one in ("uint", "int", "double", "string")), run=_to_uint)
-    library.add("double", *(f"({one}) -> double" for one in ("double", "int", "uint", "string")), run=_to_double)
+    library.add("int", *(f"({name}) -> int" for name in ("int", "uint", "double", "string", "timestamp")), run=_to_int)
+    library.add("uint", *(f"({name}) -> uint" for name in ("uint", "int", "double", "string")), run=_to_uint)
+    library.add("double", *(f"({name}) -> double" for name in ("double", "int", "uint", "string")), run=_to_double)
     library.add("bool", "(bool) -> bool", "(string) -> bool", run=_to_bool)
     simple = ("string", "bool", "int", "uint", "double", "timestamp", "duration")
-    library.add("string", *(f"({one}) -> string" for one in simple), run=_to_text)
+    library.add("string", *(f"({name}) -> string" for name in simple), run=_to_text)
     library.add("string", "(bytes) -> string", run=_to_text, cost=lambda s: tenth(s[0]))
-    library.add("bytes", "(bytes) -> bytes", run=lambda one: one)
+    library.add("bytes", "(bytes) -> bytes", run=lambda value: value)
     library.add("bytes", "(string) -> bytes", run=str.encode, cost=lambda s: tenth(s[0]))
-    library.add("dyn", "(A) -> dyn", run=lambda one: one)
-    library.add("type", "(A) -> type(A)", run=lambda one: TypeValue(kind_of(one)))
+    library.add("dyn", "(A) -> dyn", run=lambda value: value)
+    library.add("type", "(A) -> type(A)", run=lambda value: TypeValue(kind_of(value)))
 
 
 # -- optional values --------------------------------------------------------------------------------------------------
 
 
-def _value(one: OptionalValue) -> Any:
-    if not one.present:
+def _value(optional: OptionalValue) -> Any:
+    if not optional.present:
         raise CELError("optional.none() dereference")
-    return one.value
+    return optional.value
 
 
-def _non_zero(one: Any) -> OptionalValue:
-    zero = one is None or (isinstance(one, (bool, int, float, str, bytes, list, dict)) and not one)
-    return OptionalValue.none() if zero else OptionalValue(one)
+def _non_zero(value: Any) -> OptionalValue:
+    zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, dict)) and not value)
+    return OptionalValue.none() if zero else OptionalValue(value)
 
 
 def _add_optionals(library: Library) -> None:
@@ -328,9 +330,11 @@ def _add_optionals(library: Library) -> None:
     library.add("optional.ofNonZeroValue", "(V) -> optional(V)", run=_non_zero)
     library.add("optional.none", "() -> optional(V)", run=OptionalValue.none)
     library.add("value", "optional(V).() -> V", run=_value)
-    library.add("hasValue", "optional(V).() -> bool", run=lambda one: one.present)
-    library.add("or", "optional(V).(optional(V)) -> optional(V)", run=lambda one, two: one if one.present else two)
-    library.add("orValue", "optional(V).(V) -> V", run=lambda one, two: one.value if one.present else two)
+    library.add("hasValue", "optional(V).() -> bool", run=lambda optional: optional.present)
+    library.add(
+        "or", "optional(V).(optional(V)) -> optional(V)", run=lambda value, other: value if value.present else other
+    )
+    library.add("orValue", "optional(V).(V) -> V", run=lambda value, other: value.value if value.present else other)
 
 
 def standard() -> Library:

@@ -70,15 +70,15 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _lowered(text: str) -> str:
-    return "".join(one.lower() if one.isascii() else one for one in text)
+    return "".join(char.lower() if char.isascii() else char for char in text)
 
 
 def _raised(text: str) -> str:
-    return "".join(one.upper() if one.isascii() else one for one in text)
+    return "".join(char.upper() if char.isascii() else char for char in text)
 
 
 def _quoted(text: str) -> str:
-    return '"' + "".join(_QUOTES.get(one, one) for one in text) + '"'
+    return '"' + "".join(_QUOTES.get(char, char) for char in text) + '"'
 
 
 # -- format -----------------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def _shown(value: Any) -> str:
     if kind == "list":
         return "[" + ", ".join(map(_nested, value)) + "]"
     if kind == "map":
-        entries = sorted((_nested(key), _nested(one)) for key, one in value.items())
-        return "{" + ", ".join(f"{key}:{one}" for key, one in entries) + "}"
+        entries = sorted((_nested(key), _nested(content)) for key, content in value.items())
+        return "{" + ", ".join(f"{key}:{content}" for key, content in entries) + "}"
     return str(value)
 
 
@@ -133,16 +133,16 @@ def _clause(clause: Clause, value: Any) -> str:
 
 
 def _format(text: str, args: list[Any]) -> str:
-    found, used = [], 0
+    parts, used = [], 0
     for clause in clauses(text):
         if not clause.letter:
-            found.append(clause.text)
+            parts.append(clause.text)
             continue
         if used >= len(args):
             raise CELError(f"error during formatting: index {used} out of range")
-        found.append(_clause(clause, args[used]))
+        parts.append(_clause(clause, args[used]))
         used += 1
-    return "".join(found)
+    return "".join(parts)
 
 
 # -- declarations -----------------------------------------------------------------------------------------------------

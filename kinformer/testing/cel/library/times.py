@@ -46,26 +46,26 @@ def parse_duration(text: str) -> Duration:
 
 def parse_timestamp(text: str) -> Timestamp:
     """Parse an RFC 3339 timestamp, to the nanosecond."""
-    found = _TIMESTAMP.fullmatch(text)
-    if not found:
+    match = _TIMESTAMP.fullmatch(text)
+    if not match:
         raise not_converted("google.protobuf.Timestamp")
-    year, month, day, hour, minute, second = (int(found[index]) for index in range(1, 7))
+    year, month, day, hour, minute, second = (int(match[index]) for index in range(1, 7))
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         raise not_converted("google.protobuf.Timestamp") from None
-    nanos = int((moment - _EPOCH).total_seconds()) * _NANO + int((found[7] or "0").ljust(9, "0")[:9])
-    if found[8]:
-        shift = (int(found[9]) * 3600 + int(found[10]) * 60) * _NANO
-        nanos += shift if found[8] == "-" else -shift
+    nanos = int((moment - _EPOCH).total_seconds()) * _NANO + int((match[7] or "0").ljust(9, "0")[:9])
+    if match[8]:
+        shift = (int(match[9]) * 3600 + int(match[10]) * 60) * _NANO
+        nanos += shift if match[8] == "-" else -shift
     return Timestamp(nanos)
 
 
 def _zone(name: str) -> tzinfo:
-    found = _OFFSET.fullmatch(name)
-    if found:
-        span = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-span if found[1] == "-" else span)
+    match = _OFFSET.fullmatch(name)
+    if match:
+        span = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-span if match[1] == "-" else span)
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError):
@@ -94,22 +94,22 @@ def _span_in(unit: int) -> Callable[[Duration], int]:
 
 def add_times(library: Library) -> None:
     """Add the functions of times and durations."""
-    library.add("duration", "(duration) -> duration", run=lambda one: one)
+    library.add("duration", "(duration) -> duration", run=lambda span: span)
     library.add("duration", "(string) -> duration", run=parse_duration)
     library.add("duration", "(int) -> duration", run=Duration)
-    library.add("timestamp", "(timestamp) -> timestamp", run=lambda one: one)
+    library.add("timestamp", "(timestamp) -> timestamp", run=lambda moment: moment)
     library.add("timestamp", "(string) -> timestamp", run=parse_timestamp)
-    library.add("timestamp", "(int) -> timestamp", run=lambda one: Timestamp(one * _NANO))
+    library.add("timestamp", "(int) -> timestamp", run=lambda seconds: Timestamp(seconds * _NANO))
     parts: tuple[tuple[str, Callable[[datetime], int]], ...] = (
-        ("getFullYear", lambda one: one.year),
-        ("getMonth", lambda one: one.month - 1),
-        ("getDayOfMonth", lambda one: one.day - 1),
-        ("getDate", lambda one: one.day),
-        ("getDayOfWeek", lambda one: one.isoweekday() % 7),
-        ("getDayOfYear", lambda one: one.timetuple().tm_yday - 1),
-        ("getHours", lambda one: one.hour),
-        ("getMinutes", lambda one: one.minute),
-        ("getSeconds", lambda one: one.second),
+        ("getFullYear", lambda moment: moment.year),
+        ("getMonth", lambda moment: moment.month - 1),
+        ("getDayOfMonth", lambda moment: moment.day - 1),
+        ("getDate", lambda moment: moment.day),
+        ("getDayOfWeek", lambda moment: moment.isoweekday() % 7),
+        ("getDayOfYear", lambda moment: moment.timetuple().tm_yday - 1),
+        ("getHours", lambda moment: moment.hour),
+        ("getMinutes", lambda moment: moment.minute),
+        ("getSeconds", lambda moment: moment.second),
     )
     of_times = ("timestamp.() -> int", "timestamp.(string) -> int")
     for name, read in parts:

@@ -18,33 +18,36 @@ _QUOTED_FIELD = re.compile(r"`[A-Za-z0-9_.\-/ ]+`")
 _OPERATOR = re.compile(r"==|!=|<=|>=|&&|\|\||[<>+\-*/%!?:.,()\[\]{}]")
 _STRING = re.compile(r"(?P<prefix>[rR][bB]?|[bB][rR]?|)(?P<quote>\"\"\"|'''|\"|')")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPES.update({one: one for one in "\\'\"`?"})
+_ESCAPES.update({char: char for char in "\\'\"`?"})
 _HALF = "=&|"  # first characters of two-character tokens
 
 
 class Issues:
-    """The errors of an expression with their positions, worded as in cel-go."""
+    """The errors of an expression with their positions, worded as in cel-go.
+
+    The lexer, the parser and the checker add to `errors`.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.found: list[tuple[int, str]] = []
+        self.errors: list[tuple[int, str]] = []
 
     def add(self, at: int, message: str) -> None:
         """Add an error at an offset in the source."""
-        self.found.append((at, message))
+        self.errors.append((at, message))
 
     def __bool__(self) -> bool:
-        return bool(self.found)
+        return bool(self.errors)
 
     def __str__(self) -> str:
-        return "\n".join(self._shown(at, message) for at, message in sorted(self.found, key=lambda one: one[0]))
+        return "\n".join(self._shown(at, message) for at, message in sorted(self.errors, key=lambda issue: issue[0]))
 
     def _shown(self, at: int, message: str) -> str:
         start = self._text.rfind("\n", 0, at) + 1
         end = self._text.find("\n", at)
         line = self._text[start : end if end >= 0 else len(self._text)].replace("\t", " ")
         number = self._text.count("\n", 0, start) + 1
-        marks = "".join("\uff0e" if len(one.encode()) > 1 else "." for one in line[: at - start])
+        marks = "".join("\uff0e" if len(char.encode()) > 1 else "." for char in line[: at - start])
         marks += "." * (at - start - len(marks))
         mark = "\uff3e" if at - start < len(line) and len(line[at - start].encode()) > 1 else "^"
         return f"ERROR: <input>:{number}:{at - start + 1}: {message}\n | {line}\n | {marks}{mark}"
@@ -64,9 +67,9 @@ def tokenize(text: str, issues: Issues) -> list[Token]:
     tokens: list[Token] = []
     at = 0
     while at < len(text):
-        found = _SPACE.match(text, at)
-        if found:
-            at = found.end()
+        space = _SPACE.match(text, at)
+        if space:
+            at = space.end()
             continue
         token, at = _next(text, at, issues)
         if token is not None:
@@ -79,23 +82,23 @@ def _next(text: str, at: int, issues: Issues) -> tuple[Token | None, int]:
     quoted = _STRING.match(text, at)
     if quoted:
         return _string(text, at, quoted, issues)
-    found = _NUMBER.match(text, at)
-    if found:
-        return _number(text, at, found, issues)
+    match = _NUMBER.match(text, at)
+    if match:
+        return _number(text, at, match, issues)
     for pattern, kind in ((_IDENT, "ident"), (_QUOTED_FIELD, "field"), (_OPERATOR, "op")):
-        found = pattern.match(text, at)
-        if found:
-            return Token(kind, found.group(), at), found.end()
+        match = pattern.match(text, at)
+        if match:
+            return Token(kind, match.group(), at), match.end()
     end = at + (2 if text[at] in _HALF else 1)
     issues.add(at, f"Syntax error: token recognition error at: '{text[at:end]}'")
     return None, end
 
 
-def _number(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
-    end, shown = found.end(), found.group()
-    if found["float"]:
+def _number(text: str, at: int, match: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
+    end, shown = match.end(), match.group()
+    if match["float"]:
         return Token("literal", shown, at, float(shown)), end
-    value = int(found["hex"], 16) if found["hex"] else int(shown)
+    value = int(match["hex"], 16) if match["hex"] else int(shown)
     if text[end : end + 1] in ("u", "U"):
         if value > UINT_MAX:
             issues.add(at, "invalid uint literal")
@@ -103,9 +106,9 @@ def _number(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[T
     return Token("literal", shown, at, value), end
 
 
-def _string(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
-    raw, binary, quote = "r" in found["prefix"].lower(), "b" in found["prefix"].lower(), found["quote"]
-    position, parts = found.end(), []
+def _string(text: str, at: int, match: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
+    raw, binary, quote = "r" in match["prefix"].lower(), "b" in match["prefix"].lower(), match["quote"]
+    position, parts = match.end(), []
     while not text.startswith(quote, position):
         if position >= len(text) or (len(quote) == 1 and text[position] == "\n"):
             issues.add(at, f"Syntax error: token recognition error at: '{text[at : position + 1]}'")
@@ -137,7 +140,7 @@ def _escape(text: str, at: int, *, binary: bool) -> tuple[str, int]:
     for marks, digits, base in (("xX", 2, 16), ("u", 4, 16), ("U", 8, 16)):
         if mark in marks:
             shown = text[at + 2 : at + 2 + digits]
-            valid = len(shown) == digits and all(one in "0123456789abcdefABCDEF" for one in shown)
+            valid = len(shown) == digits and all(digit in "0123456789abcdefABCDEF" for digit in shown)
             if not valid or (binary and digits > 2) or int(shown, base) > 0x10FFFF:
                 return "", 0
             return chr(int(shown, base)), 2 + digits

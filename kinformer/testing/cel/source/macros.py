@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from kinformer.testing.cel.source.lexer import Issues
 from kinformer.testing.cel.source.syntax import (
     Bind,
-    Call,
+    CallExpression,
     Comprehension,
+    Expression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
 )
 
 __all__ = ["ACCUMULATOR", "expand"]
 
-ACCUMULATOR = "@result"
+ACCUMULATOR = "@result"  # no variable can have this name
 
-Args = Sequence[Node]
+Args = Sequence[Expression]
 
 
-def expand(at: int, name: str, args: Args, target: Node | None, issues: Issues) -> Node | None:
+def expand(at: int, name: str, args: Args, target: Expression | None, issues: Issues) -> Expression | None:
     """Expand a macro call. Returns None for other calls."""
     if target is None:
         return _has(at, args, issues) if name == "has" and len(args) == 1 else None
@@ -40,22 +40,22 @@ def expand(at: int, name: str, args: Args, target: Node | None, issues: Issues) 
     return _EXPANSIONS[name](at, target, names, args[variables:])
 
 
-def _has(at: int, args: Args, issues: Issues) -> Node:
-    found = args[0]
-    if not isinstance(found, Select) or found.optional:
-        issues.add(found.at, "invalid argument to has() macro")
+def _has(at: int, args: Args, issues: Issues) -> Expression:
+    arg = args[0]
+    if not isinstance(arg, Select) or arg.optional:
+        issues.add(arg.at, "invalid argument to has() macro")
         return Literal(at, False)
-    return Select(at, found.operand, found.field, test=True)
+    return Select(at, arg.operand, arg.field, test=True)
 
 
 def _loop(
     at: int,
-    over: Node,
+    over: Expression,
     names: Sequence[str],
-    initial: Node,
-    condition: Node | None,
-    step: Node,
-    result: Node | None = None,
+    initial: Expression,
+    condition: Expression | None,
+    step: Expression,
+    result: Expression | None = None,
 ) -> Comprehension:
     return Comprehension(
         at,
@@ -70,77 +70,79 @@ def _loop(
     )
 
 
-def _all(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    condition = Call(at, "@not_strictly_false", [Ident(at, ACCUMULATOR)])
-    step = Call(at, "_&&_", [Ident(at, ACCUMULATOR), args[0]])
+def _all(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    condition = CallExpression(at, "@not_strictly_false", [Ident(at, ACCUMULATOR)])
+    step = CallExpression(at, "_&&_", [Ident(at, ACCUMULATOR), args[0]])
     return _loop(at, target, names, Literal(at, True), condition, step)
 
 
-def _exists(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    condition = Call(at, "@not_strictly_false", [Call(at, "!_", [Ident(at, ACCUMULATOR)])])
-    step = Call(at, "_||_", [Ident(at, ACCUMULATOR), args[0]])
+def _exists(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    condition = CallExpression(at, "@not_strictly_false", [CallExpression(at, "!_", [Ident(at, ACCUMULATOR)])])
+    step = CallExpression(at, "_||_", [Ident(at, ACCUMULATOR), args[0]])
     return _loop(at, target, names, Literal(at, False), condition, step)
 
 
-def _exists_one(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    more = Call(at, "_+_", [Ident(at, ACCUMULATOR), Literal(at, 1)])
-    step = Call(at, "_?_:_", [args[0], more, Ident(at, ACCUMULATOR)])
-    result = Call(at, "_==_", [Ident(at, ACCUMULATOR), Literal(at, 1)])
+def _exists_one(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    more = CallExpression(at, "_+_", [Ident(at, ACCUMULATOR), Literal(at, 1)])
+    step = CallExpression(at, "_?_:_", [args[0], more, Ident(at, ACCUMULATOR)])
+    result = CallExpression(at, "_==_", [Ident(at, ACCUMULATOR), Literal(at, 1)])
     return _loop(at, target, names, Literal(at, 0), None, step, result)
 
 
-def _collected(at: int, target: Node, names: Sequence[str], item: Node, only: Node | None) -> Node:
-    added = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListLiteral(at, [item])])
+def _collected(
+    at: int, target: Expression, names: Sequence[str], item: Expression, only: Expression | None
+) -> Expression:
+    added = CallExpression(at, "_+_", [Ident(at, ACCUMULATOR), ListLiteral(at, [item])])
     added.in_place = True
-    step: Node = added
+    step: Expression = added
     if only is not None:
-        step = Call(at, "_?_:_", [only, step, Ident(at, ACCUMULATOR)])
+        step = CallExpression(at, "_?_:_", [only, step, Ident(at, ACCUMULATOR)])
     return _loop(at, target, names, ListLiteral(at, []), None, step)
 
 
-def _map(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
+def _map(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
     return _collected(at, target, names, args[-1], args[0] if len(args) > 1 else None)
 
 
-def _filter(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
+def _filter(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
     return _collected(at, target, names, Ident(at, names[0]), args[0])
 
 
-def _merged(at: int, target: Node, names: Sequence[str], args: Args, entry: Call) -> Node:
-    step: Node = entry
+def _merged(at: int, target: Expression, names: Sequence[str], args: Args, entry: CallExpression) -> Expression:
+    step: Expression = entry
     if len(args) > 1:
-        step = Call(at, "_?_:_", [args[0], step, Ident(at, ACCUMULATOR)])
+        step = CallExpression(at, "_?_:_", [args[0], step, Ident(at, ACCUMULATOR)])
     return _loop(at, target, names, MapLiteral(at, []), None, step)
 
 
-def _transform_map(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    entry = Call(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), Ident(at, names[0]), args[-1]])
+def _transform_map(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    entry = CallExpression(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), Ident(at, names[0]), args[-1]])
     return _merged(at, target, names, args, entry)
 
 
-def _transform_entry(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    return _merged(at, target, names, args, Call(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), args[-1]]))
+def _transform_entry(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    return _merged(at, target, names, args, CallExpression(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), args[-1]]))
 
 
-def _optional_map(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    return _if_present(at, target, Call(at, "optional.of", [_opened(at, target, names, args)]))
+def _optional_map(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    return _if_present(at, target, CallExpression(at, "optional.of", [_opened(at, target, names, args)]))
 
 
-def _optional_flat_map(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
+def _optional_flat_map(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
     return _if_present(at, target, _opened(at, target, names, args))
 
 
-def _opened(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    return Bind(at, names[0], Call(at, "value", [], target), args[0])
+def _opened(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    return Bind(at, names[0], CallExpression(at, "value", [], target), args[0])
 
 
-def _if_present(at: int, target: Node, then: Node) -> Node:
-    present = Call(at, "hasValue", [], target)
-    return Call(at, "_?_:_", [present, then, Call(at, "optional.none", [])])
+def _if_present(at: int, target: Expression, then: Expression) -> Expression:
+    present = CallExpression(at, "hasValue", [], target)
+    return CallExpression(at, "_?_:_", [present, then, CallExpression(at, "optional.none", [])])
 
 
-def _sort_by(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
-    return Call(at, "@sortByAssociatedKeys", [_map(at, target, names, args)], target)
+def _sort_by(at: int, target: Expression, names: Sequence[str], args: Args) -> Expression:
+    return CallExpression(at, "@sortByAssociatedKeys", [_map(at, target, names, args)], target)
 
 
 # (macro name, number of arguments) -> number of arguments that are variables.
@@ -166,7 +168,7 @@ _VARIABLES = {
     ("optFlatMap", 2): 1,
     ("sortBy", 2): 1,
 }
-_EXPANSIONS: dict[str, Callable[[int, Node, Sequence[str], Args], Node]] = {
+_EXPANSIONS: dict[str, Callable[[int, Expression, Sequence[str], Args], Expression]] = {
     "all": _all,
     "exists": _exists,
     "exists_one": _exists_one,

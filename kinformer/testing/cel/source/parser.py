@@ -6,12 +6,12 @@ from kinformer.testing.cel.source.lexer import Issues, Token, tokenize
 from kinformer.testing.cel.source.macros import expand
 from kinformer.testing.cel.source.syntax import (
     RESERVED,
-    Call,
+    CallExpression,
+    Expression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     Struct,
 )
@@ -24,24 +24,24 @@ _STARTS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
-DEPTH = 250  # nesting of parentheses and the like (cel-go's limit)
+DEPTH = 250  # the deepest nesting, of parentheses for example (cel-go's limit)
 
 
 class _SyntaxError(Exception):
     """The rest cannot be parsed. The issue has been added."""
 
 
-def parse(text: str, issues: Issues) -> Node | None:
+def parse(text: str, issues: Issues) -> Expression | None:
     """Parse an expression and expand its macros.
 
     Returns None if there are syntax errors, which are added to `issues`.
     """
     parser = _Parser(tokenize(text, issues), issues)
     try:
-        found = parser.whole()
+        root = parser.whole()
     except _SyntaxError:
         return None
-    return None if issues else found
+    return None if issues else root
 
 
 class _Parser:
@@ -90,65 +90,65 @@ class _Parser:
 
     # -- the grammar ----------------------------------------------------------------------------------------------
 
-    def whole(self) -> Node:
-        found = self._expression()
+    def whole(self) -> Expression:
+        root = self._expression()
         token = self._token
         if token.kind != "end":
             single = self._tokens[self._index + 1].kind == "end"
             kind = "extraneous" if single else "mismatched"
             raise self._fail(token.at, f"Syntax error: {kind} input '{token.text}' expecting <EOF>")
-        return found
+        return root
 
-    def _expression(self) -> Node:
+    def _expression(self) -> Expression:
         self._depth += 1
         if self._depth > DEPTH:
-            raise RecursionError
-        found = self._either()
+            raise RecursionError  # as Python would, so that `compile_expression` has one case for both
+        node = self._either()
         if self._is("?"):
             at = self._take().at
             then = self._either()
             self._expect(":")
-            found = Call(at, "_?_:_", [found, then, self._expression()])
+            node = CallExpression(at, "_?_:_", [node, then, self._expression()])
         self._depth -= 1
-        return found
+        return node
 
-    def _either(self) -> Node:
+    def _either(self) -> Expression:
         terms, places = [self._both()], []
         while self._is("||"):
             places.append(self._take().at)
             terms.append(self._both())
         return _balanced("_||_", terms, places)
 
-    def _both(self) -> Node:
+    def _both(self) -> Expression:
         terms, places = [self._relation()], []
         while self._is("&&"):
             places.append(self._take().at)
             terms.append(self._relation())
         return _balanced("_&&_", terms, places)
 
-    def _relation(self) -> Node:
-        found = self._sum()
-        while any(self._is(one) for one in _RELATIONS):
+    def _relation(self) -> Expression:
+        node = self._sum()
+        while any(self._is(operator) for operator in _RELATIONS):
             token = self._take()
             function = "@in" if token.text == "in" else f"_{token.text}_"
-            found = Call(token.at, function, [found, self._sum()])
-        return found
+            node = CallExpression(token.at, function, [node, self._sum()])
+        return node
 
-    def _sum(self) -> Node:
-        found = self._product()
+    def _sum(self) -> Expression:
+        node = self._product()
         while self._is("+") or self._is("-"):
             token = self._take()
-            found = Call(token.at, f"_{token.text}_", [found, self._product()])
-        return found
+            node = CallExpression(token.at, f"_{token.text}_", [node, self._product()])
+        return node
 
-    def _product(self) -> Node:
-        found = self._unary()
+    def _product(self) -> Expression:
+        node = self._unary()
         while self._is("*") or self._is("/") or self._is("%"):
             token = self._take()
-            found = Call(token.at, f"_{token.text}_", [found, self._unary()])
-        return found
+            node = CallExpression(token.at, f"_{token.text}_", [node, self._unary()])
+        return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Expression:
         for sign in ("!", "-"):
             if not self._is(sign):
                 continue
@@ -157,30 +157,31 @@ class _Parser:
                 signs.append(self._take())
             token = self._token
             if sign == "-" and token.kind == "literal" and type(token.value) in (int, float):
+                # The last minus belongs to the number. Without it, the lowest int would overflow.
                 signs.pop()
                 self._index += 1
                 if -token.value < INT_MIN and type(token.value) is int:
                     self._issues.add(token.at, "invalid int literal")
-                found: Node = self._member(Literal(token.at - 1, -token.value))
+                node: Expression = self._member(Literal(token.at - 1, -token.value))
             else:
-                found = self._member(self._primary())
-            return Call(signs[0].at, f"{sign}_", [found]) if len(signs) % 2 else found
+                node = self._member(self._primary())
+            return CallExpression(signs[0].at, f"{sign}_", [node]) if len(signs) % 2 else node
         return self._member(self._primary())
 
-    def _member(self, found: Node) -> Node:
+    def _member(self, node: Expression) -> Expression:
         while True:
             if self._is("."):
-                found = self._select(found)
+                node = self._select(node)
             elif self._is("["):
                 at = self._take().at
                 optional = self._skip("?")
                 index = self._expression()
                 self._expect("]")
-                found = Call(at, "_[?_]" if optional else "_[_]", [found, index])
+                node = CallExpression(at, "_[?_]" if optional else "_[_]", [node, index])
             else:
-                return found
+                return node
 
-    def _select(self, operand: Node) -> Node:
+    def _select(self, operand: Expression) -> Expression:
         dot = self._take()
         optional = self._skip("?")
         token = self._take()
@@ -193,19 +194,19 @@ class _Parser:
             return self._called(opening.at, token.text, self._arguments(")"), operand)
         return Select(dot.at, operand, token.text, optional=optional)
 
-    def _called(self, at: int, name: str, args: list[Node], target: Node | None) -> Node:
-        return expand(at, name, args, target, self._issues) or Call(at, name, args, target)
+    def _called(self, at: int, name: str, args: list[Expression], target: Expression | None) -> Expression:
+        return expand(at, name, args, target, self._issues) or CallExpression(at, name, args, target)
 
-    def _arguments(self, end: str) -> list[Node]:
-        found: list[Node] = []
+    def _arguments(self, end: str) -> list[Expression]:
+        args: list[Expression] = []
         while not self._is(end):
-            found.append(self._expression())
+            args.append(self._expression())
             if not self._skip(","):
                 break
         self._expect(end)
-        return found
+        return args
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Expression:
         token = self._take()
         if token.kind == "literal":
             if type(token.value) is int and token.value > INT_MAX:
@@ -214,9 +215,9 @@ class _Parser:
         if token.kind == "ident" and token.text != "in":
             return self._name(token, token.text)
         if token.kind == "op" and token.text == "(":
-            found = self._expression()
+            node = self._expression()
             self._expect(")")
-            return found
+            return node
         if token.kind == "op" and token.text == "[":
             return self._list(token)
         if token.kind == "op" and token.text == "{":
@@ -228,7 +229,7 @@ class _Parser:
             token = name
         raise self._fail(token.at, f"Syntax error: mismatched input '{token.text}' expecting {_STARTS}")
 
-    def _name(self, token: Token, name: str) -> Node:
+    def _name(self, token: Token, name: str) -> Expression:
         if token.text in _CONSTANTS:
             return Literal(token.at, _CONSTANTS[token.text])
         if self._is("("):
@@ -247,11 +248,11 @@ class _Parser:
             index += 2
         return self._tokens[index].kind == "op" and self._tokens[index].text == "{"
 
-    def _struct(self, name: str) -> Node:
+    def _struct(self, name: str) -> Expression:
         while self._skip("."):
             name += f".{self._take().text}"
         at = self._expect("{").at
-        fields: list[tuple[str, Node]] = []
+        fields: list[tuple[str, Expression]] = []
         while not self._is("}"):
             field = self._take().text
             self._expect(":")
@@ -261,8 +262,8 @@ class _Parser:
         self._expect("}")
         return Struct(at, name, fields)
 
-    def _list(self, token: Token) -> Node:
-        items: list[Node] = []
+    def _list(self, token: Token) -> Expression:
+        items: list[Expression] = []
         optional = []
         while not self._is("]"):
             if self._skip("?"):
@@ -273,8 +274,8 @@ class _Parser:
         self._expect("]")
         return ListLiteral(token.at, items, optional)
 
-    def _map(self, token: Token) -> Node:
-        entries: list[tuple[Node, Node, bool]] = []
+    def _map(self, token: Token) -> Expression:
+        entries: list[tuple[Expression, Expression, bool]] = []
         while not self._is("}"):
             optional = self._skip("?")
             key = self._expression()
@@ -286,11 +287,11 @@ class _Parser:
         return MapLiteral(token.at, entries)
 
 
-def _balanced(function: str, terms: list[Node], places: list[int]) -> Node:
+def _balanced(function: str, terms: list[Expression], places: list[int]) -> Expression:
     """Build a balanced tree from a chain of `&&` or `||`."""
     if len(terms) == 1:
         return terms[0]
     middle = (len(terms) + 1) // 2
     left = _balanced(function, terms[:middle], places[: middle - 1])
     right = _balanced(function, terms[middle:], places[middle:])
-    return Call(places[middle - 1], function, [left, right])
+    return CallExpression(places[middle - 1], function, [left, right])

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = [
     "RESERVED",
     "Bind",
-    "Call",
+    "CallExpression",
     "Comprehension",
+    "Expression",
     "Ident",
     "ListLiteral",
     "Literal",
     "MapLiteral",
-    "Node",
     "Select",
     "Struct",
 ]
@@ -34,8 +34,8 @@ RESERVED = frozenset(
 """Names that are not variables, because CEL reserves them."""
 
 
-class Node:
-    """A part of an expression, at an offset in its source. The checker sets its type."""
+class Expression:
+    """A node of the tree (`Expr` in the CEL specification), at an offset in the source. The checker sets its type."""
 
     __slots__ = ("at", "type")
 
@@ -44,7 +44,7 @@ class Node:
         self.type: Type = ERROR
 
 
-class Literal(Node):
+class Literal(Expression):
     """A constant."""
 
     __slots__ = ("value",)
@@ -54,8 +54,8 @@ class Literal(Node):
         self.value = value
 
 
-class Ident(Node):
-    """A name."""
+class Ident(Expression):
+    """A name. The checker removes its leading dot."""
 
     __slots__ = ("name",)
 
@@ -64,7 +64,7 @@ class Ident(Node):
         self.name = name
 
 
-class Select(Node):
+class Select(Expression):
     """A field selection: `operand.field`, `operand.?field`, or a presence test (`test`).
 
     `key` is the field's name in the value. The checker sets it if it is not `field`.
@@ -72,7 +72,7 @@ class Select(Node):
 
     __slots__ = ("field", "key", "operand", "optional", "test")
 
-    def __init__(self, at: int, operand: Node, field: str, *, test: bool = False, optional: bool = False) -> None:
+    def __init__(self, at: int, operand: Expression, field: str, *, test: bool = False, optional: bool = False) -> None:
         super().__init__(at)
         self.operand = operand
         self.field = field
@@ -81,58 +81,61 @@ class Select(Node):
         self.optional = optional
 
 
-class Call(Node):
-    """A call of a function or an operator. A member call has a target."""
+class CallExpression(Expression):
+    """A call of a function or an operator. A member call has a target.
+
+    If the target is the prefix of a function's name, as in `sets.contains(a, b)`, the checker moves it to `function`.
+    """
 
     __slots__ = ("args", "function", "in_place", "overloads", "target")
 
-    def __init__(self, at: int, function: str, args: Sequence[Node], target: Node | None = None) -> None:
+    def __init__(self, at: int, function: str, args: Sequence[Expression], target: Expression | None = None) -> None:
         super().__init__(at)
         self.function = function
         self.args = list(args)
         self.target = target
         self.overloads: list[Overload] = []  # matching overloads, set by the checker
-        self.in_place = False  # its first argument is a list without other references
+        self.in_place = False  # set by macros: its first argument is a list without other references
 
     @property
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[Expression]:
         """The target, if any, and the arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
-class ListLiteral(Node):
+class ListLiteral(Expression):
     """A list `[a, ?b]`. `optional` has the indices of items with a question mark."""
 
     __slots__ = ("items", "optional")
 
-    def __init__(self, at: int, items: Sequence[Node], optional: Sequence[int] = ()) -> None:
+    def __init__(self, at: int, items: Sequence[Expression], optional: Sequence[int] = ()) -> None:
         super().__init__(at)
         self.items = list(items)
         self.optional = frozenset(optional)
 
 
-class MapLiteral(Node):
-    """`{key: value, ?key: value}`."""
+class MapLiteral(Expression):
+    """A map `{key: value, ?key: value}`. The last part of an entry is True for a question mark."""
 
     __slots__ = ("entries",)
 
-    def __init__(self, at: int, entries: Sequence[tuple[Node, Node, bool]]) -> None:
+    def __init__(self, at: int, entries: Sequence[tuple[Expression, Expression, bool]]) -> None:
         super().__init__(at)
         self.entries = list(entries)
 
 
-class Struct(Node):
-    """`Name{field: value}`."""
+class Struct(Expression):
+    """A message `Name{field: value}`. The checker refuses it, because there are no message types."""
 
     __slots__ = ("fields", "name")
 
-    def __init__(self, at: int, name: str, fields: Sequence[tuple[str, Node]]) -> None:
+    def __init__(self, at: int, name: str, fields: Sequence[tuple[str, Expression]]) -> None:
         super().__init__(at)
         self.name = name
         self.fields = list(fields)
 
 
-class Comprehension(Node):
+class Comprehension(Expression):
     """A loop over a list or a map. All macros with a variable expand to it."""
 
     __slots__ = ("accumulator", "condition", "initial", "range", "result", "second", "step", "variable")
@@ -141,14 +144,14 @@ class Comprehension(Node):
         self,
         at: int,
         *,
-        over: Node,
+        over: Expression,
         variable: str,
         second: str,
         accumulator: str,
-        initial: Node,
-        condition: Node | None,
-        step: Node,
-        result: Node,
+        initial: Expression,
+        condition: Expression | None,
+        step: Expression,
+        result: Expression,
     ) -> None:
         super().__init__(at)
         self.range = over
@@ -161,12 +164,12 @@ class Comprehension(Node):
         self.result = result
 
 
-class Bind(Node):
-    """`cel.bind(name, value, body)`. The value is computed on first use."""
+class Bind(Expression):
+    """A variable for one value, such as the content of an optional in `optMap`. It is computed on first use."""
 
     __slots__ = ("body", "name", "value")
 
-    def __init__(self, at: int, name: str, value: Node, body: Node) -> None:
+    def __init__(self, at: int, name: str, value: Expression, body: Expression) -> None:
         super().__init__(at)
         self.name = name
         self.value = value

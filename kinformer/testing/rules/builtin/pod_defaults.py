@@ -102,12 +102,14 @@ def _pod_spec(spec: Object) -> None:
 def qos_class(spec: Object) -> str:
     """Return the QoS class of a pod."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
-    resources = [one.get("resources") or {} for one in containers]
-    if not any(one.get("requests") or one.get("limits") for one in resources):
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(stated.get("requests") or stated.get("limits") for stated in resources):
         return "BestEffort"
     guaranteed = all(
-        one.get("limits") and (one.get("requests") or one["limits"]) == one["limits"] and len(one["limits"]) >= 2
-        for one in resources
+        stated.get("limits")
+        and (stated.get("requests") or stated["limits"]) == stated["limits"]
+        and len(stated["limits"]) >= 2
+        for stated in resources
     )
     return "Guaranteed" if guaranteed else "Burstable"
 
@@ -128,7 +130,7 @@ def admit_pod(obj: Object) -> None:
         spec["terminationGracePeriodSeconds"] = 1
     tolerations = spec.setdefault("tolerations", [])
     for added in _TOLERATIONS:
-        if not any(_tolerates(one, added) for one in tolerations):
+        if not any(_tolerates(toleration, added) for toleration in tolerations):
             tolerations.append(dict(added))
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")

@@ -45,7 +45,7 @@ def required(field: str, text: str = "") -> dict[str, str]:
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> dict[str, str]:
     """Return the cause `spec.x: Unsupported value: "a": supported values: "b", "c"`."""
-    listed = ", ".join(json.dumps(one) for one in supported)
+    listed = ", ".join(json.dumps(choice) for choice in supported)
     return cause("FieldValueNotSupported", f"Unsupported value: {json.dumps(value)}: supported values: {listed}", field)
 
 
@@ -61,7 +61,7 @@ def not_found(field: str, value: Any) -> dict[str, str]:
 
 def pod_causes(spec: Object, field: str) -> Causes:
     """Return the errors of the spec of a pod or a pod template."""
-    volumes = {one.get("name", "") for one in spec.get("volumes") or []}
+    volumes = {volume.get("name", "") for volume in spec.get("volumes") or []}
     causes = list(_volume_causes(spec.get("volumes") or [], f"{field}.volumes"))
     containers = spec.get("containers")
     if not containers:
@@ -218,8 +218,9 @@ def pod_update_causes(new: Object, old: Object) -> Causes:
             for name in ("schedulingGates", "nodeSelector", "affinity"):
                 part.pop(name, None)
     if before == after:
-        kept = [one for one in old.get("tolerations") or [] if one not in (new.get("tolerations") or [])]
-        if not kept:
+        given = new.get("tolerations") or []
+        removed = [toleration for toleration in old.get("tolerations") or [] if toleration not in given]
+        if not removed:
             return []
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     # A real server prints the difference of its internal structs line by line. Here only the fields are named.
@@ -230,7 +231,9 @@ def _fixed_part(spec: Object) -> dict[str, Any]:
     fixed = {name: value for name, value in spec.items() if name not in ("activeDeadlineSeconds", "tolerations")}
     for kind in ("containers", "initContainers"):
         if fixed.get(kind):
-            fixed[kind] = [{name: value for name, value in one.items() if name != "image"} for one in fixed[kind]]
+            fixed[kind] = [
+                {name: value for name, value in container.items() if name != "image"} for container in fixed[kind]
+            ]
     if (fixed.get("terminationGracePeriodSeconds") or 0) == 1:
         fixed.pop("terminationGracePeriodSeconds")
     return fixed

@@ -56,7 +56,7 @@ def fill_webhooks(obj: dict[str, Any]) -> None:
 
 
 def fill_service(config: object) -> None:
-    """Set the default port of the service that a webhook has for an address, in place."""
+    """Set the default port of a webhook that names a service, in place."""
     service = value_at(config, "service")
     if isinstance(service, dict):
         service.setdefault("port", 443)
@@ -81,7 +81,7 @@ def policy_causes(obj: Object, old: Object | None) -> Causes:
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         message = "validations or auditAnnotations must contain at least one item"
         causes += [required("spec.validations", message), required("spec.auditAnnotations", message)]
-    return causes + [cause_of(one, one.path, one.text) for one in compile_policy(spec).found]
+    return causes + [cause_of(error, error.path, error.text) for error in compile_policy(spec).errors]
 
 
 def binding_causes(obj: Object, old: Object | None) -> Causes:

@@ -36,8 +36,9 @@ def at_least(field: str, value: Any, least: int) -> Causes:
 def selector_causes(selector: Object, field: str) -> Causes:
     """Return the errors of a LabelSelector."""
     causes = label_causes(selector.get("matchLabels") or {}, f"{field}.matchLabels")
-    for index, one in enumerate(selector.get("matchExpressions") or []):
-        at, operator, values = f"{field}.matchExpressions[{index}]", one.get("operator", ""), one.get("values")
+    for index, requirement in enumerate(selector.get("matchExpressions") or []):
+        at, values = f"{field}.matchExpressions[{index}]", requirement.get("values")
+        operator = requirement.get("operator", "")
         if operator in ("In", "NotIn") and not values:
             causes.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in ("Exists", "DoesNotExist") and values:
@@ -45,7 +46,7 @@ def selector_causes(selector: Object, field: str) -> Causes:
             causes.append(cause("FieldValueForbidden", message, f"{at}.values"))
         elif operator not in _OPERATORS:
             causes.append(invalid_value(f"{at}.operator", operator, "not a valid selector operator"))
-        key = one.get("key", "")
+        key = requirement.get("key", "")
         causes += [invalid_value(f"{at}.key", key, problem) for problem in qualified_name(key)]
     return causes
 
@@ -83,9 +84,9 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             what = {"StatefulSet": "statefulset", "DaemonSet": "daemonset"}.get(kind, "deployment")
             wrong.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {what}"))
-    bad = any(one["field"].startswith("spec.selector.") for one in wrong)
+    bad = any(error["field"].startswith("spec.selector.") for error in wrong)
     if kind == "DaemonSet":  # its validation differs, and reports less (ValidateDaemonSetSpec)
-        wrong = [one for one in wrong if selector is not None]
+        wrong = [error for error in wrong if selector is not None]
     elif bad:
         wrong.append(invalid_value("spec.selector", selector, "invalid label selector"))
     labels = (template.get("metadata") or {}).get("labels")
@@ -138,9 +139,9 @@ def cron_job_causes(spec: Object) -> Causes:
     if not schedule:
         causes.append(required("spec.schedule"))
     elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        found = len(schedule.split())
+        count = len(schedule.split())
         causes.append(
-            invalid_value("spec.schedule", schedule, f"expected exactly 5 fields, found {found}: [{schedule}]")
+            invalid_value("spec.schedule", schedule, f"expected exactly 5 fields, found {count}: [{schedule}]")
         )
     template = (spec.get("jobTemplate") or {}).get("spec") or {}
     return causes + job_causes(template, None, "spec.jobTemplate.spec")

@@ -85,6 +85,16 @@ def resolve(session: nox.Session, resolution: str) -> None:
     session.run("uv", "pip", "list", "--quiet")
 
 
+@nox.session(name="tests-of")
+def tests_of(session: nox.Session) -> None:
+    """The tests that cover a file: `nox -s tests-of -- kinformer/cache/store.py`; more files, and pytest's options."""
+    files = [argument for argument in session.posargs if Path(argument).suffix in {".py", ".pyi"}]
+    options = [argument for argument in session.posargs if argument not in files]
+    install(session, "test")
+    listed = session.run("python", "tools/tests_of.py", *files, silent=True)
+    session.run("python", "-m", "pytest", "-n", "auto", *str(listed).split(), *options)
+
+
 @nox.session
 def pulled(session: nox.Session) -> None:
     """The quick tests with an aiohttp that lacks what pushing events needs, so that tasks read all watches."""

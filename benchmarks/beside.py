@@ -3,6 +3,8 @@
     python -m benchmarks.beside                        # 40 minutes, a quarter of them writing 100,000 pods
     python -m benchmarks.beside --pods 5000 --events 500
     python -m benchmarks.beside --pods 20000 --only memory
+    python -m benchmarks.beside --pods 5000 --only lists    # delays while a list comes in, ten lists of each client
+    python -m benchmarks.beside --only cuts                 # five minutes
 
 A real kube-apiserver over TLS on the same machine, and one client after the other: kinformer, client-go with protobuf
 (if Go is installed) and kube-rs (if Rust is). Each is a process of its own.
@@ -44,7 +46,9 @@ PODS = 100_000
 CONFIGMAPS = 2_000
 EVENTS = 3_000  # of a measurement of delays
 WATCHERS = 5
-CUTS = 10
+LISTS = 10
+CUTS = 20
+RATES = ((100, ""), (1_000, ""), (100, "pods"))  # events a second, and what is listed meanwhile
 GROUP = Path("/sys/fs/cgroup/memory/kinformer-benchmark")
 
 
@@ -190,24 +194,47 @@ async def arrivals(
 
 
 async def delays(programs: Programs, cluster: RealCluster, events: int) -> list[Figure]:
-    found = []
-    for rate, beside in ((100, ""), (1_000, ""), (100, "pods")):
-        for client in filter(programs.have, CLIENTS):
-            options = {"beside": beside} if beside else {}
-            command = programs.command(client, "arrivals", cluster.kubeconfig, events=str(events), **options)
-            times, reached = await arrivals(cluster, command, events, rate)
-            pairs = times["arrivals"]
-            if beside:
-                began, ended = times["listing"]
-                pairs = [pair for pair in pairs if began <= pair[0] <= ended]
-            details = {**_quantiles([arrived - at for at, arrived in pairs]), "events": len(pairs), "reached": reached}
-            if beside:
-                details["listing"] = times["listing"][1] - times["listing"][0]
-            what = "100 a second, pods listed meanwhile" if beside else f"{rate} a second"
-            figure = Figure(f"delay at {what}, {client}", details["p50"], "ms", [], details=details)
-            say(f"{figure} {details}")
-            found.append(figure)
-    return found
+    return [
+        delay(client, rate, beside, [await arrivals_of(programs, client, cluster, events, rate, beside)])
+        for rate, beside in RATES
+        for client in filter(programs.have, CLIENTS)
+    ]
+
+
+async def lists(programs: Programs, cluster: RealCluster) -> list[Figure]:
+    """The delays while all pods are listed, from several lists of each client, in turns."""
+    clients = [client for client in CLIENTS if programs.have(client)]
+    taken: dict[str, list[tuple[dict[str, Any], float]]] = {client: [] for client in clients}
+    for number in range(LISTS):
+        say(f"lists beside events, round {number + 1} of {LISTS}")
+        for client in clients:
+            taken[client].append(await arrivals_of(programs, client, cluster, 400, 100, "pods"))
+    return [delay(client, 100, "pods", taken[client]) for client in clients]
+
+
+async def arrivals_of(
+    programs: Programs, client: str, cluster: RealCluster, events: int, rate: float, beside: str
+) -> tuple[dict[str, Any], float]:
+    options = {"beside": beside} if beside else {}
+    command = programs.command(client, "arrivals", cluster.kubeconfig, events=str(events), **options)
+    return await arrivals(cluster, command, events, rate)
+
+
+def delay(client: str, rate: float, beside: str, taken: Sequence[tuple[dict[str, Any], float]]) -> Figure:
+    pairs = [
+        (at, arrived)
+        for times, _ in taken
+        for at, arrived in times["arrivals"]
+        if not beside or times["listing"][0] <= at <= times["listing"][1]
+    ]
+    details = {**_quantiles([arrived - at for at, arrived in pairs]), "events": len(pairs)}
+    details["reached"] = statistics.median(reached for _, reached in taken)
+    if beside:
+        details["listing"] = statistics.median(times["listing"][1] - times["listing"][0] for times, _ in taken)
+    what = f"{rate:.0f} a second" + (", pods listed meanwhile" if beside else "")
+    figure = Figure(f"delay at {what}, {client}", details["p50"], "ms", [], details=details)
+    say(f"{figure} {details}")
+    return figure
 
 
 # --- what it costs the server ----------------------------------------------------------------------------------------
@@ -353,14 +380,17 @@ def measuring(options: argparse.Namespace) -> Any:
             programs = Programs(
                 {client: program for client, program in built.items() if program is not None}, options.pods
             )
-            async with real_cluster(options.pods, CONFIGMAPS) as cluster:
+            async with real_cluster(0 if options.only == "cuts" else options.pods, CONFIGMAPS) as cluster:
                 if options.only == "memory":
                     return await memory(programs, cluster.kubeconfig)
-                figures = await delays(programs, cluster, options.events)
+                if options.only == "lists":
+                    return await lists(programs, cluster)
                 relay = Relay(cluster.server)
                 async with relay.serving():
                     through = kubeconfig_through(relay, cluster.kubeconfig, folder)
-                    figures += await cuts(programs, cluster, relay, through)
+                    if options.only == "cuts":
+                        return await cuts(programs, cluster, relay, through)
+                    figures = await delays(programs, cluster, options.events)
                     figures += await server_costs(programs, cluster, relay, through, folder, options.events)
                 return figures + await memory(programs, cluster.kubeconfig)
 
@@ -371,7 +401,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--events", type=int, default=EVENTS)
-    parser.add_argument("--only", choices=("memory",))
+    parser.add_argument("--only", choices=("memory", "lists", "cuts"))
     options = parser.parse_args()
     if missing := lacks():
         print(f"beside: not measured, for there is no real server here. {missing}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, MutableMapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from kinformer._runtime.request_context import set_within
 from kinformer.exceptions import cause_of
 
 __all__ = ["FIELDS", "LogOnce", "StructuredLogger", "cluster_of", "get_logger", "logged_for", "name_cluster"]
@@ -64,18 +65,12 @@ def cluster_of(client: object) -> str:
         return ""
 
 
-@contextmanager
-def logged_for(cluster: str) -> Iterator[None]:
+def logged_for(cluster: str) -> AbstractContextManager[None]:
     """Begin the messages of this context, and of the tasks that are started in it, with the name of a cluster.
 
     "" means no cluster, also within the context of one.
     """
-    before = _cluster.get()
-    _cluster.set(cluster)
-    try:
-        yield
-    finally:
-        _cluster.set(before)
+    return set_within(_cluster, cluster)
 
 
 def get_logger(name: str, *, resource: str = "") -> StructuredLogger:

@@ -9,15 +9,28 @@ with a method `request` can use them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-__all__ = ["Write", "is_logged", "is_urgent", "logged_writes", "note_write", "urgent"]
+__all__ = ["Write", "is_logged", "is_urgent", "logged_writes", "note_write", "set_within", "urgent"]
+
+T = TypeVar("T")
 
 _READS = ("GET", "HEAD", "OPTIONS")
 
 _log: ContextVar[Callable[[Write], None] | None] = ContextVar("kinformer_write_log", default=None)
+
+
+@contextmanager
+def set_within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable for this task, and for the tasks that it starts, within the `with`."""
+    before = variable.get()
+    variable.set(value)
+    try:
+        yield
+    finally:
+        variable.set(before)  # not by a token, which another context refuses
 
 
 class Write(NamedTuple):
@@ -36,15 +49,9 @@ class Write(NamedTuple):
     client: object = None
 
 
-@contextmanager
-def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
+def logged_writes(log: Callable[[Write], None]) -> AbstractContextManager[None]:
     """Call `log` for each write of this task and of the tasks that it starts, within the `with`."""
-    before = _log.get()
-    _log.set(log)
-    try:
-        yield
-    finally:
-        _log.set(before)
+    return set_within(_log, log)
 
 
 def is_logged(method: str) -> bool:
@@ -69,15 +76,9 @@ def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: object)
 _urgent: ContextVar[bool] = ContextVar("kinformer_urgent", default=False)
 
 
-@contextmanager
-def urgent() -> Iterator[None]:
+def urgent() -> AbstractContextManager[None]:
     """Mark the requests of this task as urgent, within the `with`."""
-    before = _urgent.get()
-    _urgent.set(True)
-    try:
-        yield
-    finally:
-        _urgent.set(before)
+    return set_within(_urgent, True)
 
 
 def is_urgent() -> bool:

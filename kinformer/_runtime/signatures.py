@@ -1,21 +1,32 @@
 """Checks of arguments: that a callback can be called with the arguments it will receive, and that options exist.
 
 A wrong callback or keyword fails in the line that passes it, instead of at each event, in a log. Options are kept as
-one frozen dataclass, with a `TypedDict` of its fields for the keywords of public functions.
+one frozen Struct, with a `TypedDict` of its fields for the keywords of public functions, which `shows_options` lists.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
+from inspect import Parameter
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-__all__ = ["check_callback", "is_coroutine_function", "keywords_of", "name_of", "options_of", "takes", "takes_by_name"]
+__all__ = [
+    "check_callback",
+    "is_coroutine_function",
+    "keywords_of",
+    "name_of",
+    "options_of",
+    "shows_options",
+    "takes",
+    "takes_by_name",
+]
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 K = TypeVar("K")
 
 
@@ -72,22 +83,24 @@ def takes(callback: object, name: str) -> bool:
 
 def takes_by_name(callback: object, name: str) -> bool:
     """True if a callback has a keyword-only parameter of this name, which cannot have been meant for anything else."""
-    try:
-        parameters = inspect.signature(callback).parameters if callable(callback) else {}
-    except (TypeError, ValueError):
-        return False
-    return name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+    named = _parameters(callback).get(name)
+    return named is not None and named.kind is named.KEYWORD_ONLY
 
 
-def _takes(callback: Callable[..., object], name: str, *, follow_wrapped: bool) -> bool:
-    try:
-        parameters = inspect.signature(callback, follow_wrapped=follow_wrapped).parameters
-    except (TypeError, ValueError):
-        return False
+def _takes(callback: object, name: str, *, follow_wrapped: bool) -> bool:
+    parameters = _parameters(callback, follow_wrapped=follow_wrapped)
     named = parameters.get(name)
     if named is not None and named.kind is not named.VAR_POSITIONAL:
         return named.kind is not named.POSITIONAL_ONLY
-    return any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+
+
+def _parameters(callback: Any, *, follow_wrapped: bool = True) -> Mapping[str, Parameter]:
+    """Return the parameters of a callable by name, or nothing if its signature is not known."""
+    try:
+        return inspect.signature(callback, follow_wrapped=follow_wrapped).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def name_of(callback: object) -> str:
@@ -101,7 +114,7 @@ def name_of(callback: object) -> str:
 
 def _shown(signature: inspect.Signature) -> str:
     """Return the signature without annotations, which would make the line long."""
-    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
 
 
@@ -126,3 +139,45 @@ def options_of(kind: type[OptionsT], owner: str, keywords: Mapping[str, Any]) ->
 def keywords_of(options: object, kind: type[K]) -> K:
     """Return the options that `kind`, a `TypedDict`, has, as keywords."""
     return cast("K", {name: getattr(options, name) for name in kind.__annotations__})
+
+
+def shows_options(
+    *kinds: type[msgspec.Struct], without: Container[str] = (), unset: str = ""
+) -> Callable[[FunctionT], FunctionT]:
+    """Return a decorator for a function with `**options`, whose signature then lists them with their defaults.
+
+    `help()`, `inspect.signature` and notebooks read the signature. Calls of the function are not affected.
+
+    Args:
+        kinds: The Structs of the options. The options of a Struct come before those of its bases.
+        without: Options that the function does not take.
+        unset: Shown instead of each default, if an option that is not passed has its value from elsewhere.
+    """
+
+    def decorate(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        shown = {name: named for name, named in signature.parameters.items() if named.kind is not named.VAR_KEYWORD}
+        for name, default, annotation in (option for kind in kinds for option in _options(kind)):
+            if name not in shown and name not in without:
+                default = _Words(unset) if unset else default
+                shown[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        function.__signature__ = signature.replace(parameters=list(shown.values()))  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _options(kind: type[msgspec.Struct]) -> Iterator[tuple[str, object, str]]:
+    """Yield the name, the default and the annotation of each option, the class's own before those of its bases."""
+    defaults = dict(zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True))
+    for owner in kind.__mro__:
+        for name, annotation in inspect.get_annotations(owner).items():
+            make = getattr(defaults[name], "factory", None)  # of a `msgspec.field(default_factory=...)`
+            yield name, make() if make else defaults[name], annotation
+
+
+class _Words(str):
+    """A default that is shown as these words, without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__

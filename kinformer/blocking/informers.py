@@ -13,14 +13,14 @@ from weakref import WeakValueDictionary
 import anyio.to_thread
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback, name_of
+from kinformer._runtime.signatures import check_callback, name_of, shows_options
 from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.blocking.informer import Informer
 from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.blocking.verbs import BlockingVerbs
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.connection.config import ClientKeywords
+from kinformer.connection.config import ClientKeywords, ClientOptions
 from kinformer.connection.kubeconfig import Kubeconfig
 from kinformer.controller.controller import Controller
 from kinformer.controller.reconcile import Request
@@ -33,7 +33,7 @@ from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Informers"]
@@ -72,6 +72,7 @@ class Informers(BlockingVerbs):
         ConfigError: An option does not exist, or options for two ways to a server are given.
     """
 
+    @shows_options(ClientOptions, ResourceOptions, without=("shard",))
     def __init__(
         self,
         *,
@@ -129,32 +130,15 @@ class Informers(BlockingVerbs):
 
     # --- informers --------------------------------------------------------------------------------------
 
-    @overload
+    @shows_options(ResourceOptions, unset="<the factory's>")
     def for_resource(
         self,
         resource: str | GroupVersionResource,
         *,
-        model: type[M],
-        indexers: Indexers[KubeObject[M]] | None = None,
-        **options: Unpack[ResourceKeywords],
-    ) -> Informer[M]: ...
-    @overload
-    def for_resource(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        model: None = None,
-        indexers: Indexers[KubeObject[NoModel]] | None = None,
-        **options: Unpack[ResourceKeywords],
-    ) -> Informer[NoModel]: ...
-    def for_resource(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        model: type[Any] | None = None,
+        model: type[ModelT] | None = None,
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> Informer:
+    ) -> Informer[ModelT]:
         """Return the informer for a resource, which starts immediately. Asking for the same twice returns the same.
 
         The arguments and errors are the same as for `SharedInformerFactory.for_resource`. Functions among the options

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Unpack, overload
 
-from kinformer.connection.config import ClientKeywords
+from kinformer._runtime.signatures import shows_options
+from kinformer.connection.config import ClientKeywords, ClientOptions
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -55,6 +56,7 @@ class Client(ClientVerbs):
         ConfigError: An option is invalid. The message names it.
     """
 
+    @shows_options(ClientOptions)
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
         super().__init__(**options)
 

@@ -13,6 +13,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import cluster_of
 from kinformer._runtime.request_context import note_write
+from kinformer._runtime.signatures import shows_options
 from kinformer._runtime.tasks import Coro
 from kinformer.connection.aiohttp_internals import reads_gzip_members
 from kinformer.connection.config import (
@@ -69,6 +70,7 @@ class Connection:
         """Limits the worker threads of handlers with `thread=True`, for all informers of this client together."""
 
     @classmethod
+    @shows_options(ClientOptions)
     def from_kubeconfig(
         cls, path: Kubeconfig | None = None, *, context: str | None = None, **options: Unpack[ClientKeywords]
     ) -> Self:
@@ -87,11 +89,13 @@ class Connection:
         return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
 
     @classmethod
+    @shows_options(ClientOptions)
     def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
         """Create a client from the service account of this pod. Its token is read again when the kubelet renews it."""
         return cls._loading(in_thread(load_in_cluster), options)
 
     @classmethod
+    @shows_options(ClientOptions)
     def from_url(
         cls,
         url: str,
@@ -116,6 +120,7 @@ class Connection:
         return cls._loading(at_once(lambda: connection), options)
 
     @classmethod
+    @shows_options(ClientOptions)
     def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
         """Create a client from the configuration and credentials of an existing `ApiClient`.
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Self, Unpack
 
-from kinformer._runtime.signatures import check_callback, options_of
+from kinformer._runtime.signatures import check_callback, options_of, shows_options
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
 from kinformer.controller.options import ControllerKeywords, ControllerOptions
 from kinformer.controller.predicates import EventFilter
@@ -70,6 +70,7 @@ class Controller:
     own_informers: tuple[SharedInformer, ...] = ()
     """Constant: its informers are entered and exited elsewhere, such as by a factory."""
 
+    @shows_options(ControllerOptions)
     def __init__(self, reconcile: ReconcileFunction, **keywords: Unpack[ControllerKeywords]) -> None:
         self._options = options = options_of(ControllerOptions, "Controller", keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name

@@ -46,11 +46,8 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
             raise ConfigError(f"invalid workers={self.workers!r}: expected a whole number, 1 or more")
-        for option, value in (
-            ("timeout", self.timeout),
-            ("shutdown_timeout", self.shutdown_timeout),
-            ("debounce", self.debounce),
-        ):
+        for option in ("timeout", "shutdown_timeout", "debounce"):
+            value = getattr(self, option)
             if value is not None and not value >= 0:
                 raise ConfigError(f"invalid {option}={value!r}: expected a number of seconds, 0 or more")
         check_max_staleness(self.max_staleness)

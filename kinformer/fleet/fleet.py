@@ -9,6 +9,7 @@ from typing import Self, TypeVar, Unpack
 
 from kinformer._runtime.life import Life
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import shows_options
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
@@ -73,6 +74,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         ConfigError: The name of a cluster is empty or has a slash, or an option does not exist.
     """
 
+    @shows_options(ResourceOptions, without=("shard", "indexers"))
     def __init__(
         self,
         clusters: Mapping[str, Client | Callable[[], Client]] | ClusterSource | None = None,
@@ -112,6 +114,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self._core = Part(name, life, sync)
 
     @classmethod
+    @shows_options(ResourceOptions, without=("shard", "indexers"))
     def from_kubeconfig(
         cls,
         path: str | os.PathLike[str] | None = None,
@@ -139,6 +142,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return cls(contexts, name=name, away_after=away_after, **defaults)
 
     @classmethod
+    @shows_options(ResourceOptions, without=("shard", "indexers"))
     def from_secrets(
         cls,
         secrets: Collection,
@@ -296,6 +300,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
 
     # --- unions -----------------------------------------------------------------------------------
 
+    @shows_options(ResourceOptions, unset="<the fleet's>")
     def union(
         self,
         resource: str | GroupVersionResource,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
 from kinformer._runtime.life import Life
 from kinformer._runtime.logs import cluster_of, get_logger
-from kinformer._runtime.signatures import keywords_of
+from kinformer._runtime.signatures import keywords_of, shows_options
 from kinformer._runtime.tasks import all_of
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
@@ -29,9 +29,8 @@ from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.decoding import check_model
 from kinformer.objects.models.typed import Model
-from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
-from kinformer.objects.types import M, NoModel
+from kinformer.objects.types import ModelT
 from kinformer.processor.first_sync import FirstSync
 from kinformer.reflector.health import InformerHealth
 
@@ -78,6 +77,7 @@ class SharedInformerFactory(Entered):
         ConfigError: An option does not exist or is invalid.
     """
 
+    @shows_options(ResourceOptions, without=("shard",))
     def __init__(
         self,
         client: Client,
@@ -157,32 +157,15 @@ class SharedInformerFactory(Entered):
         """The fleets that were added, in order."""
         return tuple(part for part in self._added if not isinstance(core_of(part), CollectionCore))
 
-    @overload
+    @shows_options(ResourceOptions, unset="<the factory's>")
     def for_resource(
         self,
         resource: str | GroupVersionResource,
         *,
-        model: type[M],
-        indexers: Indexers[KubeObject[M]] | None = None,
-        **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer[M]: ...
-    @overload
-    def for_resource(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        model: None = None,
-        indexers: Indexers[KubeObject[NoModel]] | None = None,
-        **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer[NoModel]: ...
-    def for_resource(
-        self,
-        resource: str | GroupVersionResource,
-        *,
-        model: type[Any] | None = None,
+        model: type[ModelT] | None = None,
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer:
+    ) -> SharedInformer[ModelT]:
         """Return the informer for a resource. Equal requests share one informer.
 
         Requests are equal if these are equal: resource, namespaces, selectors, shard, metadata_only, fields, compact,
@@ -209,11 +192,16 @@ class SharedInformerFactory(Entered):
             keep_managed_fields: False by default, because they are a third of a Pod and rarely read.
             snapshot: A path or a `Snapshot`. The cache is saved there, and the next start resumes from it. As a default
                 of the factory, it should be a folder, and does not apply to Secrets and what is polled.
-            page_size, watch_list, watch_timeout, idle_timeout, poll: *Requests.* See `Reflector`.
+            page_size: *Requests.* The most objects in a response of a list. None, the default, leaves it to the version
+                that is asked for. `Reflector` has the details of this option and of the next four.
+            watch_list: None, the default, streams the first list if the server can. True only streams, False lists.
+            watch_timeout: Seconds that a watch lasts: a random time in [x, 2x]. 300 by default, as in client-go.
+            idle_timeout: Seconds of silence after which a stream is replaced. 120 by default.
+            poll: Seconds between two lists of a resource that cannot be watched. None, the default, watches.
             resync_period: Seconds between replays of the cache to handlers that set no period. 0, the default, disables
                 them, because a replay sends no request: it only helps handlers that also depend on something else.
             max_event_bytes: The most bytes of one event or item, above which a stream fails. 16 MiB, as in client-go.
-            backoff: *Failures.* See `Reflector`.
+            backoff: *Failures.* The delays after failed requests. `Backoff()`, client-go's delays, by default.
             on_error: Called with (informer, error) for each error of a request or a stream. If it raises, the informer
                 ends, and that is its `last_error`.
             shutdown_timeout: Seconds that exiting may take before tasks are cancelled. 5 by default.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, Unpack
 
-from kinformer._runtime.signatures import options_of
+from kinformer._runtime.signatures import options_of, shows_options
 from kinformer._runtime.waiters import within
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
@@ -59,6 +59,7 @@ class SharedInformer(CollectionFace[KubeObject[M]], Generic[M]):
     indexer: IndexView[KubeObject[M]]
     """The cache by key and by index. Reads return snapshots and may come from any thread."""
 
+    @shows_options(InformerOptions)
     def __init__(
         self,
         list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,

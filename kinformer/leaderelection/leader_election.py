@@ -15,7 +15,7 @@ from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scop
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback, options_of
+from kinformer._runtime.signatures import check_callback, options_of, shows_options
 from kinformer.connection.refusals import Answers
 from kinformer.exceptions import (
     AlreadyExistsError,
@@ -116,6 +116,7 @@ class LeaderElector:
         ConfigError: The durations are inconsistent, or a name is empty. The message names the option.
     """
 
+    @shows_options(LeaseOptions)
     def __init__(
         self,
         client: Requester,

@@ -16,7 +16,7 @@ from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback, options_of
+from kinformer._runtime.signatures import check_callback, options_of, shows_options
 from kinformer._runtime.tasks import one_a_turn
 from kinformer.exceptions import APIError, ForbiddenError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, source_of
@@ -94,6 +94,7 @@ class Reflector:
         ConfigError: An option is invalid. The message names it.
     """
 
+    @shows_options(ReflectorOptions)
     def __init__(
         self,
         lister_watcher: ListerWatcher,

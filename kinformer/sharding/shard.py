@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Self, Unpack
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.signatures import shows_options
 from kinformer.exceptions import ConfigError
-from kinformer.leaderelection.lease import LeaseKeywords
+from kinformer.leaderelection.lease import LeaseKeywords, LeaseOptions
 from kinformer.leaderelection.lease_client import Requester
 from kinformer.listwatch.part import Part
 from kinformer.metrics import Metrics
@@ -43,6 +44,7 @@ class Shard(Part):
     __slots__ = ()
 
     @classmethod
+    @shows_options(LeaseOptions)
     def claim(
         cls,
         client: Requester,

@@ -11,7 +11,7 @@ from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_sco
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.signatures import check_callback, keywords_of, options_of
+from kinformer._runtime.signatures import check_callback, keywords_of, options_of, shows_options
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import (
@@ -35,6 +35,7 @@ __all__ = ["WatchStream", "following", "watch"]
 _TOO_LARGE = 2  # "too large" responses after which a version is assumed not to exist
 
 
+@shows_options(ReflectorOptions, without=("poll",))
 def watch(
     list_watch: ListerWatcher,
     *,

@@ -229,8 +229,8 @@ async def untyped(client: Client, factory: SharedInformerFactory) -> None:
         of_any_object(pod)
     pods.add_event_handler(on_add=of_any_object, on_update=lambda old, new: print(old.name, new.name))
     any_informer(pods)
-    factory.for_resource("v1/pods", page_sise=500)  # type: ignore[call-overload]
-    factory.for_resource("v1/pods", page_size="5")  # type: ignore[call-overload]
+    factory.for_resource("v1/pods", page_sise=500)  # type: ignore[call-arg]
+    factory.for_resource("v1/pods", page_size="5")  # type: ignore[arg-type]
     alone = SharedInformer(ListWatch(client, "v1/pods"))
     any_informer(alone)
     async with alone as entered:

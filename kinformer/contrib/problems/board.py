@@ -17,7 +17,7 @@ from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 
 _Batch = list[WatchEvent]
 
-__all__ = ["API_VERSION", "INFORMER", "KIND", "MOMENTS", "Board"]
+__all__ = ["API_VERSION", "INFORMER", "KIND", "MOMENTS", "ProblemBoard"]
 
 API_VERSION = "kinformer/v1"
 INFORMER = "Informer"
@@ -28,7 +28,7 @@ _MOMENT = "Moment"
 _LOOK = 5.0  # seconds between two looks at the health of informers, which has no events
 
 
-class Board:
+class ProblemBoard:
     """A `ListerWatcher` of moments that have come, of kinds that are followed, and of informers that do not follow.
 
     Args:
@@ -46,7 +46,7 @@ class Board:
         self._news: deque[WatchEvent] = deque()
         self._changed = asyncio.Event()
         self._due: dict[str, float] = {}
-        self._queue: list[tuple[float, str]] = []
+        self._queue: list[tuple[float, str]] = []  # a heap, also of requests that later ones have replaced
 
     # --- the side of the rules --------------------------------------------------------------------
 
@@ -123,7 +123,9 @@ class Board:
                 async with asyncio.timeout(max(0.001, wait)):
                     await self._changed.wait()
             except TimeoutError:
-                yield [WatchEvent("BOOKMARK", self._bookmark())]  # the informer is not to take quiet for silence
+                yield [
+                    WatchEvent("BOOKMARK", self._bookmark())
+                ]  # otherwise the informer would take quiet for a lost connection
 
     def _pass_moments(self) -> None:
         now = self._clock()

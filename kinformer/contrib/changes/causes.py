@@ -146,9 +146,7 @@ def grouped(changes: Iterable[Change]) -> list[Change]:
 def _head(head: Change, members: Sequence[Change]) -> Change:
     if not members:
         return head
-    outcome = (
-        outcome_of(head, members) if not head.cause else ""
-    )  # without the first changes, the counts might be too low
+    outcome = outcome_of(head, members) if not head.cause else ""  # without the first changes it might not be true
     summary = f"{head.summary}, {outcome}" if outcome else head.summary
     return replace(head, members=tuple(members), summary=summary)
 

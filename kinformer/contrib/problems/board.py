@@ -123,9 +123,8 @@ class ProblemBoard:
                 async with asyncio.timeout(max(0.001, wait)):
                     await self._changed.wait()
             except TimeoutError:
-                yield [
-                    WatchEvent("BOOKMARK", self._bookmark())
-                ]  # otherwise the informer would take quiet for a lost connection
+                # Without a bookmark, the informer would take quiet for a lost connection.
+                yield [WatchEvent("BOOKMARK", self._bookmark())]
 
     def _pass_moments(self) -> None:
         now = self._clock()

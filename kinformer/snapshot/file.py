@@ -50,7 +50,7 @@ class SnapshotWriter:
         self._file: BinaryIO | None = None
         self._seal = Seal()
         self._working = threading.Lock()  # held by the thread that touches the file
-        self._given_up = False
+        self._given_up = False  # True once the file is to be removed instead of written
 
     async def __aenter__(self) -> SnapshotWriter:
         try:

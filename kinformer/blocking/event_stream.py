@@ -35,7 +35,7 @@ class EventStream(Generic[M]):
         self._make = make
         self._stream: AsyncEventStream[M] | None = None
         self._events: deque[InformerEvent[M]] = deque()  # fetched, but not yet returned
-        self._left = False
+        self._left = False  # True once it was exited
 
     @property
     def has_synced(self) -> bool:

@@ -47,8 +47,8 @@ class LoopThread:
         self._posted: set[asyncio.Task[None]] = set()  # tasks of `post`, which the loop keeps weakly
         self._thread: threading.Thread | None = None
         self._died: BaseException | None = None  # the exception that ended the loop before it was exited
-        self._process = 0
-        self._closed = False
+        self._process = 0  # the id of the process that opened it
+        self._closed = False  # True once no call is accepted any more
         self._leaving = False  # True once exiting has begun
         self._dying = False  # True once the loop ends without exiting
 

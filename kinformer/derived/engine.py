@@ -34,6 +34,8 @@ log = get_logger("kinformer.derived")
 class Engine(ComputedCore):
     """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
 
+    Values change only in its turns. Taps also change between them, when a source leaves or a union gets a member.
+
     Args:
         name: The name of the collection.
         collections: The collections that it reads from the beginning.
@@ -59,7 +61,7 @@ class Engine(ComputedCore):
         self.circle: ConfigError | None = None
         self.readers = []
         self.behind = Behind(-1, [])
-        self._numbers = 0
+        self._numbers = 0  # the number of the last tap
         self._mirrors: dict[int, MirrorCore] = {}  # of the program's own collections, by their id
         self._ending: set[asyncio.Task[None]] = set()  # tasks that end the mirrors of collections no longer read
         self._propagation: Propagation | None = None

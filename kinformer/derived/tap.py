@@ -39,6 +39,8 @@ class ComputedCore(CollectionCore):
     Walks through the collections behind it visit each one once, and use no stack: there may be many paths to one, and a
     path may be long.
 
+    `rise` changes the height, and `read_by` and `left_by` the readers. The engine changes the taps and `behind`.
+
     Attributes:
         height: One more than the height of the highest collection that it reads. An informer has height 0.
         taps: One tap per collection that it reads, in the order in which reading began.
@@ -173,6 +175,8 @@ class CollectionSource:
 
 class Tap:
     """Receives the changes of one collection, and keeps them until the engine works.
+
+    The collection adds changes by `put` and `replay`, and the engine removes them by `take`.
 
     Args:
         source: The collection.

@@ -87,7 +87,7 @@ class Values(Publisher):
     """The cache of a derived collection, and the calls that its changes cause.
 
     The first values are collected beside the cache, and appear in it in one step. Until then readers see nothing, and
-    from then on everything.
+    from then on everything. `set` and `remove` change the values, before that step and after it.
 
     Attributes:
         is_live: True once the first values are in the cache.

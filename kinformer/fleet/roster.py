@@ -70,7 +70,7 @@ class _FirstClusters:
         self._away_after = away_after
         self._on_settled = on_settled
         self._opening: set[str] = set()  # neither connected nor failed yet
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None  # set by the first `expect`
 
     def expect(self, names: Iterable[str]) -> None:
         """Start waiting. Only the first call has an effect."""
@@ -101,6 +101,8 @@ class _FirstClusters:
 
 class Roster:
     """The clusters of a fleet. It follows a source, and owns the keepers of the clusters.
+
+    The source and `add` decide which clusters are wanted. The keepers report to `opened` and `failed`.
 
     Args:
         name: The name of the fleet.

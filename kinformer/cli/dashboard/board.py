@@ -62,8 +62,8 @@ class ClusterBoard:
         self._derived = derived
         self.catalogue = catalogue
         self.logs = Logs(catalogue.client) if catalogue is not None else None
-        self._readers = 0
-        self._forgetting: asyncio.TimerHandle | None = None
+        self._readers = 0  # event streams of pages
+        self._forgetting: asyncio.TimerHandle | None = None  # forgets the rows, as there are no readers
         self.rows = AllRows(lambda: self.informers)
         self.orders = Orders()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
@@ -78,8 +78,8 @@ class ClusterBoard:
             self._end()
         self._following = asyncio.Lock()
         self._looked_at: dict[str, float] = {}  # resource name -> time of a page's last request for it
-        self._timer: asyncio.TimerHandle | None = None
-        self._releasing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None  # until a resource may be released
+        self._releasing: asyncio.Task[None] | None = None  # kept, because the loop refers to tasks weakly
         self._began = time.time()
 
     def _end(self) -> None:

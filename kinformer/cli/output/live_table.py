@@ -70,9 +70,9 @@ class LiveTable:
         self._log: deque[Text] = deque(maxlen=_LOG)
         self._filter = TableFilter()
         self._texts: dict[_Place, str] = {}  # the text searched by the filter, created on first use
-        self._first = 0
+        self._first = 0  # the index of the first object on the screen
         self._by_change = False
-        self._page = 1
+        self._page = 1  # the number of objects on the screen
         self._wrapper = Console(width=80, force_terminal=False)
 
     def apply(self, event: InformerEvent, section: int = 0) -> None:

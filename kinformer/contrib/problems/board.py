@@ -31,6 +31,8 @@ _LOOK = 5.0  # seconds between two looks at the health of informers, which has n
 class ProblemBoard:
     """A `ListerWatcher` of moments that have come, of kinds that are followed, and of informers that do not follow.
 
+    The rules and `look` change its objects. The one informer of it takes the changes, in their order.
+
     Args:
         clock: Returns the time in seconds since the epoch.
         look: Called every few seconds, and before the first list.

@@ -123,7 +123,7 @@ class Rows:
 
     Attributes:
         informer: The informer of the resource.
-        changes: A number that grows with each change of an object or of a level.
+        changes: A number that grows with each change of an object or of a level. `AllRows` raises it for objects.
     """
 
     def __init__(self, informer: SharedInformer) -> None:

@@ -102,7 +102,7 @@ class ViewStream(LiveResponse):
         self._marks: tuple[str, int] | None = None
         self._marks_due = 0.0
         self._beat_due = 0.0
-        self._until = 0.0
+        self._until = 0.0  # when the present work yields to the event loop
 
     async def write_content(self, scope: Scope, write: Write) -> None:
         """Write the view and what changes in it."""

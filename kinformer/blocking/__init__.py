@@ -16,6 +16,7 @@ any thread. The listers are the informers' own: they read memory, without a call
 
 May import: `informer` and below.
 Reading order: informers, informer, event_stream, verbs, loop_thread.
+Tests: tests/blocking.
 """
 
 from kinformer._lazy import attach_stub

@@ -33,9 +33,9 @@ class EventStream(Generic[M]):
     def __init__(self, loop_thread: LoopThread, make: Callable[[], AsyncEventStream[M]]) -> None:
         self._loop_thread = loop_thread
         self._make = make
-        self._stream: AsyncEventStream[M] | None = None
+        self._stream: AsyncEventStream[M] | None = None  # set on the loop when this is entered
         self._events: deque[InformerEvent[M]] = deque()  # fetched, but not yet returned
-        self._left = False
+        self._left = False  # True once it was exited
 
     @property
     def has_synced(self) -> bool:

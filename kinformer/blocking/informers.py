@@ -106,7 +106,7 @@ class Informers(BlockingVerbs):
         self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
         self._tasks = Tasks(_task_crashed)  # of debounced handlers
-        # One face per informer, as long as the program holds it, so that asking twice returns the same object.
+        # One `Informer` for each shared informer, as long as the program holds it, so that asking twice returns it.
         self._faces: WeakValueDictionary[int, Informer] = WeakValueDictionary()
 
     def __enter__(self) -> Self:

@@ -41,14 +41,14 @@ class LoopThread:
         # Prevents calls from beginning while the portal ends. The handler of a signal, or a finalizer of the program,
         # may call in the middle of another call of its thread.
         self._lock = threading.RLock()
-        self._stack = ExitStack()
-        self._portal: BlockingPortal | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stack = ExitStack()  # what `close` exits
+        self._portal: BlockingPortal | None = None  # set by `open`, once it has entered the context
+        self._loop: asyncio.AbstractEventLoop | None = None  # set by the thread, once it runs
         self._posted: set[asyncio.Task[None]] = set()  # tasks of `post`, which the loop keeps weakly
         self._thread: threading.Thread | None = None
         self._died: BaseException | None = None  # the exception that ended the loop before it was exited
-        self._process = 0
-        self._closed = False
+        self._process = 0  # the id of the process that opened it
+        self._closed = False  # True once no call is accepted any more
         self._leaving = False  # True once exiting has begun
         self._dying = False  # True once the loop ends without exiting
 

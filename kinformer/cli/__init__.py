@@ -4,6 +4,7 @@ It uses only public names of kinformer, kinformer.testing and kinformer.contrib.
 the commands (`commands`, `doctor`, `demo`, `dashboard`), which import the top-level modules (`target`, `process`,
 `living`) and `output`. ``pip install 'kinformer[cli]'`` installs typer and rich. They are imported when a
 command runs, never by ``import kinformer``.
+Tests: tests/cli, tests/conformance/test_cli_doctor.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         return _run(argv)
-    except KeyboardInterrupt:  # during the imports. After them, the commands handle it
+    except KeyboardInterrupt:  # Ctrl-C during the imports. Later, the commands handle it themselves
         return 130
 
 
@@ -36,7 +37,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         from kinformer.cli.app import run
 
-        return run(argv)  # most commands import rich when they run
+        return run(argv)  # inside the try, because most commands import rich only when they run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OURS:
             raise

@@ -35,8 +35,8 @@ def show_help(
     if command is None:
         print(group_context.get_help())
         return
-    _, found, _ = group_context.command.resolve_command(group_context, [command])
-    print(found.get_help(type(group_context)(found, info_name=command, parent=group_context)))
+    _, matched, _ = group_context.command.resolve_command(group_context, [command])
+    print(matched.get_help(type(group_context)(matched, info_name=command, parent=group_context)))
 
 
 def version(

@@ -224,7 +224,7 @@ def wait(
     server: ServerOption = None,
 ) -> None:
     """Wait until a condition holds for objects, as kubectl wait does, but through outages of the server."""
-    from kinformer.cli.commands.wait import Awaited, seconds_of
+    from kinformer.cli.commands.wait import WaitCondition, seconds_of
     from kinformer.cli.commands.wait import wait as command
     from kinformer.cli.target import Server, selections_of
 
@@ -235,7 +235,7 @@ def wait(
         raise UsageError("--all cannot be combined with names or a selector")
     if not (every or selector or field_selector or named):
         raise UsageError("argument NAME is missing; pass names after the resource, pods/NAME, -l SELECTOR or --all")
-    awaited, limit = Awaited(condition), seconds_of(timeout)
+    awaited, limit = WaitCondition(condition), seconds_of(timeout)
     launch(lambda: command(target, selections, awaited, timeout=limit), terminated=TERMINATED)
 
 
@@ -294,9 +294,11 @@ def stats(
     from kinformer.cli.target import Server, selections_of
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    names = [name for one in resources for name in one.split(",")]
+    names = [name for argument in resources for name in argument.split(",")]
     selections = [
-        one for name in names for one in selections_of([name], namespace, all_namespaces, selector, field_selector)
+        selection
+        for name in names
+        for selection in selections_of([name], namespace, all_namespaces, selector, field_selector)
     ]
     launch(
         lambda: command(
@@ -367,6 +369,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _see(arguments: Sequence[str]) -> str:
     """Return a hint to the help of the typed command, if there is such a command."""
-    names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands if not one.hidden]
+    names = [info.name or getattr(info.callback, "__name__", "") for info in app.registered_commands if not info.hidden]
     command = [arguments[0]] if arguments[0] in names else []
     return f" (see {' '.join(['kinformer', *command, '--help'])})"

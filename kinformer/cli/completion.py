@@ -88,13 +88,13 @@ def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
         return _harmless(((f"{resource}/{name}", description) for name, description in objects), incomplete)
 
     async def ask(client: Client) -> Offers:
-        listable = [one for one in await discover(client) if "list" in one.verbs]
-        first = {one.name: one for one in reversed(listable)}
-        groups = Counter(name for name, _ in {(one.name, one.group) for one in listable})
+        listable = [candidate for candidate in await discover(client) if "list" in candidate.verbs]
+        first = {candidate.name: candidate for candidate in reversed(listable)}
+        groups = Counter(name for name, _ in {(candidate.name, candidate.group) for candidate in listable})
         offers: dict[str, str] = {}
-        for one in listable:
-            plain = groups[one.name] == 1 or first[one.name].group == one.group
-            offers.setdefault(one.name if plain else f"{one.name}.{one.group}", one.kind)
+        for candidate in listable:
+            plain = groups[candidate.name] == 1 or first[candidate.name].group == candidate.group
+            offers.setdefault(candidate.name if plain else f"{candidate.name}.{candidate.group}", candidate.kind)
         return list(offers.items())
 
     return _harmless(_asked(ctx, ask) or ((name, "") for name in _USUAL), incomplete)
@@ -116,13 +116,13 @@ def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 async def _objects(ctx: typer.Context, resource: str, client: Client) -> Offers:
-    from kinformer.cli.target import Selection
+    from kinformer.cli.target import ObjectSelection
     from kinformer.client import discover
 
-    found = (await discover(client)).find(resource)
-    selection = Selection(resource=str(found), namespace=ctx.params.get("namespace"))
-    namespace = (selection.namespace or client.namespace) if found.namespaced else None
-    return await _names(client, found.gvr.path(namespace))
+    served = (await discover(client)).find(resource)
+    selection = ObjectSelection(resource=str(served), namespace=ctx.params.get("namespace"))
+    namespace = (selection.namespace or client.namespace) if served.namespaced else None
+    return await _names(client, served.gvr.path(namespace))
 
 
 def complete_context(ctx: typer.Context, incomplete: str) -> Offers:

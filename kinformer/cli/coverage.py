@@ -107,7 +107,7 @@ class Scope:
 
     Attributes:
         custom: The number of custom resources that could be followed.
-        left_out: The custom resources beyond the bound.
+        left_out: The custom resources beyond the bound. `update` sets both anew.
     """
 
     def __init__(self, client: Client, factory: SharedInformerFactory, namespace: str | None) -> None:
@@ -128,12 +128,16 @@ class Scope:
         served = await discover(self._client)
         self._served = frozenset(map(str, served))
         is_whole = self._namespace is None
-        possible = [one for one in followable(served) if is_custom(one.group) and (one.namespaced or is_whole)]
+        possible = [
+            resource
+            for resource in followable(served)
+            if is_custom(resource.group) and (resource.namespaced or is_whole)
+        ]
         self.custom, self.left_out = len(possible), possible[_MOST:]
-        wanted = {str(resource): resource for resource in possible[:_MOST]}
-        for name in self._followed.keys() - wanted.keys():
+        to_follow = {str(resource): resource for resource in possible[:_MOST]}
+        for name in self._followed.keys() - to_follow.keys():
             await self._factory.release(self._followed.pop(name))
-        for name, resource in wanted.items():
+        for name, resource in to_follow.items():
             if name not in self._followed:
                 self._followed[name] = self._factory.for_resource(
                     resource.gvr, namespace=self._namespace, keep_managed_fields=True
@@ -146,7 +150,9 @@ class Scope:
         async def keep() -> None:
             while True:
                 await asyncio.sleep(_PAUSE)
-                with suppress(KinformerError):  # the informers say that the server does not answer
+                with suppress(
+                    KinformerError
+                ):  # the informers say that the server does not answer, and the next round tries again
                     await self.update()
 
         task = asyncio.create_task(keep(), name="kinformer: custom resources")

@@ -151,7 +151,9 @@ class Group(TyperGroup):
         if not ctx.resilient_parsing and args and args[0] not in self.commands:
             if args[0].startswith("-"):
                 raise UsageError(f"unknown option {args[0]}")
-            near = get_close_matches(args[0], [name for name, one in self.commands.items() if not one.hidden], 1)
+            near = get_close_matches(
+                args[0], [name for name, command in self.commands.items() if not command.hidden], 1
+            )
             raise UsageError(f"unknown command {args[0]!r}" + (f"; nearest: {near[0]}" if near else ""))
         return super().resolve_command(ctx, args)
 
@@ -181,20 +183,20 @@ def in_own_words(error: Exception) -> str:
 def _help_of(command: Any, ctx: Any, sections: Mapping[str, Iterable[tuple[str, str]]]) -> str:
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
     paragraphs = [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")]
-    parts = [_wrapped(_usage(command, ctx), width, "  "), *(_wrapped(one, width) for one in paragraphs)]
+    parts = [_wrapped(_usage(command, ctx), width, "  "), *(_wrapped(paragraph, width) for paragraph in paragraphs)]
     examples = EXAMPLES.get(ctx.info_name or "", ())
     parts += [_section(title, rows, width) for title, rows in sections.items()]
     if examples:
         parts.append("\n".join(["Examples:", *(f"  # {what}\n  {line}" for what, line in examples)]))
-    parameters = [one for one in command.get_params(ctx) if not getattr(one, "hidden", False)]
+    parameters = [parameter for parameter in command.get_params(ctx) if not getattr(parameter, "hidden", False)]
     panels: dict[str, list[tuple[str, str]]] = {}
-    for one in parameters:
-        if one.param_type_name == "argument":
-            panels.setdefault("Arguments", []).append((str(one.metavar), one.help or ""))
-    for one in parameters:
-        if one.param_type_name == "option":
-            panel = getattr(one, "rich_help_panel", None) or "Options"
-            panels.setdefault(panel, []).append((_signature(one), one.help or ""))
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            panels.setdefault("Arguments", []).append((str(parameter.metavar), parameter.help or ""))
+    for parameter in parameters:
+        if parameter.param_type_name == "option":
+            panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            panels.setdefault(panel, []).append((_signature(parameter), parameter.help or ""))
     parts += [_section(name, rows, width) for name, rows in panels.items()]
     if command.epilog:
         parts.append(_wrapped(command.epilog, width))
@@ -203,10 +205,10 @@ def _help_of(command: Any, ctx: Any, sections: Mapping[str, Iterable[tuple[str, 
 
 def _usage(command: Any, ctx: Any) -> str:
     words = [ctx.command_path]
-    for one in command.get_params(ctx):
-        if one.param_type_name == "argument":
-            name = f"{one.metavar}{'...' if one.nargs != 1 else ''}"
-            words.append(name if one.required else f"[{name}]")
+    for parameter in command.get_params(ctx):
+        if parameter.param_type_name == "argument":
+            name = f"{parameter.metavar}{'...' if parameter.nargs != 1 else ''}"
+            words.append(name if parameter.required else f"[{name}]")
     words.append("[options]" if not isinstance(command, Group) else "COMMAND [options]")
     return f"Usage: {' '.join(words)}"
 

@@ -73,10 +73,10 @@ def problems(
     Nodes, volumes and namespaces are included with -A.
     """
     from kinformer.cli.commands.problems import problems as command
-    from kinformer.cli.target import Selection, Server
+    from kinformer.cli.target import ObjectSelection, Server
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = Selection(resource="", namespace=namespace, all_namespaces=all_namespaces)
+    selection = ObjectSelection(resource="", namespace=namespace, all_namespaces=all_namespaces)
     limit = None if grace is None else seconds("--grace", grace)
     launch(lambda: command(target, selection, output=output, grace=limit), terminated=TERMINATED)
 
@@ -116,20 +116,26 @@ def changes(
     """
     from kinformer.cli.commands.changes import ChangeFilter
     from kinformer.cli.commands.changes import changes as command
-    from kinformer.cli.target import Selection, Server, selections_of
+    from kinformer.cli.target import ObjectSelection, Server, selections_of
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    words = [word for one in resources or () for word in ([one] if "/" in one else one.split(","))]
+    words = [word for argument in resources or () for word in ([argument] if "/" in argument else argument.split(","))]
     if words and any("/" in word for word in words):
-        chosen: Selection | list[Selection] = selections_of(words, namespace, all_namespaces, selector, None)
+        chosen: ObjectSelection | list[ObjectSelection] = selections_of(
+            words, namespace, all_namespaces, selector, None
+        )
     elif words:
-        chosen = [one for word in words for one in selections_of([word], namespace, all_namespaces, selector, None)]
+        chosen = [
+            selected for word in words for selected in selections_of([word], namespace, all_namespaces, selector, None)
+        ]
     else:
-        chosen = Selection(resource="", namespace=namespace, all_namespaces=all_namespaces, label_selector=selector)
-    wanted = ChangeFilter(kind=kind, name=name, noise=noise)
+        chosen = ObjectSelection(
+            resource="", namespace=namespace, all_namespaces=all_namespaces, label_selector=selector
+        )
+    change_filter = ChangeFilter(kind=kind, name=name, noise=noise)
     launch(
         lambda: command(
-            target, chosen, wanted, output=output, show_secrets=show_secrets, duration=duration_of(duration)
+            target, chosen, change_filter, output=output, show_secrets=show_secrets, duration=duration_of(duration)
         ),
         follows=True,
     )
@@ -192,10 +198,10 @@ def doctor(
     if others:
         raise UsageError(f"unexpected argument {others[0]}")
     from kinformer.cli.doctor.command import doctor as command
-    from kinformer.cli.target import Selection, Server
+    from kinformer.cli.target import ObjectSelection, Server
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = Selection(
+    selection = ObjectSelection(
         resource=resource,
         namespace=namespace,
         all_namespaces=all_namespaces,

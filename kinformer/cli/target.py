@@ -22,7 +22,7 @@ from kinformer.exceptions import BadRequestError
 from kinformer.objects.meta import is_namespace_name, is_path_segment
 from kinformer.objects.spellings import is_core_version
 
-__all__ = ["Selection", "Server", "UsageError", "check_name", "selections_of"]
+__all__ = ["ObjectSelection", "Server", "UsageError", "check_name", "selections_of"]
 
 
 def check_name(name: str) -> None:
@@ -58,7 +58,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class ObjectSelection:
     """The selected objects of one resource, from the options `-n`, `-A`, `-l` and `--field-selector`.
 
     Attributes:
@@ -81,7 +81,7 @@ class Selection:
             raise UsageError("names cannot be combined with -A or a selector")
         for name in self.names:
             check_name(name)
-        try:  # before any request is made. The errors name the position
+        try:  # parse them before any request is made. The errors name the position
             LabelSelector.parse(self.label_selector)
             FieldSelector.parse(self.field_selector)
         except SelectorError as error:
@@ -126,9 +126,9 @@ class Selection:
             APIError, ConnectError, DecodeError: Discovery failed.
         """
         served = await discover(client)
-        for known in served if self.names else ():  # a group and a kind, read as RESOURCE/NAME
-            if known.group == self.resource and self.names[0] in (known.kind, known.name):
-                raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {known}")
+        for candidate in served if self.names else ():  # a group and a kind, read as RESOURCE/NAME
+            if candidate.group == self.resource and self.names[0] in (candidate.kind, candidate.name):
+                raise ConfigError(f"invalid resource '{self.resource}/{self.names[0]}': expected {candidate}")
         resource = served.find(self.resource)
         if "list" not in resource.verbs:
             raise ConfigError(
@@ -141,7 +141,7 @@ class Selection:
 
 def selections_of(
     words: Sequence[str], namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
-) -> list[Selection]:
+) -> list[ObjectSelection]:
     """Parse the arguments of a command into selections, one for each resource.
 
     Args:
@@ -167,7 +167,7 @@ def selections_of(
             f"invalid resource {words[0]!r}: expected names with a comma between them, as in pods,services"
         )
     return [
-        Selection(
+        ObjectSelection(
             resource=resource,
             names=tuple(dict.fromkeys(some)),
             namespace=namespace,

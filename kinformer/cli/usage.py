@@ -37,12 +37,12 @@ def parsed_seconds(text: str) -> float:
 def number(option: str, text: str, *, least: float = 0.0) -> float:
     """Parse the value of an option as a number. Raises UsageError if it is invalid or too small."""
     try:
-        found = _plain_float(text)
+        value = _plain_float(text)
     except ValueError:
-        found = math.nan
-    if not (math.isfinite(found) and found >= least):
+        value = math.nan
+    if not (math.isfinite(value) and value >= least):
         raise UsageError(f"invalid {option} {text!r}: expected a number, {least:g} or more")
-    return found
+    return value
 
 
 def seconds(option: str, text: str, *, least: float = 0.0) -> float:
@@ -52,13 +52,13 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
         UsageError: The value is invalid or too small.
     """
     try:
-        found = parsed_seconds(text)
+        value = parsed_seconds(text)
     except ValueError:
-        found = math.nan
-    if not (math.isfinite(found) and found >= least):
+        value = math.nan
+    if not (math.isfinite(value) and value >= least):
         atleast = f", {least:g} or more" if least else ""
         raise UsageError(f"invalid {option} {text!r}: expected seconds{atleast}, as in 30 or 1m30s")
-    return found
+    return value
 
 
 def whole_number(option: str, text: str, least: int, most: int) -> int:

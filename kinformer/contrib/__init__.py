@@ -1,4 +1,7 @@
-"""Integrations with other libraries, each installed by an extra. The core does not import them."""
+"""Integrations with other libraries, each installed by an extra. The core does not import them.
+
+Tests: tests/contrib.
+"""
 
 from kinformer._lazy import attach_stub
 

@@ -26,6 +26,8 @@ class NumberedLog(Generic[E]):
         size: The most bytes of entries. The last entry is always kept.
         size_of: Returns the approximate bytes of an entry.
 
+    `append` changes both attributes.
+
     Attributes:
         last: The number of the last entry, or 0 before the first.
         forgotten: The last entry that was forgotten, apart from minor ones, or None.

@@ -19,11 +19,11 @@ import msgspec
 from kinformer import Collection, EventStream, KinformerError, KubeObject, SharedInformer
 from kinformer.contrib._numbered_log import NumberedLog
 
-__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Snapshot"]
+__all__ = ["Entry", "EventLog", "LogSnapshot", "LoggedChange", "LoggedValue"]
 
 log = logging.getLogger("kinformer.contrib.events")
 
-_LOOK = 0.02  # seconds between two looks whether it has
+_LOOK = 0.02  # seconds between two looks at what the log has reached
 _BEHIND = 8.0  # seconds for which a reader waits until this process has reached what it saw in another one
 
 
@@ -73,7 +73,7 @@ def _as_json(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LoggedChange:
     """One change of one object. A replacement, with another uid, is a delete and an add.
 
     Attributes:
@@ -93,7 +93,7 @@ class Change:
     deleted: bool
 
 
-class Snapshot:
+class LogSnapshot:
     """The objects after one change, by informer name. It takes 8 bytes per object, shared by all readers."""
 
     __slots__ = ("__weakref__", "number", "objects")
@@ -111,6 +111,8 @@ class EventLog:
 
     A new reader starts with that state instead of the cache, because it matches the numbers exactly. It shares its
     objects with the cache, so it costs about 100 bytes per object.
+
+    A task for each informer changes the state, and `follow` and `unfollow` add and remove informers.
 
     Args:
         informers: The informers, by the name under which their changes are logged.
@@ -132,9 +134,9 @@ class EventLog:
         """Identifies this log, because other processes and other logs also count from 1."""
         self._informers = dict(informers)
         self._on_end = on_end
-        self._log: NumberedLog[Change] = NumberedLog(events, size, _held)
+        self._log: NumberedLog[LoggedChange] = NumberedLog(events, size, _held)
         self._state: dict[str, dict[str, Entry]] = {name: {} for name in self._informers}
-        self._snapshot: ref[Snapshot] | None = None
+        self._snapshot: ref[LogSnapshot] | None = None
         self._streams: list[EventStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._feeds: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
@@ -229,7 +231,7 @@ class EventLog:
                 self._note_version()
 
     def _append(self, source: str, key: str, old: Entry | None, new: Entry, *, deleted: bool) -> None:
-        self._log.append(Change(self._log.last + 1, source, key, old, new, deleted))
+        self._log.append(LoggedChange(self._log.last + 1, source, key, old, new, deleted))
 
     def _note_version(self) -> None:
         """Record the version of the state, if that is known now.
@@ -275,19 +277,19 @@ class EventLog:
         """The number of the last change, or 0 before the first."""
         return self._log.last
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LogSnapshot:
         """Return the state after change `last`. All callers before the next change share one object."""
-        found = self._snapshot() if self._snapshot is not None else None
-        if found is None or found.number != self._log.last:
-            found = Snapshot(self._log.last, {name: list(state.values()) for name, state in self._state.items()})
-            self._snapshot = ref(found)
-        return found
+        current = self._snapshot() if self._snapshot is not None else None
+        if current is None or current.number != self._log.last:
+            current = LogSnapshot(self._log.last, {name: list(state.values()) for name, state in self._state.items()})
+            self._snapshot = ref(current)
+        return current
 
     def last_state(self, source: str, key: str) -> Entry | None:
         """Return the last state of an object, even if it has been deleted, or None if it has no changes here."""
         return next((change.new for change in self._log.newest() if (change.source, change.key) == (source, key)), None)
 
-    def since(self, number: int) -> Sequence[Change] | None:
+    def since(self, number: int) -> Sequence[LoggedChange] | None:
         """Return the changes after `number`, or None if some of them are no longer kept."""
         return self._log.since(number)
 
@@ -340,7 +342,7 @@ class EventLog:
         return not self.ended
 
 
-def _held(change: Change) -> int:
+def _held(change: LoggedChange) -> int:
     """Return the bytes held only by the log. A new state is also in the cache until the next change replaces it."""
     held = _size(change.old) if change.old is not None else 0
     return held + _size(change.new) if change.deleted else held

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 from kinformer import Collection, KinformerError, LabelSelector
 from kinformer._lazy import needs_extra
-from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
+from kinformer.contrib.event_log import Entry, EventLog, LoggedChange, LogSnapshot
 from kinformer.contrib.shutdown import LiveResponse, Write
 
 with needs_extra("fastapi", "starlette"):
@@ -159,7 +159,7 @@ class EventSourceResponse(LiveResponse):
         await self._send(self._snapshot_events(self._log.snapshot()), write)
         return number
 
-    def _snapshot_events(self, snapshot: Snapshot) -> Iterator[bytes]:
+    def _snapshot_events(self, snapshot: LogSnapshot) -> Iterator[bytes]:
         name = self._log.name_of(snapshot.number)
         shown: tuple[str, Entry] | None = None
         for source, obj in snapshot:
@@ -174,7 +174,7 @@ class EventSourceResponse(LiveResponse):
         else:
             yield _event("ADDED", name, self._render("ADDED", *shown))
 
-    def _events(self, changes: Iterable[Change], *, resumed: bool) -> Iterator[bytes]:
+    def _events(self, changes: Iterable[LoggedChange], *, resumed: bool) -> Iterator[bytes]:
         changes = list(changes)
         number = changes[-1].number
         whole = len(changes) <= _FOLD_ABOVE
@@ -187,7 +187,7 @@ class EventSourceResponse(LiveResponse):
             name = self._log.name_of(number if last else at) if whole or last else None
             yield _event(kind, name, self._render(kind, source, obj))
 
-    def _seen(self, change: Change) -> Sight | None:
+    def _seen(self, change: LoggedChange) -> Sight | None:
         """Return a change as seen by this reader, or None if the reader does not see it."""
         was = change.old is not None and self._shows(change.old)
         now = not change.deleted and self._shows(change.new)
@@ -258,12 +258,12 @@ _logs: dict[Collection[Any], EventLog] = {}
 
 
 def _log_of(informer: Collection[Any]) -> EventLog:
-    found = _logs.get(informer)
-    if found is None:
-        found = EventLog({informer.name: informer}, on_end=lambda: _logs.pop(informer, None))
-        found.start()
-        _logs[informer] = found
-    return found
+    log = _logs.get(informer)
+    if log is None:
+        log = EventLog({informer.name: informer}, on_end=lambda: _logs.pop(informer, None))
+        log.start()
+        _logs[informer] = log
+    return log
 
 
 def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:

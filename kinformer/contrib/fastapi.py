@@ -127,10 +127,10 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
         RuntimeError: The application's lifespan is not `kinformer_lifespan`, or has not been entered.
     """
     state = connection.scope.get("state") or {}
-    found = state.get(_STATE) or getattr(connection.app.state, _STATE, None)
-    if found is None:
+    entered = state.get(_STATE) or getattr(connection.app.state, _STATE, None)
+    if entered is None:
         raise RuntimeError("no factory: the application needs lifespan=kinformer_lifespan(setup), and must be started")
-    factory: SharedInformerFactory = found
+    factory: SharedInformerFactory = entered
     return factory
 
 
@@ -158,13 +158,13 @@ def informer_of(
 
     async def informer(connection: HTTPConnection) -> SharedInformer[ModelT]:
         factory = get_factory(connection)
-        found = asked.get(factory)
-        if found is None:
-            found = asked[factory] = factory.for_resource(resource, **options, model=cast("Any", model))
-        if require_synced and not found.has_synced:
-            raise HTTPException(503, f"{found.name}: the cache has not synced yet", headers=_RETRY_AFTER)
-        _refuse_stale(found, max_staleness)
-        return found
+        shared = asked.get(factory)
+        if shared is None:
+            shared = asked[factory] = factory.for_resource(resource, **options, model=cast("Any", model))
+        if require_synced and not shared.has_synced:
+            raise HTTPException(503, f"{shared.name}: the cache has not synced yet", headers=_RETRY_AFTER)
+        _refuse_stale(shared, max_staleness)
+        return shared
 
     return informer
 
@@ -227,18 +227,18 @@ def collection_of(
 
     def collection(connection: HTTPConnection) -> Collection[Any]:
         derived = get_factory(connection).derived
-        found = next((one for one in derived if one.name == name), None)
-        if found is None:
-            there = ", ".join(one.name for one in derived) or "none"
+        match = next((candidate for candidate in derived if candidate.name == name), None)
+        if match is None:
+            there = ", ".join(candidate.name for candidate in derived) or "none"
             raise RuntimeError(f"the factory has no derived collection {name!r}; known collections: {there}")
-        if require_synced and not found.has_synced:
+        if require_synced and not match.has_synced:
             raise HTTPException(503, f"{name}: its values have not been computed yet", headers=_RETRY_AFTER)
-        return found
+        return match
 
     async def fresh(connection: HTTPConnection) -> Collection[Any]:  # on the loop, where proofs are requested
-        found = collection(connection)
-        _refuse_stale(found, max_staleness)
-        return found
+        derived = collection(connection)
+        _refuse_stale(derived, max_staleness)
+        return derived
 
     return collection if max_staleness is None else cast("Callable[[HTTPConnection], Collection[Any]]", fresh)
 

@@ -56,8 +56,8 @@ class OpenTelemetryMetrics:
         self._made: dict[str, Any] = {}
         self._gauges: dict[str, dict[tuple[tuple[str, str], ...], Callable[[], float]]] = {}
         self._owners: dict[str, Read] = {}
-        self._read_at = 0.0
-        self._readings: dict[str, list[MetricFamily]] = {}
+        self._read_at = 0.0  # when an instrument was the first of a collection, and read all owners
+        self._readings: dict[str, list[MetricFamily]] = {}  # of that collection, by metric
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
         """See `kinformer.Metrics`."""

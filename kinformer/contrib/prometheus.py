@@ -121,7 +121,7 @@ class PrometheusMetrics:
         self._histograms: dict[str, _Histograms] = {}
         self._gauges: dict[str, _Gauges] = {}
         self._owners: dict[str, Callable[[str], Iterable[MetricFamily]]] = {}
-        self._broken = 0.0
+        self._broken = 0.0  # the reads that have failed
         self._registry = registry
         registry.register(self)
 

@@ -145,7 +145,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class _Watch:
-    """The streams of one event loop that wait for the shutdown."""
+    """The streams of one event loop that wait for the shutdown. A timer looks at the flag only while there are any."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

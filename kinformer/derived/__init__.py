@@ -16,6 +16,7 @@ Controllers and the manager access collections through the Protocol `Collection`
 May import: `informer` and below.
 Reading order: short_forms, collection, metrics, then propagation, engine, tap, mirror, then function_engine, fetch,
 reads, many, then values, entries, then group_engine, union_engine.
+Tests: tests/derived.
 """
 
 from kinformer._lazy import attach_stub

@@ -17,7 +17,7 @@ from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.tap import Behind, ComputedCore, Source, Tap
+from kinformer.derived.tap import Behind, CollectionSource, ComputedCore, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection, core_of
@@ -34,13 +34,15 @@ log = get_logger("kinformer.derived")
 class Engine(ComputedCore):
     """The core of a derived collection: computes its values, when a `Propagation` gives it a turn.
 
+    Values change only in its turns. Taps also change between them, when a source leaves or a union gets a member.
+
     Args:
         name: The name of the collection.
         collections: The collections that it reads from the beginning.
 
     Attributes:
         values: The collection's cache.
-        circle: The error raised when it was about to read itself, directly or indirectly, which ends it.
+        circle: The error raised when it was about to read itself, directly or indirectly, which ends it, or None.
     """
 
     def __init__(self, name: str, collections: tuple[Collection, ...]) -> None:
@@ -59,11 +61,11 @@ class Engine(ComputedCore):
         self.circle: ConfigError | None = None
         self.readers = []
         self.behind = Behind(-1, [])
-        self._numbers = 0
+        self._numbers = 0  # the number of the last tap
         self._mirrors: dict[int, MirrorCore] = {}  # of the program's own collections, by their id
         self._ending: set[asyncio.Task[None]] = set()  # tasks that end the mirrors of collections no longer read
         self._propagation: Propagation | None = None
-        self._sources: tuple[Source, ...] = tuple(map(self.source_of, collections))
+        self._sources: tuple[CollectionSource, ...] = tuple(map(self.source_of, collections))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -127,16 +129,16 @@ class Engine(ComputedCore):
 
     # --- sources ----------------------------------------------------------------------------------
 
-    def source_of(self, collection: Collection) -> Source:
+    def source_of(self, collection: Collection) -> CollectionSource:
         """Return the source for a collection. The program's own collections are mirrored."""
         core = core_of(collection)
         if core is None:
             core = self._mirrors.get(id(collection))
             if core is None:
                 core = self._mirrors[id(collection)] = MirrorCore(collection)
-        return Source(collection, core)
+        return CollectionSource(collection, core)
 
-    def _tap(self, source: Source, *, with_state: bool) -> Tap:
+    def _tap(self, source: CollectionSource, *, with_state: bool) -> Tap:
         if isinstance(source.core, MirrorCore) and not source.core.life.has_begun:
             source.core.life.begin()
         source.core.life.require_running(f"derived collection {self.name}")
@@ -190,14 +192,14 @@ class Engine(ComputedCore):
         self.has_departed = source.core.has_departed
         self._end(error)
 
-    def inputs(self, member: str = "") -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[CollectionSource]:
         """Return the current sources, or the first ones before it has been entered."""
         return [tap.source for tap in self.taps] if self._propagation is not None else self._sources
 
     def roots(self, member: str = "") -> list[Any]:
         """Return the cores of the informers behind this collection, or behind one member of a union by name."""
-        found = self.walk(lambda core: core.inputs(member))
-        return [root for core in found if not isinstance(core, ComputedCore) for root in core.roots(member)]
+        cores = self.walk(lambda core: core.inputs(member))
+        return [root for core in cores if not isinstance(core, ComputedCore) for root in core.roots(member)]
 
     async def prove(self) -> None:
         """Return once the values are computed from the state that the server had at the call, or from a later one."""
@@ -240,18 +242,18 @@ class Engine(ComputedCore):
 
     def refusals(self, strict: bool) -> list[Refusals]:
         """Return the refusals of the informers behind it that its first sync waits for."""
-        found: dict[Refusals, None] = {}
+        refusals: dict[Refusals, None] = {}
         seen: set[CollectionCore] = {self}
         waiting: list[CollectionCore] = [self]
         while waiting:
             core = waiting.pop()
             if not isinstance(core, ComputedCore):
-                found.update(dict.fromkeys(core.refusals(strict)))
+                refusals.update(dict.fromkeys(core.refusals(strict)))
                 continue
             fresh = [source for source in core.blocked_by(strict) if source not in seen]
             seen.update(fresh)
             waiting.extend(reversed(fresh))
-        return list(found)
+        return list(refusals)
 
     def blocked_by(self, strict: bool) -> list[CollectionCore]:
         """Return the sources that its first sync waits for."""
@@ -269,27 +271,27 @@ class Engine(ComputedCore):
 
         Lists and streams are counted once, however many paths lead to their informer.
         """
-        known: dict[CollectionCore, InformerHealth] = {}
+        healths: dict[CollectionCore, InformerHealth] = {}
         followed: list[InformerHealth] = []
         for core in self.walk(_tapped):
             if isinstance(core, ComputedCore):
-                known[core] = core.health_from(known)
+                healths[core] = core.health_from(healths)
             else:
-                known[core] = core.health()
-                followed.append(known[core])
-        relists, watches = sum(one.relists for one in followed), sum(one.watches for one in followed)
-        return replace(known[self], relists=relists, watches=watches)
+                healths[core] = core.health()
+                followed.append(healths[core])
+        relists, watches = sum(health.relists for health in followed), sum(health.watches for health in followed)
+        return replace(healths[self], relists=relists, watches=watches)
 
-    def health_from(self, known: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
+    def health_from(self, healths: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
         """Return the health, given that of the sources."""
-        parts = self._health_of_inputs(known)
+        parts = self._health_of_inputs(healths)
         if not parts:  # it has not been entered, or is a union without a member
             parts = [nothing_followed(running=self.life.has_begun)]
         synced, stopped = self.values.synced.is_open, self.life.has_ended
         return combine_health(parts, synced=synced, stopped=stopped, error=self.life.crash)
 
-    def _health_of_inputs(self, known: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
-        return [health for tap in list(self.taps) if (health := known.get(tap.source.core)) is not None]
+    def _health_of_inputs(self, healths: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
+        return [health for tap in list(self.taps) if (health := healths.get(tap.source.core)) is not None]
 
     def statistics(self) -> DerivedStatistics:
         """Return counts of changes, calls and pending work."""
@@ -392,9 +394,9 @@ class Engine(ComputedCore):
         """Compute the marked values. Return False if some are left."""
 
 
-def _behind(source: Source) -> list[Publisher]:
+def _behind(source: CollectionSource) -> list[Publisher]:
     return [source.publisher] if source.computed is None else source.computed.behind.publishers
 
 
-def _tapped(core: ComputedCore) -> list[Source]:
+def _tapped(core: ComputedCore) -> list[CollectionSource]:
     return [tap.source for tap in list(core.taps)]

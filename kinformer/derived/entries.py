@@ -125,8 +125,8 @@ def _are_alike(old: Collection[Any], new: Collection[Any]) -> bool:
     """Return True if the objects among equal members of a set, or keys of a dict, have the same contents."""
     if _WITHOUT_PARTS.issuperset(map(type, old)):
         return True
-    twins = {one: one for one in new}
-    return all(_is_alike(one, twins[one]) for one in old)
+    twins = {twin: twin for twin in new}
+    return all(_is_alike(member, twins[member]) for member in old)
 
 
 def labels_of(entry: Entry) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kinformer.cache.lister import Selector
-from kinformer.derived.reads import ALL, KEY, OWNER, OWNER_INDEX, Read, Reads, by_index
+from kinformer.derived.reads import ALL, KEY, OWNER, OWNER_INDEX, Read, ReadRecord, by_index
 from kinformer.informer.collection import Collection
 from kinformer.objects.selectors import LabelSelector
 
@@ -39,7 +39,7 @@ class Fetch:
         tap_of: Returns the tap of a collection, or None if its cluster has left a fleet.
     """
 
-    def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap | None]) -> None:
+    def __init__(self, reads: ReadRecord, tap_of: Callable[[Collection], Tap | None]) -> None:
         self.read: list[Read] | None = None
         self._reads = reads
         self._tap_of = tap_of

@@ -12,7 +12,7 @@ from kinformer.derived.engine import Engine
 from kinformer.derived.entries import EntryChange, Joined, value_of
 from kinformer.derived.fetch import Fetch, NotReady
 from kinformer.derived.many import ManyValues
-from kinformer.derived.reads import Reads
+from kinformer.derived.reads import ReadRecord
 from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.informer.collection import Collection, core_of
@@ -55,10 +55,10 @@ class FunctionEngine(Engine):
         self._many = ManyValues(name, self.values) if many else None
         self._dirty = KeyQueue()
         self._marking: deque[Iterator[str | None]] = deque()  # keys affected by changes, if there are many
-        self._blocked: dict[Tap, dict[str, None]] = {}
+        self._blocked: dict[Tap, dict[str, None]] = {}  # the keys that wait for a collection to be complete
         self._fetched: dict[int, tuple[Tap, Collection]] = {}  # by the id of a collection, which is not reused
-        self._numbered: dict[int, Tap] = {}
-        self.reads = Reads(self._values_of)
+        self._numbered: dict[int, Tap] = {}  # the taps of fetched collections, by the number in `reads`
+        self.reads = ReadRecord(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
         self._user_function = UserFunction(f"the function of derived collection {name}", log, name)
@@ -67,15 +67,15 @@ class FunctionEngine(Engine):
 
     def _tap_of(self, collection: Collection) -> Tap | None:
         """Return the tap of a collection that the function fetches, or None if its cluster has left a fleet."""
-        found = self._fetched.get(id(collection))
-        if found is not None:
-            return found[0]
+        fetched = self._fetched.get(id(collection))
+        if fetched is not None:
+            return fetched[0]
         core = core_of(collection)
         if isinstance(core, CollectionCore) and core.has_departed:
             return None
         source = self.source_of(collection)
-        known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary's
-        tap = next(known, None) or self._tap(source, with_state=False)
+        taps = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary's
+        tap = next(taps, None) or self._tap(source, with_state=False)
         self._fetched[id(collection)] = (tap, collection)
         self._numbered[tap.number] = tap
         return tap
@@ -84,7 +84,7 @@ class FunctionEngine(Engine):
         super()._untap(tap)
         del self._numbered[tap.number]
         self._blocked.pop(tap, None)
-        self._fetched = {number: found for number, found in self._fetched.items() if found[0] is not tap}
+        self._fetched = {number: fetched for number, fetched in self._fetched.items() if fetched[0] is not tap}
 
     def _input_ended(self, tap: Tap, error: BaseException) -> None:
         # Whether a value still depends on a fetched collection is known when all changes are in the values.

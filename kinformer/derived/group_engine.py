@@ -55,7 +55,7 @@ class GroupEngine(Engine):
         self._function = function
         self._failures = 0
         self._filed: dict[str, tuple[str, ...]] = {}  # the groups of each object
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _Group] = {}  # those that have members
         self._dirty = KeyQueue()
         self._logged = LogOnce()
         self._user_function = UserFunction(f"the function of derived collection {name}", log, name)

@@ -25,7 +25,7 @@ class ManyValues:
         self._name = name
         self._values = values
         self._of: dict[str, tuple[str, ...]] = {}  # the keys of the values of each object
-        self._owner: dict[str, str] = {}
+        self._owner: dict[str, str] = {}  # of each key, the object whose value it has
         self._contested: dict[str, dict[str, Any]] = {}  # all values for a key to which several objects give one
         self._logged = LogOnce()
 
@@ -37,18 +37,18 @@ class ManyValues:
                 object then has no values.
         """
         try:
-            found = _pairs_of(returned)
+            pairs = _pairs_of(returned)
         except Exception:
             self.set(origin, None)
             raise
         before = self._of.get(origin, ())
         for key in before:
-            if key not in found:
+            if key not in pairs:
                 self._remove(key, origin)
-        for key, value in found.items():
+        for key, value in pairs.items():
             self._put(key, origin, value)
-        if found:
-            self._of[origin] = tuple(found)
+        if pairs:
+            self._of[origin] = tuple(pairs)
         else:
             self._of.pop(origin, None)
 
@@ -88,10 +88,10 @@ def _pairs_of(values: object) -> Mapping[str, Any]:
     if values is None:
         return {}
     if isinstance(values, Mapping) or (isinstance(values, Iterable) and not isinstance(values, (str, bytes))):
-        found = dict(values)
+        pairs = dict(values)
     else:
         raise TypeError(f"many=True: expected a mapping of keys to values, or pairs, got {values!r}")
-    for key in found:
+    for key in pairs:
         if not isinstance(key, str) or not key:
             raise TypeError(f"many=True: expected a non-empty string as the key of a value, got {key!r}")
-    return found
+    return pairs

@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.waiters import WaiterQueue
 
-__all__ = ["Node", "Propagation"]
+__all__ = ["Propagation", "PropagationNode"]
 
 
-class Node(Protocol):
+class PropagationNode(Protocol):
     """A unit of work that a propagation runs: the engine of a derived collection."""
 
     height: int
@@ -49,10 +49,11 @@ class Propagation:
 
     def __init__(self) -> None:
         self.links = 0
-        self._waiting: dict[Node, None] = {}
-        self._order: list[tuple[int, int, Node]] = []  # a heap of waiting nodes by height, and entries of earlier ones
+        self._waiting: dict[PropagationNode, None] = {}
+        # A heap of waiting nodes by height, and entries of earlier ones.
+        self._order: list[tuple[int, int, PropagationNode]] = []
         self._numbers = count()
-        self._held: list[Node] = []  # waiting nodes that were held in this turn
+        self._held: list[PropagationNode] = []  # waiting nodes that were held in this turn
         self._is_scheduled = False
         self._budget = YieldBudget()
         self._turns = WaiterQueue()
@@ -62,17 +63,17 @@ class Propagation:
     def current(cls) -> Propagation:
         """Return the propagation of the running event loop."""
         loop = asyncio.get_running_loop()
-        found = _by_loop.get(loop)
-        if found is None:
-            found = _by_loop[loop] = cls()
-        return found
+        propagation = _by_loop.get(loop)
+        if propagation is None:
+            propagation = _by_loop[loop] = cls()
+        return propagation
 
     @property
     def is_busy(self) -> bool:
         """True if some node has work."""
         return bool(self._waiting)
 
-    def wake(self, node: Node) -> None:
+    def wake(self, node: PropagationNode) -> None:
         """Schedule the work of a node. Called again for each reason why it may be able to work."""
         if node not in self._waiting:
             self._waiting[node] = None
@@ -80,7 +81,7 @@ class Propagation:
         if not self._is_scheduled:
             self._schedule()
 
-    def forget(self, node: Node) -> None:
+    def forget(self, node: PropagationNode) -> None:
         """Stop scheduling a node."""
         self._waiting.pop(node, None)
         self._held = [held for held in self._held if held is not node]
@@ -124,10 +125,10 @@ class Propagation:
         self._is_scheduled = True
         asyncio.get_running_loop().call_soon(self._turn, context=self._context)
 
-    def _place(self, node: Node) -> None:
+    def _place(self, node: PropagationNode) -> None:
         heappush(self._order, (node.height, next(self._numbers), node))
 
-    def _next(self) -> Node | None:
+    def _next(self) -> PropagationNode | None:
         """Return the lowest node that may work. A held node waits for a later turn, and is woken when it may work."""
         order = self._order
         while order:

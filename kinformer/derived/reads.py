@@ -14,7 +14,7 @@ from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import EntryChange, labels_of, namespace_of, owners_of
 from kinformer.objects.selectors import LabelSelector
 
-__all__ = ["ALL", "KEY", "OWNER", "OWNER_INDEX", "SELECTOR", "Read", "Reads", "by_index"]
+__all__ = ["ALL", "KEY", "OWNER", "OWNER_INDEX", "SELECTOR", "Read", "ReadRecord", "by_index"]
 
 KEY, ALL, OWNER, SELECTOR = "key", "all", "owner", "selector"
 _INDEX = "index "
@@ -40,7 +40,7 @@ value.
 _Readers = str | Table[str, None]  # one key, or several: most reads have one reader, and a string costs nothing
 
 
-class Reads:
+class ReadRecord:
     """The reads behind each value, and the values behind each read.
 
     Args:
@@ -213,8 +213,8 @@ class _Selectors:
             tables = [self._others, *(self._by_label[label] for label in labels.items() if label in self._by_label)]
             for table in tables:
                 for recorded, selector in table.items():
-                    wanted = recorded.partition("\n")[0]
-                    if (not wanted or wanted == namespace) and selector.matches(labels):
+                    only = recorded.partition("\n")[0]
+                    if (not only or only == namespace) and selector.matches(labels):
                         yield recorded
 
     def _table(self, selector: LabelSelector) -> dict[str, LabelSelector]:

@@ -170,10 +170,10 @@ def join(
         index = on
 
         def function(obj: Any, fetch: Fetch) -> Joined[Any, Any]:
-            found = fetch(right, index=(index, obj.key))
+            linked = fetch(right, index=(index, obj.key))
             if obj.name != obj.key:
-                found = [*found, *(other for other in fetch(right, index=(index, obj.name)) if other not in found)]
-            return Joined(obj, tuple(sorted(found, key=lambda each: str(getattr(each, "key", "")))))
+                linked = [*linked, *(other for other in fetch(right, index=(index, obj.name)) if other not in linked)]
+            return Joined(obj, tuple(sorted(linked, key=lambda other: str(getattr(other, "key", "")))))
     else:
         key_of = on
         check_callback(key_of, "on", "obj", f"join {name}", plain=True)

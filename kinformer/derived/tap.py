@@ -1,4 +1,4 @@
-"""The tap: the input of a derived collection from one of its sources. And the graph that the taps make."""
+"""The tap, which is the input of a derived collection from one of its sources, and the graph that the taps make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["Behind", "ComputedCore", "Source", "Tap"]
+__all__ = ["Behind", "CollectionSource", "ComputedCore", "Tap"]
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
 
@@ -38,6 +38,8 @@ class ComputedCore(CollectionCore):
 
     Walks through the collections behind it visit each one once, and use no stack: there may be many paths to one, and a
     path may be long.
+
+    `rise` changes the height, and `read_by` and `left_by` the readers. The engine changes the taps and `behind`.
 
     Attributes:
         height: One more than the height of the highest collection that it reads. An informer has height 0.
@@ -62,7 +64,7 @@ class ComputedCore(CollectionCore):
         """True if some changes that its sources have delivered are not in its values yet."""
 
     @abstractmethod
-    def inputs(self, member: str = "") -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[CollectionSource]:
         """Return the current sources, or the first ones before it has been entered.
 
         Args:
@@ -78,16 +80,16 @@ class ComputedCore(CollectionCore):
         """Return the sources that its first sync waits for. See `refusals`."""
 
     @abstractmethod
-    def health_from(self, known: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
+    def health_from(self, healths: Mapping[CollectionCore, InformerHealth]) -> InformerHealth:
         """Return the health, given that of the sources."""
 
-    def walk(self, inputs: Callable[[ComputedCore], Iterable[Source]]) -> Iterator[CollectionCore]:
+    def walk(self, inputs: Callable[[ComputedCore], Iterable[CollectionSource]]) -> Iterator[CollectionCore]:
         """Yield the collections that it reads, directly or indirectly, and itself, each after those that it reads."""
         seen: set[CollectionCore] = {self}
-        path: list[tuple[CollectionCore, Iterator[Source]]] = [(self, iter(inputs(self)))]
+        path: list[tuple[CollectionCore, Iterator[CollectionSource]]] = [(self, iter(inputs(self)))]
         while path:
             core, rest = path[-1]
-            source = next((one for one in rest if one.core not in seen), None)
+            source = next((candidate for candidate in rest if candidate.core not in seen), None)
             if source is None:
                 path.pop()
                 yield core
@@ -100,16 +102,16 @@ class ComputedCore(CollectionCore):
         came_from: dict[ComputedCore, ComputedCore | None] = {self: None}
         waiting: list[ComputedCore] = [self]
         while waiting:
-            one = waiting.pop()
-            if one is core:
-                names, step = [one.name], came_from[one]
+            current = waiting.pop()
+            if current is core:
+                names, step = [current.name], came_from[current]
                 while step is not None:
                     names.append(step.name)
                     step = came_from[step]
                 return names[::-1]
-            for source in one.inputs():
+            for source in current.inputs():
                 if source.computed is not None and source.computed not in came_from:
-                    came_from[source.computed] = one
+                    came_from[source.computed] = current
                     waiting.append(source.computed)
         return None
 
@@ -132,7 +134,7 @@ class ComputedCore(CollectionCore):
                 rising.extend((reader, least + 1) for reader in core.readers)
 
 
-class Source:
+class CollectionSource:
     """The port of derived collections: a collection, as the engine of another reads it.
 
     Args:
@@ -161,7 +163,7 @@ class Source:
         """The name of the collection."""
         return self.core.name
 
-    def reads_as(self, other: Source) -> bool:
+    def reads_as(self, other: CollectionSource) -> bool:
         """Return True if another source has the same collection and the same reads."""
         return self.core is other.core and self.view == other.view
 
@@ -173,6 +175,8 @@ class Source:
 
 class Tap:
     """Receives the changes of one collection, and keeps them until the engine works.
+
+    The collection adds changes by `put` and `replay`, and the engine removes them by `take`.
 
     Args:
         source: The collection.
@@ -191,7 +195,7 @@ class Tap:
 
     def __init__(
         self,
-        source: Source,
+        source: CollectionSource,
         number: int,
         *,
         wake: Callable[[], None],
@@ -206,7 +210,7 @@ class Tap:
         self._ended = ended
         self._with_state = with_state
         self._is_ready: bool | None = None
-        self._has_worked = False  # whatever is lower than the engine, before it
+        self._has_worked = False  # True once the engine had a turn, for which all lower ones have worked
         self._building: asyncio.Future[None] | None = None
         self._replays: deque[Iterator[Entry]] = deque()
         self._calls: deque[Notification] = deque()

@@ -12,7 +12,7 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import EntryChange, value_of
-from kinformer.derived.tap import Source, Tap
+from kinformer.derived.tap import CollectionSource, Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
@@ -61,6 +61,8 @@ class _Member:
         since: The time when it was added, on the loop's clock.
         follows_another: True while the values still come from the collection that this one replaces.
         has_crashed: True once its collection has ended with an error. Its values stay.
+
+    The engine sets the last three.
     """
 
     __slots__ = ("follows_another", "has_crashed", "name", "since", "tap")
@@ -191,12 +193,12 @@ class UnionEngine(Engine):
             log.error(message, self.name, name, tap.source.name, describe(error), resource=self.name, reason=error)
             self.wake()
 
-    def inputs(self, member: str = "") -> Sequence[Source]:
+    def inputs(self, member: str = "") -> Sequence[CollectionSource]:
         """Return the current sources, or the source of one member, or the first ones before it has been entered."""
         if not member or not self.has_members or not self.life.has_begun:
             return super().inputs()
-        found = self._members.get(member)
-        return [] if found is None else [found.tap.source]
+        match = self._members.get(member)
+        return [] if match is None else [match.tap.source]
 
     # --- the first sync, and health ---------------------------------------------------------------
 
@@ -204,7 +206,7 @@ class UnionEngine(Engine):
     def _is_complete(self) -> bool:
         if not self.has_members:
             return super()._is_complete
-        return not self._is_behind and self.expects is None and not any(self._holds_up(one) for one in self._unsynced())
+        return not self._is_behind and self.expects is None and not any(map(self._holds_up, self._unsynced()))
 
     def _unsynced(self) -> list[_Member]:
         return [member for member in self._members.values() if not member.tap.is_synced]
@@ -230,7 +232,7 @@ class UnionEngine(Engine):
         """Return the last error of each member that has not synced, by name."""
         if not self.has_members:
             return super().unsynced_errors()
-        return {name: one.health().last_error for name, one in self._members.items() if not one.tap.is_synced}
+        return {name: member.health().last_error for name, member in self._members.items() if not member.tap.is_synced}
 
     def waits_for(self) -> tuple[list[str], list[tuple[str, CollectionCore]]]:
         """Return why its values are not complete: its own reasons, and the names and cores of incomplete members."""
@@ -246,10 +248,10 @@ class UnionEngine(Engine):
     def _missing(self) -> list[tuple[str, CollectionCore]]:
         if not self.has_members:
             return super()._missing()
-        return [(name, one.tap.source.core) for name, one in self._members.items() if not one.tap.is_synced]
+        return [(name, member.tap.source.core) for name, member in self._members.items() if not member.tap.is_synced]
 
-    def _health_of_inputs(self, known: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
-        parts = super()._health_of_inputs(known)
+    def _health_of_inputs(self, healths: Mapping[CollectionCore, InformerHealth]) -> list[InformerHealth]:
+        parts = super()._health_of_inputs(healths)
         if not self.has_members:
             return parts
         # A member that has crashed counts as away, because the union continues.
@@ -314,7 +316,7 @@ class UnionEngine(Engine):
                 entry = member.tap.source.publisher.cache.get_by_key(own)
         else:
             entries = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
-            entry = next((one for one in entries if one is not None), None)
+            entry = next((candidate for candidate in entries if candidate is not None), None)
         if entry is None:
             self.values.remove(key)
         else:

@@ -87,10 +87,11 @@ class Values(Publisher):
     """The cache of a derived collection, and the calls that its changes cause.
 
     The first values are collected beside the cache, and appear in it in one step. Until then readers see nothing, and
-    from then on everything.
+    from then on everything. `set` and `remove` change the values, before that step and after it.
 
     Attributes:
         is_live: True once the first values are in the cache.
+        wake: Schedules the work of the engine, which sets it.
     """
 
     def __init__(self) -> None:
@@ -190,8 +191,8 @@ class Values(Publisher):
         """
         self.hand_out()
         while keys := list(islice(self._resyncing, self._slice)):
-            found = ((key, self.indexer.get_by_key(key)) for key in keys)
-            self._calls = [(SYNC, key, entry, entry, False) for key, entry in found if entry is not None]
+            entries = ((key, self.indexer.get_by_key(key)) for key in keys)
+            self._calls = [(SYNC, key, entry, entry, False) for key, entry in entries if entry is not None]
             self.hand_out(self._resynced)
             if budget.exhausted():
                 return False

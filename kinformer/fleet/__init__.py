@@ -5,6 +5,7 @@ them, and disconnects it when it is removed.
 
 May import: `derived`, `informer` and below.
 Reading order: fleet, unions, roster, keeper, sources, kubeconfig, secrets, metrics.
+Tests: tests/fleet.
 """
 
 from kinformer._lazy import attach_stub

@@ -23,7 +23,7 @@ from kinformer.fleet.kubeconfig import KubeconfigContexts, name_of_context
 from kinformer.fleet.metrics import FleetMetrics
 from kinformer.fleet.roster import FleetStatistics, Roster
 from kinformer.fleet.secrets import SecretClusters
-from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
+from kinformer.fleet.sources import ClusterSource, GivenClusters, WantedCluster
 from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered, core_of
 from kinformer.informer.core import Part, leave_parts
@@ -204,8 +204,8 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return timeout
 
     def _start(self) -> None:
-        for one in self._unions.each:
-            self._unions.begin(one, self._roster)
+        for union in self._unions.requested:
+            self._unions.begin(union, self._roster)
         self._roster.start()
         self._metrics.start()
 
@@ -214,14 +214,14 @@ class Fleet(Entered, Mapping[str, Cluster]):
         try:
             await self._roster.stop_following()
             self._unions.end_joining()
-            await leave_parts([one.core for one in reversed(self._unions.each)], deadline=deadline)
+            await leave_parts([union.core for union in reversed(self._unions.requested)], deadline=deadline)
         finally:
             self._metrics.close()
             await self._roster.leave_clusters(deadline)
 
     def _refuse_leaving(self) -> None:
-        for one in self._unions.each:
-            one.core.life.refuse_leaving()
+        for union in self._unions.requested:
+            union.core.life.refuse_leaving()
         self._roster.refuse_leaving()
 
     # --- clusters by the program ------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self._core.life.require_running("add")
         if not self._core.life.has_begun:
             raise RuntimeError(f"{self.name} has not been entered; add clusters while it is running")
-        return await self._roster.add(name, Wanted.by_program(client))
+        return await self._roster.add(name, WantedCluster.by_program(client))
 
     async def remove(self, name: str) -> None:
         """Disconnect a cluster, and wait until its informers and client end. Its objects leave the unions as deletes.
@@ -261,7 +261,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
     @property
     def has_synced(self) -> bool:
         """True once the first clusters are known, and each union has synced."""
-        return self._roster.settled.is_open and all(one.union.has_synced for one in self._unions.each)
+        return self._roster.settled.is_open and all(union.collection.has_synced for union in self._unions.requested)
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool | None = None) -> None:
         """Wait until `has_synced`, for the present unions. A cluster that is away does not delay this.
@@ -281,18 +281,18 @@ class Fleet(Entered, Mapping[str, Cluster]):
 
     async def _first_sync(self) -> None:
         await self._roster.settled.wait()
-        for one in tuple(self._unions.each):
-            await one.core.sync.first()
+        for union in tuple(self._unions.requested):
+            await union.core.sync.first()
 
     def _refusals(self, strict: bool) -> list[Refusals]:
         source = self._roster.source
         hub = core_of(source.secrets) if isinstance(source, SecretClusters) else None
         waits = [] if hub is None or hub.sync.is_done() else [hub]
-        waits += [one.core for one in self._unions.each if not one.core.sync.is_done()]
+        waits += [union.core for union in self._unions.requested if not union.core.sync.is_done()]
         return [refusals for core in waits for refusals in core.sync.refusals(strict)]
 
     def _unsynced_reason(self) -> str:
-        waits = [one.core for one in self._unions.each if not one.core.sync.is_done()]
+        waits = [union.core for union in self._unions.requested if not union.core.sync.is_done()]
         return "; ".join(f"{core.name}: {core.sync.reason()}" for core in waits) or self._roster.unsettled_reason()
 
     def _unsynced_errors(self) -> dict[str, BaseException | None]:
@@ -325,12 +325,12 @@ class Fleet(Entered, Mapping[str, Cluster]):
         gvr = GroupVersionResource.parse(resource)
         settings = ResourceOptions.of(options, self._options)
         identity = InformerIdentity.of(gvr, settings)
-        for one in self._unions.each:
-            if one.options is not None and one.identity == identity:
-                one.options.refuse_difference(gvr, settings)
-                one.union.add_indexers(dict(indexers or {}))
-                one.holders += 1
-                return one.union
+        for union in self._unions.requested:
+            if union.options is not None and union.identity == identity:
+                union.options.refuse_difference(gvr, settings)
+                union.collection.add_indexers(dict(indexers or {}))
+                union.holders += 1
+                return union.collection
         make = partial(_informer_of, gvr, options)
         return self._added(
             FleetUnion(
@@ -376,30 +376,30 @@ class Fleet(Entered, Mapping[str, Cluster]):
                 with it. The union stays.
         """
         self._core.life.require_running("release")
-        one = next((one for one in self._unions.each if one.union is union), None)
-        if one is None:
+        held = next((held for held in self._unions.requested if held.collection is union), None)
+        if held is None:
             raise ValueError(f"{union!r} is not held by {self.name}")
-        if one.holders > 1:
-            one.holders -= 1
+        if held.holders > 1:
+            held.holders -= 1
             return
-        life = one.core.life
+        life = held.core.life
         if life.has_begun:
             life.refuse_leaving()
             for cluster in self.values():
-                one.refuse_release(cluster)
-        self._unions.each.remove(one)
-        if one.joining is not None:
-            one.joining.clear()
+                held.refuse_release(cluster)
+        self._unions.requested.remove(held)
+        if held.joining is not None:
+            held.joining.clear()
         if life.has_begun:
             await life.leave_in_time()
             for cluster in list(self.values()):
-                await one.release(cluster)
+                await held.release(cluster)
 
-    def _added(self, one: FleetUnion) -> UnionCollection:
+    def _added(self, union: FleetUnion) -> UnionCollection:
         if self._core.life.has_begun:
-            self._unions.begin(one, self._roster)
-        self._unions.each.append(one)
-        return one.union
+            self._unions.begin(union, self._roster)
+        self._unions.requested.append(union)
+        return union.collection
 
     # --- reports ----------------------------------------------------------------------------------
 

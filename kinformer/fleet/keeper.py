@@ -13,7 +13,7 @@ from kinformer._runtime.logs import get_logger, logged_for, name_cluster
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, describe
-from kinformer.fleet.sources import Wanted
+from kinformer.fleet.sources import WantedCluster
 from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.metrics import MetricFamily, Metrics
@@ -80,9 +80,10 @@ class ClusterKeeper:
         cluster: The cluster, once it is connected.
         error: The last error in connecting it, or in adding it to a union.
         failures: The number of these errors.
+        task: The task that connects it, once it was started. It sets the other attributes, and so does `note`.
     """
 
-    def __init__(self, name: str, wanted: Wanted, defaults: Mapping[str, Any], owner: KeeperOwner) -> None:
+    def __init__(self, name: str, wanted: WantedCluster, defaults: Mapping[str, Any], owner: KeeperOwner) -> None:
         self.name = name
         self.wanted = wanted
         self.cluster: Cluster | None = None
@@ -109,8 +110,8 @@ class ClusterKeeper:
         """
         if departs and self.cluster is not None and not self._ending.is_set():
             factory = self.cluster.factory
-            for one in (*reversed(factory.derived), *factory.informers):  # what reads another leaves before it
-                core_of(one).depart()
+            for collection in (*reversed(factory.derived), *factory.informers):  # what reads another leaves before it
+                core_of(collection).depart()
         if deadline is not None and self.cluster is not None:
             left = max(0.0, deadline - asyncio.get_running_loop().time())
             core_of(self.cluster.factory).life.shutdown_timeout = left
@@ -154,11 +155,11 @@ class ClusterKeeper:
             state: Literal["connecting", "failed"] = "connecting" if self.error is None else "failed"
             return ClusterHealth(state=state, live=False, last_error=self.error, failures=self.failures)
         resources = cluster.factory.health()
-        unwell = [one.last_error for one in resources.values() if not one.live and one.last_error is not None]
+        errors = (health.last_error for health in resources.values() if not health.live)
         return ClusterHealth(
             state="running",
-            live=not core_of(cluster.factory).life.has_ended and all(one.live for one in resources.values()),
-            last_error=self.error or next(iter(unwell), None),
+            live=not core_of(cluster.factory).life.has_ended and all(health.live for health in resources.values()),
+            last_error=self.error or next((error for error in errors if error is not None), None),
             failures=self.failures,
             resources=resources,
         )

@@ -15,7 +15,7 @@ from kinformer.client.client import Client
 from kinformer.connection.config import ClientKeywords
 from kinformer.connection.kubeconfig import context_digests, kubeconfig_files
 from kinformer.exceptions import ConfigError
-from kinformer.fleet.sources import ClusterNames, Desired, Wanted
+from kinformer.fleet.sources import ClusterNames, Desired, WantedCluster
 
 __all__ = ["KubeconfigContexts", "name_of_context"]
 
@@ -72,7 +72,7 @@ class KubeconfigContexts:
             await asyncio.sleep(self._poll)
 
     async def _desired(self, digests: dict[str, str]) -> Desired:
-        clusters: dict[str, Wanted] = {}
+        clusters: dict[str, WantedCluster] = {}
         names = ClusterNames(self._cluster_of)
         budget = YieldBudget()
         for context, digest in digests.items():
@@ -81,18 +81,18 @@ class KubeconfigContexts:
             name = names.name_of(context, context, f"{self.description}, context {context!r}")
             if name is not None:
                 make = partial(Client.from_kubeconfig, self._path, context=context, **self._client_options)
-                clusters[name] = Wanted(make, digest)
+                clusters[name] = WantedCluster(make, digest)
         return Desired(clusters, names.failures)
 
 
 def _signature(files: list[Path]) -> Signature:
     """Return values that differ after a change of the files: times, sizes and inodes."""
-    found: Signature = []
+    signature: Signature = []
     for file in files:
         try:
             status = file.stat()
         except OSError:
-            found.append(None)
+            signature.append(None)
         else:
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return found
+            signature.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return signature

@@ -17,7 +17,7 @@ from kinformer._runtime.waiters import Latch
 from kinformer.derived.union_engine import check_member
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.fleet.keeper import Cluster, ClusterHealth, ClusterKeeper
-from kinformer.fleet.sources import ClusterSource, Desired, GivenClusters, Wanted
+from kinformer.fleet.sources import ClusterSource, Desired, GivenClusters, WantedCluster
 
 __all__ = ["FleetStatistics", "Roster", "RosterOwner"]
 
@@ -70,7 +70,7 @@ class _FirstClusters:
         self._away_after = away_after
         self._on_settled = on_settled
         self._opening: set[str] = set()  # neither connected nor failed yet
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None  # set by the first `expect`
 
     def expect(self, names: Iterable[str]) -> None:
         """Start waiting. Only the first call has an effect."""
@@ -102,6 +102,8 @@ class _FirstClusters:
 class Roster:
     """The clusters of a fleet. It follows a source, and owns the keepers of the clusters.
 
+    The source and `add` decide which clusters are wanted. The keepers report to `opened` and `failed`.
+
     Args:
         name: The name of the fleet.
         source: The source of the wanted clusters, besides those that the program adds.
@@ -110,7 +112,7 @@ class Roster:
         owner: Notified of changes.
 
     Attributes:
-        open: The keepers of the connected clusters, by name.
+        open: The keepers of the connected clusters, by name. It changes as clusters join and leave.
         source: The source, which may be set before the start.
         source_error: The error that prevents reading the source at present, or None.
         tasks: The tasks of the clusters.
@@ -126,7 +128,7 @@ class Roster:
         self._defaults = defaults
         self._owner = owner
         self._wanted: dict[str, ClusterKeeper] = {}  # the newest keeper of each wanted cluster
-        self._of_program: set[str] = set()
+        self._of_program: set[str] = set()  # the names that were passed to `add`
         self._failed: Mapping[str, Exception] = {}  # the errors that the source reported, by name
         self._counts: Counter[str] = Counter()
         self._logged = LogOnce()
@@ -182,7 +184,7 @@ class Roster:
 
     # --- clusters of the program ------------------------------------------------------------------
 
-    async def add(self, name: str, wanted: Wanted) -> Cluster:
+    async def add(self, name: str, wanted: WantedCluster) -> Cluster:
         """Connect a cluster, and return it. See `Fleet.add`."""
         if check_member(name) in self._wanted:
             raise ConfigError(f"{self._name} already has a cluster {name!r}")
@@ -281,7 +283,7 @@ class Roster:
                 log.error("cannot be connected to %s: %s", *about, resource=name, reason=failure, cluster=name)
         self._failed = bad
 
-    def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
+    def _want(self, name: str, wanted: WantedCluster) -> ClusterKeeper:
         before = self._wanted.get(name)
         if before is not None and before is not self.open.get(name):
             before.end()  # it was being connected with an outdated configuration
@@ -367,20 +369,20 @@ class Roster:
 
     def health(self) -> dict[str, ClusterHealth]:
         """Return the health of each wanted cluster by name, including clusters that have failed."""
-        found = {name: self._health_of(name, wanted) for name, wanted in dict(self._wanted).items()}
+        healths = {name: self._health_of(name, keeper) for name, keeper in dict(self._wanted).items()}
         for name, error in self._failed.items():
-            known = found.get(name, ClusterHealth(state="failed", live=False, last_error=error, failures=1))
-            found[name] = replace(known, last_error=error)
-        return found
+            health = healths.get(name, ClusterHealth(state="failed", live=False, last_error=error, failures=1))
+            healths[name] = replace(health, last_error=error)
+        return healths
 
-    def _health_of(self, name: str, wanted: ClusterKeeper) -> ClusterHealth:
+    def _health_of(self, name: str, newest: ClusterKeeper) -> ClusterHealth:
         running = self.open.get(name)
-        if running is None or running is wanted:
-            return wanted.health()
+        if running is None or running is newest:
+            return newest.health()
         health = running.health()  # it runs until the new one is connected
-        return replace(health, last_error=wanted.error or health.last_error, failures=wanted.failures)
+        return replace(health, last_error=newest.error or health.last_error, failures=newest.failures)
 
     def statistics(self) -> FleetStatistics:
         """Return counts of clusters that joined, left and failed."""
-        unusable = {name for name, one in dict(self._wanted).items() if one.is_broken}
+        unusable = {name for name, keeper in dict(self._wanted).items() if keeper.is_broken}
         return FleetStatistics(clusters=len(self.open), broken=len(unusable.union(self._failed)), **self._counts)

@@ -16,7 +16,7 @@ from kinformer.client.client import Client
 from kinformer.connection.config import ClientKeywords
 from kinformer.connection.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
-from kinformer.fleet.sources import ClusterNames, Desired, Wanted
+from kinformer.fleet.sources import ClusterNames, Desired, WantedCluster
 from kinformer.informer.collection import Collection, core_of, wait_until_synced
 from kinformer.metrics import Metrics
 from kinformer.objects.accessors import string_at
@@ -38,7 +38,7 @@ class _Parsed(NamedTuple):
 
     secret: KubeObject
     digest: str
-    result: Wanted | ConfigError
+    result: WantedCluster | ConfigError
 
 
 class SecretClusters:
@@ -69,7 +69,7 @@ class SecretClusters:
         self._cluster_of = cluster_of
         self._trusted = trusted
         self._client_options = client_options
-        self._parsed: dict[str, _Parsed] = {}
+        self._parsed: dict[str, _Parsed] = {}  # by key, so that a Secret is parsed again only after a change
 
     @property
     def description(self) -> str:
@@ -93,7 +93,7 @@ class SecretClusters:
 
     async def _desired(self) -> Desired:
         secrets = sorted(self.secrets.lister.list(), key=lambda secret: str(secret.key))
-        clusters: dict[str, Wanted] = {}
+        clusters: dict[str, WantedCluster] = {}
         names = ClusterNames(self._cluster_of)
         failures = names.failures
         budget = YieldBudget()
@@ -104,35 +104,35 @@ class SecretClusters:
             name = names.name_of(secret, secret.key, where)
             if name is None:
                 continue
-            found = await self._wanted(secret, where)
-            if isinstance(found, Wanted):
-                clusters[name] = found
+            result = await self._wanted(secret, where)
+            if isinstance(result, WantedCluster):
+                clusters[name] = result
             else:
-                failures[name] = found
+                failures[name] = result
         for key in self._parsed.keys() - {secret.key for secret in secrets}:
             del self._parsed[key]
         return Desired(clusters, failures)
 
-    async def _wanted(self, secret: KubeObject, where: str) -> Wanted | ConfigError:
-        known = self._parsed.get(secret.key)
-        if known is not None and known.secret is secret:
-            return known.result
+    async def _wanted(self, secret: KubeObject, where: str) -> WantedCluster | ConfigError:
+        parsed = self._parsed.get(secret.key)
+        if parsed is not None and parsed.secret is secret:
+            return parsed.result
         value = string_at(secret, "data", self._key)
         if not value:
             return ConfigError(f"{where}: data.{self._key}: is missing")
         digest = hashlib.sha256(value.encode()).hexdigest()
-        if known is not None and known.digest == digest:
-            self._parsed[secret.key] = known._replace(secret=secret)
-            return known.result
+        if parsed is not None and parsed.digest == digest:
+            self._parsed[secret.key] = parsed._replace(secret=secret)
+            return parsed.result
         try:
             # In a thread: the YAML of a large kubeconfig takes tens of milliseconds.
             content = await anyio.to_thread.run_sync(_content, value, f"{where}: data.{self._key}", self._trusted)
             make = partial(Client.from_kubeconfig, content, **self._client_options)
-            found: Wanted | ConfigError = Wanted(make, digest)
+            result: WantedCluster | ConfigError = WantedCluster(make, digest)
         except Exception as error:  # noqa: BLE001 - it is this Secret's
-            found = error if isinstance(error, ConfigError) else ConfigError(f"{where}: {type(error).__name__}")
-        self._parsed[secret.key] = _Parsed(secret, digest, found)
-        return found
+            result = error if isinstance(error, ConfigError) else ConfigError(f"{where}: {type(error).__name__}")
+        self._parsed[secret.key] = _Parsed(secret, digest, result)
+        return result
 
 
 def _content(value: str, where: str, trusted: bool) -> dict[str, object]:

@@ -10,13 +10,13 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import Metrics
 
-__all__ = ["ClusterNames", "ClusterSource", "Desired", "GivenClusters", "Wanted"]
+__all__ = ["ClusterNames", "ClusterSource", "Desired", "GivenClusters", "WantedCluster"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCluster:
     """A cluster that a source wants.
 
     Attributes:
@@ -52,7 +52,7 @@ class Desired:
         failures: The errors of other clusters, by name. One that runs stays as it is.
     """
 
-    clusters: Mapping[str, Wanted]
+    clusters: Mapping[str, WantedCluster]
     failures: Mapping[str, Exception] = field(default_factory=dict)
 
 
@@ -123,7 +123,7 @@ class GivenClusters:
     metrics = None
 
     def __init__(self, clusters: Mapping[str, Client | Callable[[], Client]]) -> None:
-        self.desired = Desired({name: Wanted.by_program(client) for name, client in clusters.items()})
+        self.desired = Desired({name: WantedCluster.by_program(client) for name, client in clusters.items()})
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
         """Yield the clusters once."""

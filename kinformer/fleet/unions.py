@@ -32,9 +32,10 @@ class FleetUnion:
 
     Attributes:
         core: The core of the collection.
-        union: The collection.
-        holders: The number of requests for the union that have not been released.
-        joining: The clusters that were connected when the union was entered, and have not joined yet.
+        collection: The collection.
+        holders: The number of requests for the union that have not been released. The fleet counts them.
+        joining: The clusters that were connected when the union was entered, and have not joined yet. None before
+            `FleetUnions.begin`.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class FleetUnion:
         options: ResourceOptions | None = None,
     ) -> None:
         self.core = UnionEngine(name, {}, away_after=away_after)
-        self.union: UnionCollection = UnionCollection(self.core, indexers=indexers)
+        self.collection: UnionCollection = UnionCollection(self.core, indexers=indexers)
         self.identity = identity
         self.options = options
         self.holders = 1
@@ -74,9 +75,9 @@ class FleetUnion:
         """
         member = self._make(cluster)
         if cluster.name in self.core.members:
-            self.union.replace(cluster.name, member)
+            self.collection.replace(cluster.name, member)
         else:
-            self.union.add(cluster.name, member)
+            self.collection.add(cluster.name, member)
         self._members[cluster.name] = member
         self._clusters[cluster.name] = cluster
 
@@ -85,7 +86,7 @@ class FleetUnion:
         self._members.pop(name, None)
         self._clusters.pop(name, None)
         if name in self.core.members:
-            self.union.remove(name)
+            self.collection.remove(name)
 
     def refuse_release(self, cluster: Cluster) -> None:
         """Raise RuntimeError if `release` would wait for the caller, which is a handler of the member."""
@@ -109,54 +110,54 @@ class FleetUnions:
     """The unions of a fleet, each of which is notified of every cluster that joins or leaves.
 
     Attributes:
-        each: The unions, in the order of the requests.
+        requested: The unions, in the order of the requests. The fleet adds and removes them.
     """
 
     def __init__(self) -> None:
-        self.each: list[FleetUnion] = []
+        self.requested: list[FleetUnion] = []
 
-    def begin(self, one: FleetUnion, roster: Roster) -> None:
+    def begin(self, union: FleetUnion, roster: Roster) -> None:
         """Enter a union, and add the connected clusters one by one."""
-        one.core.life.begin()
-        one.expect(roster.unsettled_reason)
-        add = partial(self._join_late, one, roster)
-        one.joining = OneByOne(add, roster.tasks, f"kinformer fleet: clusters join {one.union.name}")
-        one.joining.add(list(roster.open.values()))
-        self._expect(one, roster)
+        union.core.life.begin()
+        union.expect(roster.unsettled_reason)
+        add = partial(self._join_late, union, roster)
+        union.joining = OneByOne(add, roster.tasks, f"kinformer fleet: clusters join {union.collection.name}")
+        union.joining.add(list(roster.open.values()))
+        self._expect(union, roster)
 
     def end_joining(self) -> None:
         """Add no more clusters."""
-        for one in self.each:
-            if one.joining is not None:
-                one.joining.clear()
+        for union in self.requested:
+            if union.joining is not None:
+                union.joining.clear()
 
     def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
         """Add a cluster to the unions."""
-        for one in self.each:
-            self._join(one, roster, keeper, cluster)
+        for union in self.requested:
+            self._join(union, roster, keeper, cluster)
 
     def cluster_left(self, name: str) -> None:
         """Remove a cluster from the unions."""
-        for one in self.each:
-            one.leave(name)
+        for union in self.requested:
+            union.leave(name)
 
     def first_known(self, roster: Roster) -> None:
         """Stop the unions from waiting for clusters that have not joined."""
-        for one in self.each:
-            self._expect(one, roster)
+        for union in self.requested:
+            self._expect(union, roster)
 
-    def _expect(self, one: FleetUnion, roster: Roster) -> None:
-        if not one.joining and roster.settled.is_open:
-            one.expect(None)
+    def _expect(self, union: FleetUnion, roster: Roster) -> None:
+        if not union.joining and roster.settled.is_open:
+            union.expect(None)
 
-    def _join_late(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper) -> None:
+    def _join_late(self, union: FleetUnion, roster: Roster, keeper: ClusterKeeper) -> None:
         cluster = keeper.cluster
-        if cluster is not None and roster.open.get(keeper.name) is keeper and not one.has(cluster):
-            self._join(one, roster, keeper, cluster)
-        self._expect(one, roster)
+        if cluster is not None and roster.open.get(keeper.name) is keeper and not union.has(cluster):
+            self._join(union, roster, keeper, cluster)
+        self._expect(union, roster)
 
-    def _join(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
+    def _join(self, union: FleetUnion, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
         try:
-            one.join(cluster)
+            union.join(cluster)
         except Exception as error:  # noqa: BLE001 - reported, counted and logged, without effect on others
-            roster.note(keeper, error, f"cannot join {one.union.name}")
+            roster.note(keeper, error, f"cannot join {union.collection.name}")

@@ -14,6 +14,7 @@ Each rule about a kind is written here once. Its readers are the command line, t
 
 May import: `objects` and below.
 Reading order: builtin, rows, columns, conditions, health.
+Tests: tests/kinds, tests/conditions, tests/conformance/test_recorded_tables.py.
 """
 
 from kinformer._lazy import attach_stub

@@ -76,8 +76,8 @@ def parse_kind(text: str, option: str) -> tuple[str | None, str]:
     is_whole = name == "/".join(part for part in (group, version, kind) if part) and bool(_KIND.fullmatch(kind))
     if is_whole and not is_misplaced and (version is None or is_core_version(version)):
         return group, kind
-    known = sorted({known if group is None else f"{own or 'v1'}/{known}" for own, known in named})
-    hint = f"; the kind of {kind} is {' or '.join(known)}" if known else ""
+    kinds = sorted({its_kind if group is None else f"{own or 'v1'}/{its_kind}" for own, its_kind in named})
+    hint = f"; the kind of {kind} is {' or '.join(kinds)}" if kinds else ""
     raise ConfigError(
         f"invalid {option}={text!r}: expected a kind such as 'Deployment', 'apps/Deployment' or 'v1/Service'{hint}"
     )

@@ -115,7 +115,7 @@ def defined_table(definitions: Sequence[Object]) -> KindTable:
 
 
 def _like(kind: str, place: int, cell: Callable[[Object], object]) -> Column:
-    """Return a column with another cell."""
+    """Return a column like one of a built-in kind, with another cell."""
     texts, kinds = _recorded()
     name, type_, form, text, priority = kinds[kind][place]
     return Column(name, type_, form, texts[text], priority, cell)

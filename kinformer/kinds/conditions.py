@@ -71,18 +71,18 @@ def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa
             f"has_condition({type!r}): pass the type of a condition, such as 'Ready'; "
             "kinformer.objects.condition_is takes an object and a type"
         )
-    wanted = status if isinstance(status, str) else _TEXTS[status]
+    expected = status if isinstance(status, str) else _TEXTS[status]
     return _named(
-        lambda obj: condition_status(obj, type).casefold() == wanted.casefold(),
-        f"condition {type}" if wanted == "True" else f"condition {type}={wanted}",
+        lambda obj: condition_status(obj, type).casefold() == expected.casefold(),
+        f"condition {type}" if expected == "True" else f"condition {type}={expected}",
     )
 
 
 def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
     """Return the status of a condition, `"True"`, `"False"` or `"Unknown"`, or "" if there is no current one."""
-    for one in tables_at(obj, "status", "conditions"):
-        if str(one.get("type")).casefold() == type.casefold():
-            return str(one.get("status") or "") if is_current(one, obj) else ""
+    for condition in tables_at(obj, "status", "conditions"):
+        if str(condition.get("type")).casefold() == type.casefold():
+            return str(condition.get("status") or "") if is_current(condition, obj) else ""
     return ""
 
 
@@ -124,13 +124,13 @@ def matches(path: str, value: object = _ANY) -> Check:
     return _named(check, path if value is _ANY else f"{path}={value}")
 
 
-def equals(found: object, wanted: object) -> bool:
-    """Return True if a value is another one. A string also equals a number or boolean that is written so."""
-    if isinstance(wanted, str) and not isinstance(found, (str, list, dict)):
-        found = str(found).lower() if isinstance(found, bool) else str(found)
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    return found == wanted
+def equals(actual: object, expected: object) -> bool:
+    """Return True if two values are equal. A string also equals a number or boolean that is written so."""
+    if isinstance(expected, str) and not isinstance(actual, (str, list, dict)):
+        actual = str(actual).lower() if isinstance(actual, bool) else str(actual)
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return actual is expected
+    return actual == expected
 
 
 def _named(check: Callable[[Object | None], bool], name: str) -> Check:
@@ -199,11 +199,11 @@ def is_deployment_rolled_out(deployment: Object | None) -> bool:
         return False
     if (condition_of(deployment, "Progressing") or {}).get("reason") == "ProgressDeadlineExceeded":
         return False
-    wanted = 1 if value_at(deployment, "spec", "replicas") is None else number_at(deployment, "spec", "replicas")
+    desired = 1 if value_at(deployment, "spec", "replicas") is None else number_at(deployment, "spec", "replicas")
     replicas, updated, available = (
         number_at(deployment, "status", name) for name in ("replicas", "updatedReplicas", "availableReplicas")
     )
-    return updated >= wanted and replicas <= updated <= available
+    return updated >= desired and replicas <= updated <= available
 
 
 @false_of_none
@@ -227,4 +227,4 @@ def is_loadbalancer_ready(obj: Object | None) -> bool:
     if obj.get("kind") == "Service" and string_at(obj, "spec", "type") != "LoadBalancer":
         return True
     addresses = tables_at(obj, "status", "loadBalancer", "ingress")
-    return bool(addresses) and all(one.get("ip") or one.get("hostname") for one in addresses)
+    return bool(addresses) and all(address.get("ip") or address.get("hostname") for address in addresses)

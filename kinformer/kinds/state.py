@@ -29,8 +29,8 @@ def state_of(obj: Object) -> str:
     state = _STATES.get((group, string_at(obj, "kind")))
     if state is not None:
         return state(obj)
-    if found := phase(obj):
-        return found
+    if word := phase(obj):
+        return word
     status = condition_of_status(obj, "Ready") or condition_of_status(obj, "Available")
     return _READY.get(status, status)
 
@@ -38,7 +38,7 @@ def state_of(obj: Object) -> str:
 def condition_of_status(obj: Object, kind: str) -> str:
     """Return the status of a condition, whatever generation it is for, or "" if there is none."""
     conditions = tables_at(obj, "status", "conditions")
-    return next((string_at(one, "status") for one in conditions if string_at(one, "type") == kind), "")
+    return next((string_at(entry, "status") for entry in conditions if string_at(entry, "type") == kind), "")
 
 
 def phase(obj: Object) -> str:
@@ -55,7 +55,8 @@ def node_state(node: Object) -> str:
 
 def job_state(job: Object) -> str:
     """Return the condition that a Job has reached, or else `Running`."""
-    true = {string_at(one, "type") for one in tables_at(job, "status", "conditions") if one.get("status") == "True"}
+    conditions = tables_at(job, "status", "conditions")
+    true = {string_at(condition, "type") for condition in conditions if condition.get("status") == "True"}
     ended = next((kind for kind in _ENDED if kind in true), "")
     if not ended and value_at(job, "metadata", "deletionTimestamp"):
         return "Terminating"

@@ -3,7 +3,8 @@
 Pass a path or a `Snapshot` as `snapshot=` to a factory or an informer.
 
 May import: `reflector`, `listwatch`, `cache` and below.
-Reading order: option, keeper, loader, file, format.
+Reading order: option, keeper, loader, check, contents, file, format.
+Tests: tests/snapshot, tests/conformance/test_snapshots.py.
 """
 
 from kinformer._lazy import attach_stub

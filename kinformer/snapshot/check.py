@@ -90,14 +90,14 @@ class SnapshotCheck:
         """Read objects back. Returns the uids of deleted objects, by key, and the newest version in the responses."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(obj: KubeObject) -> ReadBack | None:
+        async def read(obj: KubeObject) -> ReadBack | None:
             async with limit:
-                found = self._source.read_back(obj.namespace, obj.name)
-                return await self._tip.head_limit.answered(found, "read back", first=self._timeout)
+                reading = self._source.read_back(obj.namespace, obj.name)
+                return await self._tip.head_limit.answered(reading, "read back", first=self._timeout)
 
         try:
             async with asyncio.TaskGroup() as group:
-                questions = {obj.key: (obj, group.create_task(one(obj))) for obj in snapshot.newest[:READ_BACK]}
+                questions = {obj.key: (obj, group.create_task(read(obj))) for obj in snapshot.newest[:READ_BACK]}
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         missing: dict[str, str] = {}
@@ -130,7 +130,7 @@ class SnapshotCheck:
 
 
 def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bool:
-    """Remove deleted objects from `left`. Returns True if it is empty and an event decides."""
+    """Remove deleted objects from `left`. Returns True if none is left, so that the events have decided."""
     for kind, obj in events:
         if kind == "DELETED" and left.get(key := key_of(obj)) in (uid_of(obj), *_any_uid(left, key, obj)):
             del left[key]
@@ -146,17 +146,17 @@ def _any_uid(left: Mapping[str, str], key: str, obj: object) -> tuple[str, ...]:
     return (left[key],) if type(obj) is UndecodableObject and key in left else ()
 
 
-def _changed(obj: KubeObject, found: Identified, version: str) -> bool:
-    """Return True if `found` is a newer object than `obj`. Raises SnapshotRefusedError for an impossible state."""
+def _changed(obj: KubeObject, current: Identified, version: str) -> bool:
+    """Return True if `current` is a newer object than `obj`. Raises SnapshotRefusedError for an impossible state."""
     try:
-        same = found.uid == obj.uid
-        if same and found.resource_version == obj.resource_version:
+        same = current.uid == obj.uid
+        if same and current.resource_version == obj.resource_version:
             return False
-        if compare_resource_versions(found.resource_version, version) > 0:
+        if compare_resource_versions(current.resource_version, version) > 0:
             return not same
     except ValueError as error:
         raise SnapshotRefusedError("changed", f"{obj!r} cannot be compared: {error}") from error
-    there = f"the server has it at {found.resource_version}" if same else f"the server has another, {found!r}"
+    there = f"the server has it at {current.resource_version}" if same else f"the server has another, {current!r}"
     raise SnapshotRefusedError("changed", f"{obj!r} has another history: {there}")
 
 

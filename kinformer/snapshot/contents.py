@@ -67,19 +67,19 @@ def _told(value: Any) -> str | None:
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list | tuple | set | frozenset):
-        parts = [_told(one) for one in value]
+        parts = [_told(member) for member in value]
     elif isinstance(value, dict):
         parts = [_told(item) for item in value.items()]
     else:
         return None
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    texts = [part for part in parts if part is not None]
+    if len(texts) < len(parts):
         return None
     if isinstance(value, set | frozenset):
-        known.sort()
-    return f"{type(value).__name__}({', '.join(known)})"
+        texts.sort()
+    return f"{type(value).__name__}({', '.join(texts)})"
 
 
 def _code(code: CodeType) -> tuple[Any, ...]:
-    constants = [_code(one) if isinstance(one, CodeType) else _told(one) or repr(one) for one in code.co_consts]
-    return code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, constants
+    consts = [_code(const) if isinstance(const, CodeType) else _told(const) or repr(const) for const in code.co_consts]
+    return code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, consts

@@ -47,10 +47,10 @@ class SnapshotWriter:
         self._path = path
         # Process ids repeat among containers that share a volume.
         self._temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO | None = None  # open from entering until `commit` or the removal
         self._seal = Seal()
         self._working = threading.Lock()  # held by the thread that touches the file
-        self._given_up = False
+        self._given_up = False  # True once the file is to be removed instead of written
 
     async def __aenter__(self) -> SnapshotWriter:
         try:

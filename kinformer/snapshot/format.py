@@ -98,7 +98,7 @@ _decode_objects = msgspec.msgpack.Decoder(_Objects).decode
 
 
 class Seal:
-    """Frames blocks. Each file needs its own, because the checksums are chained."""
+    """Frames blocks. Each file needs its own, because each block continues the checksum of the last."""
 
     def __init__(self) -> None:
         self._crc = zlib.crc32(MAGIC)
@@ -130,7 +130,7 @@ class ObjectWriter:
 
     def __init__(self, *, secrets: bool = False) -> None:
         self._secrets = secrets
-        self._numbers: dict[tuple[int, int, str, str, str], int] = {}
+        self._numbers: dict[tuple[int, int, str, str, str], int] = {}  # of the stamps so far
         self._kept: list[tuple[Any, Any]] = []  # objects identified by their id must stay alive
 
     def block(self, objects: Sequence[KubeObject]) -> tuple[bytes, list[bytes]]:
@@ -222,7 +222,7 @@ class ObjectReader:
     """Decodes blocks to objects, in the order of the file."""
 
     def __init__(self) -> None:
-        self._stamps: list[_Stamp] = []
+        self._stamps: list[_Stamp] = []  # of all blocks so far, because later ones refer to them
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
 

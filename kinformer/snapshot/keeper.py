@@ -88,8 +88,8 @@ class SnapshotKeeper:
         self._versions = versions
         self._queue = queue
         self._cluster = cluster
-        self._saved: Versions = {}
-        self._wanted: asyncio.Future[_Cut] | None = None
+        self._saved: Versions = {}  # of the file that was written last
+        self._requested: asyncio.Future[_Cut] | None = None  # set while a snapshot is due and not gathered
         self._snapshot = Snapshot.of(option)
         self._contents = contents_of(sources, transform)
         self._snapshot.check(self._contents.get("resource", ""))
@@ -109,11 +109,11 @@ class SnapshotKeeper:
 
     async def cut_if_wanted(self) -> None:
         """Gather the objects for a due snapshot. Called by the consumer of the queue, which waits for it."""
-        wanted = self._wanted
-        if wanted is not None and not wanted.done():
+        request = self._requested
+        if request is not None and not request.done():
             cut = await self._gathered()
-            if not wanted.done():
-                wanted.set_result(cut)
+            if not request.done():
+                request.set_result(cut)
 
     async def save_last(self) -> None:
         """Write a last time, when the cache no longer changes."""
@@ -144,12 +144,12 @@ class SnapshotKeeper:
         return _Cut(objects, dict(self._versions))
 
     async def _next_cut(self) -> _Cut:
-        self._wanted = asyncio.get_running_loop().create_future()
+        self._requested = asyncio.get_running_loop().create_future()
         self._queue.checkpoint()
         try:
-            return await self._wanted
+            return await self._requested
         finally:
-            self._wanted = None
+            self._requested = None
 
     def _is_news(self, versions: Versions) -> bool:
         """Return True if a start could resume from these versions, and the file does not have them yet."""

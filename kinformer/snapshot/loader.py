@@ -42,7 +42,7 @@ class SnapshotLoader:
         count: Called with the outcome for each source in one word: `loaded`, or the reason.
 
     Attributes:
-        loaded: The version from which each source resumes.
+        loaded: The version from which each source resumes. `resume` adds it when the snapshot is verified.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SnapshotLoader:
         self._name = name
         self._count = count
         self._lock = asyncio.Lock()
-        self._parts: dict[Scope, Resumption] | None = None
+        self._parts: dict[Scope, Resumption] | None = None  # None until the file was read. Each is used once
         self.loaded: dict[Scope, str] = {}
 
     def resume(self, scope: Scope) -> Resume:
@@ -147,12 +147,12 @@ class SnapshotLoader:
         if set(header.resource_versions) != {scope or "" for scope in self._sources}:
             raise SnapshotRefusedError("torn", "its resourceVersions do not match its namespaces")
 
-    async def _take(self, parts: Mapping[Scope, Resumption], found: list[KubeObject]) -> None:
+    async def _take(self, parts: Mapping[Scope, Resumption], decoded: list[KubeObject]) -> None:
         if None in parts:
-            await self._add(parts[None], None, found)
+            await self._add(parts[None], None, decoded)
             return
         by_namespace: dict[str, list[KubeObject]] = {}
-        for obj in found:
+        for obj in decoded:
             by_namespace.setdefault(obj.namespace, []).append(obj)
         for namespace, objects in by_namespace.items():
             if namespace not in parts:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kinformer import ConfigError, KubeObject, NotFoundError
-from kinformer.cli.commands.wait import Awaited
+from kinformer.cli.commands.wait import WaitCondition
 from kinformer.cli.output.columns import Order, columns_of, columns_of_definition, custom_columns
 from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.target import UsageError
@@ -78,7 +78,7 @@ def awaited(case: str) -> str:
     document = DOCUMENTS.get(name)
     obj = document and object_of({**document, "metadata": {**document["metadata"], "uid": "u"}})
     try:
-        return "met" if Awaited(condition).check("widgets", name)(obj) else "not met"
+        return "met" if WaitCondition(condition).check("widgets", name)(obj) else "not met"
     except (UsageError, ConfigError, NotFoundError):
         return REFUSED
 

@@ -16,7 +16,7 @@ import pytest
 from kinformer import SharedInformerFactory
 from kinformer.cli.commands.figures import Gauge
 from kinformer.cli.commands.stats import stats
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
 from tests.support.kube import config_map
@@ -62,7 +62,7 @@ async def test_a_named_object_has_an_informer_of_its_own(server: APIServer, kinf
 async def test_without_a_terminal_there_is_a_look_again_and_again(
     server: APIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where, what = Server(url=server.url), [Selection(resource="cm")]
+    where, what = Server(url=server.url), [ObjectSelection(resource="cm")]
     assert await stats(where, what, output="json", once=False, interval=2, timeout=10, duration=15) == 0
     looks = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(looks) in (6, 7)

@@ -17,7 +17,7 @@ import yaml
 from kinformer import InformerEvent, KubeObject
 from kinformer.cli.commands.event_lines import JsonLines, TableLines, TemplateLines
 from kinformer.cli.output.columns import columns_of
-from kinformer.cli.output.documents import Document, from_template, to_yaml, write_yaml
+from kinformer.cli.output.documents import OutputDocument, from_template, to_yaml, write_yaml
 from kinformer.cli.output.tables import Columns, Table, clean, status_style
 from kinformer.cli.output.template import JSONTemplate
 from kinformer.cli.output.text import escaped
@@ -318,11 +318,11 @@ def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys:
     old, new = (
         KubeObject.from_json('{"metadata":{"name":"deep"},"spec":' + '{"n":' * 800 + leaf + "}" * 801) for leaf in "12"
     )
-    write_yaml(Document([fine, old, fine], "1", alone=False))
+    write_yaml(OutputDocument([fine, old, fine], "1", alone=False))
     listed = capsys.readouterr().out
     assert listed.count("name: fine") == 2
     assert f"\n- {old.raw.decode()}\n" in listed
-    write_yaml(Document([old], "1", alone=True))
+    write_yaml(OutputDocument([old], "1", alone=True))
     assert capsys.readouterr().out == f"{old.raw.decode()}\n"
 
     update = InformerEvent("UPDATED", new, old)

@@ -19,7 +19,7 @@ from kinformer.cli.commands.outages import by_reason, report_outages
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 from kinformer.client import discover
 from kinformer.contrib.changes import Change, Changes
 from kinformer.contrib.changes.causes import is_over, outcome_of
@@ -46,8 +46,8 @@ _MOST = 10_000  # causes to know, as many as a log keeps changes
 _OBJECT = 32  # cells for the name of an object, at least
 _LOOK = 1.0  # seconds between two looks at what has ended
 _QUIET = 5.0  # seconds without a further change after which a cause has ended
-_STUCK = 60.0  # ... if not all has followed from it that is expected
-_LONGEST = 64  # ... at the start, for the longest present name. A longer one widens the column when it comes
+_STUCK = 60.0  # seconds without one after which it has ended even if something expected has not followed
+_LONGEST = 64  # cells for it at the start, at most. A longer name widens the column when it comes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ class ChangeFilter:
 
 async def changes(
     server: Server,
-    selections: Sequence[Selection] | Selection,
-    wanted: ChangeFilter,
+    selections: Sequence[ObjectSelection] | ObjectSelection,
+    change_filter: ChangeFilter,
     *,
     output: str,
     show_secrets: bool,
@@ -88,35 +88,38 @@ async def changes(
         server: The server.
         selections: The objects, or a selection without a resource for the usual resources. One of these that cannot be
             followed is a line on stderr. A chosen one is raised.
-        wanted: The changes to print.
+        change_filter: The changes to print.
         output: "table" for a line in words, or "json" for a line of JSON.
         show_secrets: Print the values of Secrets.
         duration: Seconds after which to end, or None to run forever.
     """
     limit = asyncio.timeout(duration)
     try:
+        # The authors of changes are read from managedFields.
         async with limit, server.client() as client, SharedInformerFactory(client, keep_managed_fields=True) as factory:
-            if wanted.kind is not None:  # in any form, as a resource
-                wanted = replace(wanted, kind=(await discover(client)).find(wanted.kind).kind)
-            usual = isinstance(selections, Selection)
-            chosen = await _usual(client, selections) if isinstance(selections, Selection) else selections
-            followed = [one for selection in chosen for one in await _follow(client, factory, selection)]
+            if change_filter.kind is not None:  # in any form, as a resource
+                change_filter = replace(change_filter, kind=(await discover(client)).find(change_filter.kind).kind)
+            usual = isinstance(selections, ObjectSelection)
+            chosen = await _usual(client, selections) if isinstance(selections, ObjectSelection) else selections
+            followed = [informer for selection in chosen for informer in await _follow(client, factory, selection)]
             followed = list(dict.fromkeys(followed))  # pods,po is one informer
-            lines = _Lines(output, with_namespace=any(one.all_namespaces for one in chosen))
+            lines = _Lines(output, with_namespace=any(selection.all_namespaces for selection in chosen))
             async with asyncio.TaskGroup() as group:
-                for one in followed:
-                    group.create_task(report_outages(one), name="kinformer changes: outages")
+                for informer in followed:
+                    group.create_task(report_outages(informer), name="kinformer changes: outages")
                 left_out: dict[str, BaseException] = {}
-                synced = [one for one in followed if await _is_synced(one, left_out, usual=usual)]
+                synced = [informer for informer in followed if await _is_synced(informer, left_out, usual=usual)]
                 for words, names in by_reason(left_out).items():
                     complain(f"left out {', '.join(names)}: {words}")
                 if not synced:
                     raise ConfigError("none of the usual resources can be followed; name one")
-                lines.make_room(synced, wanted)
-                named = {f"{one.name}#{number}": one for number, one in enumerate(synced)}
-                async with Changes(named, noise=wanted.noise, show_secrets=show_secrets) as log:
-                    await (_print if wanted.noise or wanted.kind or output == "json" else _print_causes)(
-                        log, wanted, lines
+                lines.make_room(synced, change_filter)
+                # Informers of one resource have one name, but a log tells its sources apart by name.
+                named = {f"{informer.name}#{number}": informer for number, informer in enumerate(synced)}
+                async with Changes(named, noise=change_filter.noise, show_secrets=show_secrets) as log:
+                    # Scripts, and users who ask for noise or for one kind, get every change by itself.
+                    await (_print if change_filter.noise or change_filter.kind or output == "json" else _print_causes)(
+                        log, change_filter, lines
                     )
     except TimeoutError:
         if not limit.expired():
@@ -124,13 +127,13 @@ async def changes(
     return 0
 
 
-async def _usual(client: Client, selection: Selection) -> list[Selection]:
-    served = {str(one) for one in await discover(client)}
+async def _usual(client: Client, selection: ObjectSelection) -> list[ObjectSelection]:
+    served = {str(resource) for resource in await discover(client)}
     names = (*_USUAL, *(_OF_CLUSTER if selection.all_namespaces else ()))
     return [replace(selection, resource=name) for name in names if name in served]
 
 
-async def _follow(client: Client, factory: SharedInformerFactory, selection: Selection) -> list[SharedInformer]:
+async def _follow(client: Client, factory: SharedInformerFactory, selection: ObjectSelection) -> list[SharedInformer]:
     resource, namespace = await selection.find(client)
     if "watch" not in resource.verbs:
         raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
@@ -148,13 +151,13 @@ async def _is_synced(informer: SharedInformer, left_out: dict[str, BaseException
     return True
 
 
-async def _print(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
+async def _print(log: Changes, change_filter: ChangeFilter, lines: _Lines) -> None:
     async for change in log.stream(after=0, noise=True):  # the log has noise, or Events, only if they are asked for
-        if wanted(change):
+        if change_filter(change):
             lines.write(change)
 
 
-async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> None:
+async def _print_causes(log: Changes, change_filter: ChangeFilter, lines: _Lines) -> None:
     """Print the first change of each cause, and what has come of it once nothing has followed for a while."""
     under_way: dict[int, Change] = {}  # by the number of the first change, the last one
     printed: OrderedDict[int, str] = OrderedDict()  # by the number of the first change, the last outcome
@@ -164,7 +167,7 @@ async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> No
             number = change.cause or change.number
             if number in printed:
                 under_way[number] = change
-            elif wanted(change):
+            elif change_filter(change):
                 printed[number] = ""
                 lines.write(change)
             while len(printed) > _MOST:
@@ -190,11 +193,11 @@ async def _print_causes(log: Changes, wanted: ChangeFilter, lines: _Lines) -> No
                 await asyncio.sleep(_LOOK)
                 end(time.time())
         finally:
-            end(time.time() + _QUIET)
+            end(time.time() + _QUIET)  # nothing else will follow, so print the outcomes now
 
 
 class _Lines:
-    """Writes changes as lines. Each is flushed immediately, for readers of a pipe."""
+    """Writes changes as lines. Each is flushed immediately, for readers of a pipe. The column of names only grows."""
 
     def __init__(self, output: str, *, with_namespace: bool) -> None:
         self._as_json = output == "json"
@@ -202,13 +205,13 @@ class _Lines:
         self._ink = Ink()
         self._width = _OBJECT
 
-    def make_room(self, informers: Sequence[SharedInformer], wanted: ChangeFilter) -> None:
+    def make_room(self, informers: Sequence[SharedInformer], change_filter: ChangeFilter) -> None:
         """Widen the column of names for the present objects, so that it does not shift when they change."""
         for informer in () if self._as_json else informers:
-            kind = next((one.kind for one in informer.indexer.sample(1)), "")
+            kind = next((obj.kind for obj in informer.indexer.sample(1)), "")
             for key in informer.by_key:
                 name = key.rpartition("/")[2]
-                if wanted.matches(kind, name):
+                if change_filter.matches(kind, name):
                     width = len(kind) + 1 + len(key if self._with_namespace else name)
                     self._width = max(self._width, min(width, _LONGEST))
 

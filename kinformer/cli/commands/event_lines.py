@@ -144,10 +144,10 @@ class JsonLines:
 
 def _changes(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> msgspec.Raw | None:
     try:
-        found = [
+        differences = [
             {"path": path, **{name: value for name, value in (("old", was), ("new", now)) if value is not ABSENT}}
             for path, was, now in object_differences(old, new, noise)
         ]
-        return msgspec.Raw(msgspec.json.encode(found))
+        return msgspec.Raw(msgspec.json.encode(differences))
     except (DecodeError, RecursionError):
         return None

@@ -12,7 +12,7 @@ from typing import Any
 from kinformer import KubeObject, SharedInformer
 from kinformer.cli.output.errors import error_text
 
-__all__ = ["Figures", "Gauge"]
+__all__ = ["Gauge", "InformerFigures"]
 
 _WINDOW = 5.0  # seconds over which a rate is measured
 _REMEMBERED = 60.0  # seconds for which a creation counts in the lag
@@ -21,7 +21,7 @@ _TYPES = ("ADDED", "UPDATED", "DELETED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class InformerFigures:
     """An informer at one moment. Times are seconds, sizes bytes.
 
     Attributes:
@@ -66,6 +66,8 @@ class Gauge:
         informer: The informer, to which a handler is added.
         clock: Returns seconds.
         now: Returns the time of day.
+
+    `look` and the handler record what rates and lags are measured from, and `look` drops what is older.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Gauge:
         if created is not None:
             self._lags.append((self._clock(), max(0.0, (self._now() - created).total_seconds())))
 
-    def look(self) -> Figures:
+    def look(self) -> InformerFigures:
         """Return the current figures."""
         at, health, figures = self._clock(), self._informer.health(), self._informer.statistics()
         if health.synced:
@@ -96,7 +98,7 @@ class Gauge:
             self._looks.popleft()
         while self._lags and at - self._lags[0][0] > _REMEMBERED:
             self._lags.popleft()
-        return Figures(
+        return InformerFigures(
             resource=self._informer.name,
             state=health.state,
             synced=health.synced,

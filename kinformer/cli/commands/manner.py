@@ -48,7 +48,7 @@ class Manner:
             raise UsageError(
                 f"--show-secrets cannot be combined with -o {self.form}: use json, jsonl, yaml or jsonpath"
             )
-        _ = self.order, self.template, self.columns
+        _ = self.order, self.template, self.columns  # raises UsageError for an invalid one, before any request
 
     @property
     def form(self) -> str:

@@ -15,7 +15,7 @@ from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Columns, Table
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError, ExpiredError
 
@@ -24,7 +24,7 @@ __all__ = ["watch_once"]
 _LOOK = 0.25  # seconds between two updates of the progress line
 
 
-async def watch_once(server: Server, selections: Sequence[Selection], manner: Manner) -> int:
+async def watch_once(server: Server, selections: Sequence[ObjectSelection], manner: Manner) -> int:
     """Wait for the first lists of informers, print the objects to stdout, and end.
 
     The lists have the server's newest state, in pages of 500. The first failure ends the command and is raised.
@@ -39,7 +39,7 @@ async def watch_once(server: Server, selections: Sequence[Selection], manner: Ma
     """
     async with server.client() as client:
         lists = [await _list(client, selection, manner, several=len(selections) > 1) for selection in selections]
-    missing = [one for some in lists for one in some.missing]
+    missing = [error for some in lists for error in some.missing]
     for error in missing:
         complain(error)
     objects = [obj for some in lists for obj in some.objects]
@@ -56,7 +56,7 @@ async def watch_once(server: Server, selections: Sequence[Selection], manner: Ma
 class _List:
     """The objects of one selection, in order, and the named ones that do not exist."""
 
-    selection: Selection
+    selection: ObjectSelection
     columns: Columns
     namespace: str | None
     objects: Sequence[KubeObject]
@@ -68,7 +68,7 @@ def _print(lists: Sequence[_List], manner: Manner) -> None:
     objects = [manner.shown(obj) for some in lists for obj in some.objects]
     [first, *others] = lists
     alone = not others and len(first.selection.names) == 1
-    document = documents.Document(objects, "" if others or first.selection.names else first.version, alone=alone)
+    document = documents.OutputDocument(objects, "" if others or first.selection.names else first.version, alone=alone)
     if manner.template is not None:
         documents.write_from_template(manner.template, document)
         return
@@ -90,16 +90,16 @@ def _print(lists: Sequence[_List], manner: Manner) -> None:
                 Table(some.columns, headers=manner.headers).write_all(some.objects)
 
 
-async def _list(client: Client, selection: Selection, manner: Manner, *, several: bool) -> _List:
+async def _list(client: Client, selection: ObjectSelection, manner: Manner, *, several: bool) -> _List:
     resource, namespace = await selection.find(client)
-    found = await _first_lists(client, resource, namespace, selection, all_fields=manner.all_fields)
+    first_lists = await _first_lists(client, resource, namespace, selection, all_fields=manner.all_fields)
     kind = f"{resource.name}.{resource.group}" if resource.group else resource.name
     missing = [
         NotFoundError(404, "NotFound", f'{kind} "{name}" not found')
-        for name, (some, _) in zip(selection.names, found, strict=False)
+        for name, (some, _) in zip(selection.names, first_lists, strict=False)
         if not some
     ]
-    objects = [obj for some, _ in found for obj in some]
+    objects = [obj for some, _ in first_lists for obj in some]
     wide = manner.output == "wide"
     own = await printer_columns(client, resource, wide=wide) if manner.form in ("table", "wide") else None
     order = manner.order
@@ -120,13 +120,13 @@ async def _list(client: Client, selection: Selection, manner: Manner, *, several
         ),
         namespace=namespace,
         objects=objects,
-        version=found[0][1],
+        version=first_lists[0][1],
         missing=missing,
     )
 
 
 async def _first_lists(
-    client: Client, resource: APIResource, namespace: str | None, selection: Selection, *, all_fields: bool
+    client: Client, resource: APIResource, namespace: str | None, selection: ObjectSelection, *, all_fields: bool
 ) -> list[tuple[list[KubeObject], str]]:
     """Return the first list of each informer (one per name, or one for all): ordered objects, resourceVersion."""
     async with SharedInformerFactory(client) as factory:
@@ -157,11 +157,11 @@ class _Listing:
     def __init__(self) -> None:
         self._count = 0  # objects in completed pages
         self._failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self._expired: set[SharedInformer] = set()
+        self._expired: set[SharedInformer] = set()  # those that list again without pages
 
     def newest(self, options: ListOptions) -> ListOptions:
         """Request the newest state. By default, an informer gets its first list from the server's watch cache."""
-        if options.continue_token:
+        if options.continue_token:  # this request follows a page that is complete
             self._count += options.limit or 0
         return options.replace(resource_version=None) if options.resource_version == "0" else options
 

@@ -29,8 +29,8 @@ class Outage:
 
     def __init__(self, informer: SharedInformer) -> None:
         self._informer = informer
-        self._reported: str | None = None
-        self._since = 0.0
+        self._reported: str | None = None  # the state that was reported last, or None while it follows its server
+        self._since = 0.0  # when the outage was reported first
 
     def look(self) -> None:
         """Report a change since the last call."""
@@ -53,12 +53,12 @@ class Outage:
 
 
 def by_reason(errors: Mapping[str, BaseException]) -> dict[str, list[str]]:
-    """Group the names of resources by their error. A server that is away is one line, and so are missing rights."""
-    found: dict[str, list[str]] = {}
+    """Group the names of resources by their error. A server that is away gives one line, and so do missing rights."""
+    grouped: dict[str, list[str]] = {}
     forbidden = ""
     for name, error in errors.items():
         words = one_line(error)
         if isinstance(error, ForbiddenError):
             words = forbidden = forbidden or words
-        found.setdefault(words, []).append(name)
-    return found
+        grouped.setdefault(words, []).append(name)
+    return grouped

@@ -16,20 +16,20 @@ from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Ink
 from kinformer.cli.output.text import clean, escaped
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 from kinformer.contrib.problems import Problem, Problems, by_severity
 from kinformer.objects.units import age
 
 __all__ = ["NOT_LOOKED", "SOME", "problems"]
 
-SOME = 1
+SOME = 1  # there are problems
 NOT_LOOKED = 2  # a resource could not be read
 _PATIENCE = 120.0  # seconds for the first lists
 _LOOK = 0.25  # seconds between two updates of the progress line
 _STYLES = {"critical": "bold red", "error": "red", "warning": "yellow"}
 
 
-async def problems(server: Server, selection: Selection, *, output: str, grace: float | None) -> int:
+async def problems(server: Server, selection: ObjectSelection, *, output: str, grace: float | None) -> int:
     """Print the problems of a cluster or a namespace to stdout.
 
     Args:
@@ -48,19 +48,19 @@ async def problems(server: Server, selection: Selection, *, output: str, grace: 
         return complain(error, NOT_LOOKED)
 
 
-async def _look(client: Client, selection: Selection, output: str, grace: float | None) -> int:
+async def _look(client: Client, selection: ObjectSelection, output: str, grace: float | None) -> int:
     namespace = None if selection.all_namespaces else selection.namespace or client.namespace
     began = datetime.now(UTC)
     async with SharedInformerFactory(client) as factory:
         scope = Scope(client, factory, namespace)
         await scope.update()
-        async with Problems(factory, namespace=namespace, grace=grace) as found:
+        async with Problems(factory, namespace=namespace, grace=grace) as collection:
             try:
-                await _synced(found, factory)
+                await _synced(collection, factory)
             except NotSyncedError as error:
                 return complain(error, NOT_LOOKED)
-            shown = by_severity(scope.found(found))
-            coverage = scope.coverage(found, once=True)
+            shown = by_severity(scope.found(collection))
+            coverage = scope.coverage(collection, once=True)
     _write(shown, output, with_namespace=namespace is None)
     if not shown:
         print(f"{UNKNOWN_SINCE}{age(began)}." if coverage.is_unknown else coverage.verdict, file=sys.stderr)
@@ -78,13 +78,13 @@ def _write_unread(coverage: Coverage) -> None:
         complain(f"could not look at {', '.join(names)}: {words}")
 
 
-async def _synced(found: Problems, factory: SharedInformerFactory) -> None:
-    waiting = asyncio.ensure_future(found.wait_synced(_PATIENCE))
+async def _synced(collection: Problems, factory: SharedInformerFactory) -> None:
+    waiting = asyncio.ensure_future(collection.wait_synced(_PATIENCE))
     try:
         with Loading("problems") as loading:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_LOOK)
-                loading.update(f"{sum(one.bytes for one in factory.statistics().values()) / 1e6:,.1f} MB")
+                loading.update(f"{sum(figures.bytes for figures in factory.statistics().values()) / 1e6:,.1f} MB")
         waiting.result()
     finally:
         waiting.cancel()
@@ -92,33 +92,33 @@ async def _synced(found: Problems, factory: SharedInformerFactory) -> None:
 
 def _write(shown: Sequence[Problem], output: str, *, with_namespace: bool) -> None:
     if output == "json":
-        sys.stdout.writelines(f"{escaped(json.dumps(one.as_dict(), ensure_ascii=False))}\n" for one in shown)
+        sys.stdout.writelines(f"{escaped(json.dumps(problem.as_dict(), ensure_ascii=False))}\n" for problem in shown)
         return
     if not shown:
         return
     ink = Ink()
     namespace = ["NAMESPACE"] if with_namespace else []
     grid = Grid(["SEVERITY", *namespace, "OWNER", "HIT", "REASON", "SINCE", "MESSAGE"])
-    for line in grid.lines([_row(one, with_namespace=with_namespace) for one in shown]):
+    for line in grid.lines([_row(problem, with_namespace=with_namespace) for problem in shown]):
         line.rstrip()
         sys.stdout.write(f"{ink.render(line)}\n")
 
 
-def _key(one: Problem) -> str:
+def _key(problem: Problem) -> str:
     """Return the key of the owner."""
-    return f"{one.owner.namespace}/{one.owner.name}" if one.owner.namespace else one.owner.name
+    return f"{problem.owner.namespace}/{problem.owner.name}" if problem.owner.namespace else problem.owner.name
 
 
-def _row(one: Problem, *, with_namespace: bool) -> list[Cell]:
-    is_itself = one.count == 1 and one.unit != "replicas" and one.key in ("", _key(one))
-    unit = one.unit.removesuffix("s") if one.count == 1 else one.unit
-    hit = "" if is_itself else f"{one.count:,} {unit}"
+def _row(problem: Problem, *, with_namespace: bool) -> list[Cell]:
+    is_itself = problem.count == 1 and problem.unit != "replicas" and problem.key in ("", _key(problem))
+    unit = problem.unit.removesuffix("s") if problem.count == 1 else problem.unit
+    hit = "" if is_itself else f"{problem.count:,} {unit}"
     return [
-        Cell(one.severity, _STYLES[one.severity]),
-        *([Cell(clean(one.owner.namespace))] if with_namespace else []),
-        Cell(clean(f"{one.owner.kind}/{one.owner.name}")),
+        Cell(problem.severity, _STYLES[problem.severity]),
+        *([Cell(clean(problem.owner.namespace))] if with_namespace else []),
+        Cell(clean(f"{problem.owner.kind}/{problem.owner.name}")),
         Cell(clean(hit)),
-        Cell(clean(one.reason)),
-        Cell(age(one.since)),
-        Cell(clean(one.message)),
+        Cell(clean(problem.reason)),
+        Cell(age(problem.since)),
+        Cell(clean(problem.message)),
     ]

@@ -62,12 +62,12 @@ async def program_stats(url: str, *, output: str, once: bool, interval: float, d
     Returns:
         0, or 1 if the first request fails. Later failures are shown and retried.
     """
-    found = _ADDRESS.match(url)
-    assert found is not None, "see is_program"
-    page = found["path"] if found["path"] not in ("", "/") else _PAGE
+    address = _ADDRESS.match(url)
+    assert address is not None, "see is_program"
+    page = address["path"] if address["path"] not in ("", "/") else _PAGE
     limit = asyncio.timeout(duration)
     try:
-        async with limit, Client.from_url(found["server"]) as client:
+        async with limit, Client.from_url(address["server"]) as client:
             program = _WatchedProgram(client, page)
             try:
                 await program.ask()
@@ -96,7 +96,7 @@ async def _go_on(program: _WatchedProgram, output: str, interval: float) -> None
 
 
 class _WatchedProgram:
-    """A program, and its last status response."""
+    """A program, and its last status response. `ask` replaces it, and a failed request only adds a line below it."""
 
     def __init__(self, client: Client, page: str) -> None:
         self._client = client
@@ -149,14 +149,14 @@ class _WatchedProgram:
         return Group(*head, *lines[:room], *[Text()] * (room - len(lines)), foot)
 
     def _lines(self, width: int | None = None) -> list[Text]:
-        lines = _INFORMERS.lines([_informer(*one) for one in self._status["resources"].items()], width)
+        lines = _INFORMERS.lines([_informer(*entry) for entry in self._status["resources"].items()], width)
         if shared := self._status.get("shared_cache"):
             lines += [Text(), _shared(shared)]
         derived = self._status.get("derived") or {}
         if derived:
-            lines += [Text(), *_DERIVED.lines([_derived(*one) for one in derived.items()], width)]
+            lines += [Text(), *_DERIVED.lines([_derived(*entry) for entry in derived.items()], width)]
         for name, fleet in (self._status.get("fleets") or {}).items():
-            clusters = [_cluster(f"{name}/{one}", health) for one, health in fleet["clusters"].items()]
+            clusters = [_cluster(f"{name}/{cluster}", health) for cluster, health in fleet["clusters"].items()]
             lines += [Text(), *_CLUSTERS.lines(clusters, width)]
             if fleet["source_error"]:
                 lines.append(Text(clean(f"{name}: {fleet['source_error']}"), "red"))

@@ -94,15 +94,15 @@ async def _show_first_lists(informers: Sequence[SharedInformer]) -> None:
         with Loading(count(len(informers), "cache")) as loading:
             while pending:
                 done, _ = await asyncio.wait(pending, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
-                for one in done:
-                    informer = pending.pop(one)
-                    one.result()
+                for task in done:
+                    informer = pending.pop(task)
+                    task.result()
                     print(f"{informer.name}: {count(len(informer.lister), 'object')}", flush=True)
                 received = sum(informer.statistics().bytes for informer in pending.values()) / 1e6
                 loading.update(f"{received:,.1f} MB; requests are passed on meanwhile")
     finally:
-        for one in pending:
-            one.cancel()
+        for task in pending:
+            task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
 
 

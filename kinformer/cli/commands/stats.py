@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from kinformer import KinformerError, SharedInformerFactory
-from kinformer.cli.commands.figures import Figures, Gauge
+from kinformer.cli.commands.figures import Gauge, InformerFigures
 from kinformer.cli.output.amounts import rate, seconds, size
 from kinformer.cli.output.errors import FAILED, complain, one_line
 from kinformer.cli.output.grid import Cell, Grid
@@ -23,7 +23,7 @@ from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
 from kinformer.cli.process import processor_seconds, resident_memory
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 from kinformer.objects.units import human_duration
 
 __all__ = ["stats"]
@@ -38,7 +38,7 @@ _STATES = {"watching": "green", "polling": "green", "listing": "yellow", "starti
 
 async def stats(
     server: Server,
-    selections: Sequence[Selection],
+    selections: Sequence[ObjectSelection],
     *,
     output: str,
     once: bool,
@@ -91,7 +91,7 @@ async def _once(factory: SharedInformerFactory, show: _Show, *, interval: float,
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=0.25)
-                loading.update(size(sum(one.bytes for one in factory.statistics().values())))
+                loading.update(size(sum(figures.bytes for figures in factory.statistics().values())))
             waiting.result()
         except KinformerError as error:
             failure = error
@@ -105,7 +105,7 @@ async def _once(factory: SharedInformerFactory, show: _Show, *, interval: float,
 
 
 class _Show:
-    """Shows the figures of some informers, as a table or as JSON."""
+    """Shows the figures of some informers, as a table or as JSON: those of the last `look`."""
 
     def __init__(self, gauges: Sequence[Gauge], *, output: str, title: str) -> None:
         self._gauges = gauges
@@ -113,9 +113,9 @@ class _Show:
         self._title = title
         self._grid = Grid(_HEADER, right=_HEADER[2:10], names=_HEADER[:1], gap=2)
         self._began, self._processor = time.monotonic(), processor_seconds()
-        self._looked: list[Figures] = self.look()
+        self._looked: list[InformerFigures] = self.look()
 
-    def look(self) -> list[Figures]:
+    def look(self) -> list[InformerFigures]:
         """Return the current figures. The next rates are measured from here."""
         self._looked = [gauge.look() for gauge in self._gauges]
         return self._looked
@@ -146,10 +146,10 @@ class _Show:
         if self._output == "json":
             at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             process = {"memory": resident_memory(), "processor": processor_seconds()}
-            line = {"at": at, "process": process, "informers": [one.as_dict() for one in figures]}
+            line = {"at": at, "process": process, "informers": [informer.as_dict() for informer in figures]}
             sys.stdout.write(f"{json.dumps(line)}\n")
         else:
-            lines = self._grid.lines([_row(one) for one in figures])
+            lines = self._grid.lines([_row(informer) for informer in figures])
             sys.stdout.write("\n".join(line.plain.rstrip() for line in [*lines, *_errors(figures)]) + "\n")
         sys.stdout.flush()
 
@@ -162,7 +162,7 @@ class _Show:
         title = Text(" kinformer stats ", "bold reverse cyan")
         place = Text(middle(clean(self._title), width - 2))
         head = flowing([title, place, Text(f"up {human_duration(up)}"), used], width)
-        rows = [_row(one) for one in figures]
+        rows = [_row(informer) for informer in figures]
         if self._grid.fits(rows, width):
             lines = self._grid.lines(rows, width)
         else:
@@ -184,22 +184,22 @@ def _block(row: Sequence[Cell], width: int) -> list[Text]:
     return [top, *flowing(figures, width)]
 
 
-def _row(one: Figures) -> list[Cell]:
-    style = _STATES.get(one.state, "red") if one.live or not one.synced else "red"
-    age = "-" if one.last_event_age is None else human_duration(one.last_event_age)
-    lag = "-" if one.lag is None else "<1 s" if one.lag < 1 else seconds(one.lag)
-    waiting = one.queued + one.pending
+def _row(informer: InformerFigures) -> list[Cell]:
+    style = _STATES.get(informer.state, "red") if informer.live or not informer.synced else "red"
+    age = "-" if informer.last_event_age is None else human_duration(informer.last_event_age)
+    lag = "-" if informer.lag is None else "<1 s" if informer.lag < 1 else seconds(informer.lag)
+    waiting = informer.queued + informer.pending
     return [
-        Cell(clean(one.resource), "bold"),
-        Cell(one.state.replace("_", " "), style),
-        Cell(f"{one.objects:,}"),
-        Cell(size(one.memory) if one.objects else "-"),
-        *(Cell(rate(one.rates[kind]), "" if one.rates[kind] else "bright_black") for kind in one.rates),
+        Cell(clean(informer.resource), "bold"),
+        Cell(informer.state.replace("_", " "), style),
+        Cell(f"{informer.objects:,}"),
+        Cell(size(informer.memory) if informer.objects else "-"),
+        *(Cell(rate(informer.rates[kind]), "" if informer.rates[kind] else "bright_black") for kind in informer.rates),
         Cell(age),
         Cell(f"{waiting:,}", "yellow" if waiting > 100 else ""),
-        Cell(lag, "yellow" if one.lag is not None and one.lag > 5 else ""),
-        Cell(_by_cause(one.relists)),
-        Cell(_by_cause(one.watch_restarts)),
+        Cell(lag, "yellow" if informer.lag is not None and informer.lag > 5 else ""),
+        Cell(_by_cause(informer.relists)),
+        Cell(_by_cause(informer.watch_restarts)),
     ]
 
 
@@ -209,16 +209,16 @@ def _by_cause(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {cause}" for cause, number in most) or "0"
 
 
-def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
+def _errors(figures: Sequence[InformerFigures], width: int | None = None) -> list[Text]:
     """Return the reasons of outages and the numbers of skipped objects. With a width they are wrapped, never cut."""
     messages = []
-    for one in figures:
-        if one.last_error is not None and not one.live:
-            messages.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
-        if one.errors:
-            messages.append(
-                (clean(f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"), "yellow")
-            )
+    for informer in figures:
+        name = informer.resource
+        if informer.last_error is not None and not informer.live:
+            messages.append((clean(one_line(f"{name}: {informer.last_error}")), "red"))
+        if informer.errors:
+            skipped = f"{name}: {informer.errors:,} objects are skipped, because they cannot be decoded"
+            messages.append((clean(skipped), "yellow"))
     if width is None:
         return [Text(message, style, no_wrap=True) for message, style in messages]
     return [

@@ -13,14 +13,14 @@ from kinformer import Client, ConfigError, KinformerError, KubeObject, NotFoundE
 from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain, one_line
 from kinformer.cli.output.screen import Loading
-from kinformer.cli.target import Selection, Server, UsageError, check_name
+from kinformer.cli.target import ObjectSelection, Server, UsageError, check_name
 from kinformer.cli.usage import parsed_seconds
 from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError
 from kinformer.kinds.conditions import equals
 from kinformer.objects.paths.json_path import parse_braced
 
-__all__ = ["Awaited", "seconds_of", "wait"]
+__all__ = ["WaitCondition", "seconds_of", "wait"]
 
 Check = Callable[[KubeObject | None], object]
 
@@ -28,15 +28,15 @@ _WEEK = 7 * 86400.0  # seconds, for a negative timeout as in kubectl
 _ONCE = 30.0  # seconds for a response, if the condition is checked once
 _LOOK = 0.25  # seconds between two updates of the progress
 _POLL = 0.5  # seconds between two lists, until an object exists
-_AT_ONCE = 50  # watches
-_PAGE = 500
+_AT_ONCE = 50  # watches that are open at the same time
+_PAGE = 500  # objects
 _METADATA_ONLY = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
 _EQUALS = re.compile(r"(?<![=!<>])=(?!=)")  # not a comparison within a filter
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 _FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
 
 
-class Awaited:
+class WaitCondition:
     """The condition that `--for` names.
 
     Args:
@@ -103,7 +103,7 @@ def seconds_of(text: str) -> float:
     return seconds if seconds >= 0 else _WEEK
 
 
-async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited, *, timeout: float) -> int:
+async def wait(server: Server, selections: Sequence[ObjectSelection], awaited: WaitCondition, *, timeout: float) -> int:
     """Wait until the condition holds for each object, and print a line for each.
 
     Args:
@@ -133,7 +133,7 @@ async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited
         with Loading(_counted(waits)) as loading:
             run = _Run(client, awaited, timeout, loading)
             results = await run.all(waits)
-    return _report([one for one in results if one is not None], len(waits))
+    return _report([failure for failure in results if failure is not None], len(waits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,12 @@ class _Wait:
 class _Failure(NamedTuple):
     """An object for which the condition does not hold, with the reason. `late` is True at the timeout."""
 
-    one: _Wait
+    target: _Wait
     reason: str
     late: bool
 
 
-def _named(resource: APIResource, namespace: str | None, selection: Selection) -> list[_Wait]:
+def _named(resource: APIResource, namespace: str | None, selection: ObjectSelection) -> list[_Wait]:
     return [_Wait(resource, namespace, name, False) for name in selection.names]
 
 
@@ -167,26 +167,26 @@ async def _matching(
     client: Client,
     resource: APIResource,
     namespace: str | None,
-    selection: Selection,
-    awaited: Awaited,
+    selection: ObjectSelection,
+    awaited: WaitCondition,
     deadline: float,
 ) -> list[_Wait]:
     """Return the waits for the objects that match a selection. For `create`, there must be one by the deadline."""
     while True:
         try:
-            found = [
+            waits = [
                 _Wait(resource, item["metadata"].get("namespace"), item["metadata"]["name"], True)
                 async for item in _metadata(client, resource, namespace, selection)
             ]
         except BadRequestError as error:
             raise selection.refused(resource, error) from error
-        if found or not awaited.creation or asyncio.get_running_loop().time() >= deadline:
-            return found
+        if waits or not awaited.creation or asyncio.get_running_loop().time() >= deadline:
+            return waits
         await asyncio.sleep(_POLL)
 
 
 async def _metadata(
-    client: Client, resource: APIResource, namespace: str | None, selection: Selection
+    client: Client, resource: APIResource, namespace: str | None, selection: ObjectSelection
 ) -> AsyncIterator[Any]:
     """Yield the metadata of the objects of a selection, page by page."""
     options = {"labelSelector": selection.label_selector, "fieldSelector": selection.field_selector}
@@ -208,7 +208,7 @@ class _Run:
         loading: Shows the progress.
     """
 
-    def __init__(self, client: Client, awaited: Awaited, timeout: float, loading: Loading) -> None:
+    def __init__(self, client: Client, awaited: WaitCondition, timeout: float, loading: Loading) -> None:
         self._client = client
         self._awaited = awaited
         self._timeout = timeout
@@ -219,7 +219,7 @@ class _Run:
 
     async def all(self, waits: Sequence[_Wait]) -> list[_Failure | None]:
         """Wait for all, and return the failures in the same order, with None for what has been met."""
-        tasks = [asyncio.ensure_future(self._one(one)) for one in waits]
+        tasks = [asyncio.ensure_future(self._wait(target)) for target in waits]
         try:
             pending: set[asyncio.Future[_Failure | None]] = set(tasks)
             while pending:
@@ -231,21 +231,23 @@ class _Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, one: _Wait) -> _Failure | None:
+    async def _wait(self, target: _Wait) -> _Failure | None:
         async with self._room:  # each wait is a watch
             left = max(0.0, self._deadline - asyncio.get_running_loop().time()) if self._timeout else 0.0
-            failure, existed = await _wait_for_one(self._client, one, self._awaited, left)
+            failure, existed = await _wait_for_one(self._client, target, self._awaited, left)
         self._done += failure is None
-        if failure is not None and not one.chosen:
+        if failure is not None and not target.chosen:
             complain(failure.reason)
         elif failure is None and existed:  # kubectl prints nothing for an object that was already absent
-            print(f"{documents.name_of(one.resource, one.name)} condition met", flush=True)
+            print(f"{documents.name_of(target.resource, target.name)} condition met", flush=True)
         return failure
 
 
-async def _wait_for_one(client: Client, one: _Wait, awaited: Awaited, timeout: float) -> tuple[_Failure | None, bool]:
+async def _wait_for_one(
+    client: Client, target: _Wait, awaited: WaitCondition, timeout: float
+) -> tuple[_Failure | None, bool]:
     """Return the failure, or None if the condition holds, and True if the object existed."""
-    resource, name = one.resource, one.name
+    resource, name = target.resource, target.name
     title = f"{resource.name}.{resource.group}" if resource.group else resource.name
     existed = seen = False
     condition = awaited.check(title, name)
@@ -259,35 +261,39 @@ async def _wait_for_one(client: Client, one: _Wait, awaited: Awaited, timeout: f
         return met
 
     try:
-        await client.wait_for(resource.gvr, one.key, check, timeout or _ONCE, allow_recreate=True)
+        await client.wait_for(resource.gvr, target.key, check, timeout or _ONCE, allow_recreate=True)
     except TimeoutError as error:
-        if one.chosen and timeout and not seen:  # its turn came too late to look at it
-            return await _wait_for_one(client, one, awaited, 0.0)
+        if target.chosen and timeout and not seen:  # its turn came too late to look at it
+            return await _wait_for_one(client, target, awaited, 0.0)
         how = str(error).partition("; ")[2]
-        reason = how if one.chosen else f"timed out waiting for the condition on {resource.name}/{name}; {how}"
-        return _Failure(one, reason, True), existed
+        reason = how if target.chosen else f"timed out waiting for the condition on {resource.name}/{name}; {how}"
+        return _Failure(target, reason, True), existed
     except _NotMetError as error:
-        return _Failure(one, "" if one.chosen else str(error), True), existed
+        return _Failure(target, "" if target.chosen else str(error), True), existed
     except (KinformerError, OSError) as error:
-        return _Failure(one, one_line(error), False), existed
+        return _Failure(target, one_line(error), False), existed
     return None, existed
 
 
 def _counted(waits: Sequence[_Wait]) -> str:
-    names = {one.resource.name for one in waits}
+    names = {target.resource.name for target in waits}
     return names.pop() if len(names) == 1 else "objects"
 
 
 def _report(failures: Sequence[_Failure], total: int) -> int:
-    """Print one line for all objects of selectors that did not come to it. Returns the exit status."""
-    chosen = [failure for failure in failures if failure.one.chosen]
+    """Print one line for all objects of selectors that the condition does not hold for. Returns the exit status."""
+    chosen = [failure for failure in failures if failure.target.chosen]
     if chosen:
-        late = "timed out waiting for the condition on" if any(one.late for one in chosen) else "no condition for"
-        several = len({one.one.namespace for one in chosen}) > 1
+        late = (
+            "timed out waiting for the condition on" if any(failure.late for failure in chosen) else "no condition for"
+        )
+        by_key = len({failure.target.namespace for failure in chosen}) > 1
         reasons = [
-            f"{one.one.key if several else one.one.name}{f' ({one.reason})' if one.reason else ''}" for one in chosen
+            f"{target.key if by_key else target.name}{f' ({reason})' if reason else ''}" for target, reason, _ in chosen
         ]
-        complain(f"{late} {len(chosen)} of {total} {_counted([one.one for one in chosen])}: {', '.join(reasons)}")
+        complain(
+            f"{late} {len(chosen)} of {total} {_counted([failure.target for failure in chosen])}: {', '.join(reasons)}"
+        )
     return 1 if failures else 0
 
 
@@ -311,13 +317,13 @@ def _json_path(text: str) -> Check:
         raise UsageError(f"--for=jsonpath={text}: {error}") from error
 
     def check(obj: KubeObject | None) -> bool:
-        found = [] if obj is None else parsed.find(obj)
-        if len(found) > 1:
+        matches = [] if obj is None else parsed.find(obj)
+        if len(matches) > 1:
             raise ConfigError("given jsonpath expression matches more than one value")
-        if not found or value is None:
-            return bool(found)
-        if isinstance(found[0], dict | list):
+        if not matches or value is None:
+            return bool(matches)
+        if isinstance(matches[0], dict | list):
             raise ConfigError("jsonpath leads to a nested object or list which is not supported")
-        return equals(found[0], value)
+        return equals(matches[0], value)
 
     return check

@@ -26,7 +26,7 @@ from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
-from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.cli.target import ObjectSelection, Server, UsageError
 from kinformer.client import APIResource
 from kinformer.exceptions import BadRequestError
 
@@ -37,7 +37,7 @@ _POLL = 30.0  # seconds between the lists of a resource that cannot be watched
 
 async def watch(
     server: Server,
-    selections: Sequence[Selection],
+    selections: Sequence[ObjectSelection],
     manner: Manner,
     *,
     poll: float | None = None,
@@ -71,16 +71,16 @@ async def watch(
             async with AsyncExitStack() as stack:
                 streams = [
                     (number, informer, await stack.enter_async_context(informer.events()))
-                    for number, one in enumerate(followed)
-                    for informer in one.informers
+                    for number, section in enumerate(followed)
+                    for informer in section.informers
                 ]
                 async with asyncio.TaskGroup() as group:
-                    for one in followed:
-                        for informer in one.informers:
-                            group.create_task(_first_list(one, informer), name="kinformer watch: first list")
-                sections = [await _columns(client, one, manner, several=len(followed) > 1) for one in followed]
+                    for section in followed:
+                        for informer in section.informers:
+                            group.create_task(_first_list(section, informer), name="kinformer watch: first list")
+                sections = [await _columns(client, section, manner, several=len(followed) > 1) for section in followed]
                 if draws:
-                    title = ", ".join(one.title for one in followed)
+                    title = ", ".join(section.title for section in followed)
                     table = LiveTable(
                         sections,
                         title=title,
@@ -105,7 +105,7 @@ _Streams = Sequence[tuple[int, SharedInformer, EventStream]]  # each with its se
 class _Followed:
     """One selection, and the informers that follow it."""
 
-    selection: Selection
+    selection: ObjectSelection
     resource: APIResource
     namespace: str | None
     informers: Sequence[SharedInformer]
@@ -119,7 +119,7 @@ class _Followed:
 
 
 async def _follow(
-    client: Client, factory: SharedInformerFactory, selection: Selection, manner: Manner, poll: float | None
+    client: Client, factory: SharedInformerFactory, selection: ObjectSelection, manner: Manner, poll: float | None
 ) -> _Followed:
     resource, namespace = await selection.find(client)
     if "watch" not in resource.verbs and poll is None:

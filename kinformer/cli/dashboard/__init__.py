@@ -1,4 +1,7 @@
-"""The dashboard: `kinformer dashboard`, and its web application, which other applications can mount."""
+"""The dashboard: `kinformer dashboard`, and its web application, which other applications can mount.
+
+Tests: tests/cli/test_dashboard.py, tests/cli/test_dashboard_api.py, tests/cli/test_dashboard_browser.py.
+"""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
-from kinformer.cli.dashboard.board import EVENTS, Board, board_of, present_board
+from kinformer.cli.dashboard.board import EVENTS, ClusterBoard, board_of, present_board
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of
 from kinformer.cli.dashboard.timeline import change_of, changes_of, timeline_of
-from kinformer.cli.dashboard.view.order import Filter
+from kinformer.cli.dashboard.view.order import PageFilter
 from kinformer.cli.dashboard.view.order import Query as TableQuery
-from kinformer.cli.dashboard.view.stream import View
+from kinformer.cli.dashboard.view.stream import PageView
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError
@@ -65,8 +65,8 @@ async def _readyz(request: Request) -> JSONResponse:
     board = present_board(factory)
     if board is not None and board.problems is not None:
         # Problems follow resources that no page shows, some of which the user may have no right to read.
-        resources = {name: one for name, one in resources.items() if name in board.informers}
-        ready = all(one["ready"] for one in resources.values())
+        resources = {name: state for name, state in resources.items() if name in board.informers}
+        ready = all(state["ready"] for state in resources.values())
     return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
 
@@ -76,25 +76,25 @@ cluster_router = APIRouter(prefix="/api", tags=["cluster"])
 """Only the API, for an application whose lifespan is a `kinformer_lifespan`."""
 
 
-async def _board(connection: HTTPConnection) -> Board:
+async def _board(connection: HTTPConnection) -> ClusterBoard:
     return await board_of(get_factory(connection))
 
 
-TheBoard = Annotated[Board, Depends(_board)]
+TheBoard = Annotated[ClusterBoard, Depends(_board)]
 
 
 async def _informer(board: TheBoard, resource: str) -> SharedInformer:
-    found = board.informers.get(resource)
-    if found is None:
+    informer = board.informers.get(resource)
+    if informer is None:
         raise HTTPException(404, f"{resource} is not watched; expected one of {', '.join(board.informers)}")
-    return found
+    return informer
 
 
 Informer = Annotated[SharedInformer, Depends(_informer)]
 
 
 async def _opened(board: TheBoard, informer: Informer, resource: str, key: str, last: bool = False) -> KubeObject:
-    return informer.indexer.get_by_key(key) or (last and board.last_state(resource, key)) or _found(informer, key)
+    return informer.indexer.get_by_key(key) or (last and board.last_state(resource, key)) or _object(informer, key)
 
 
 Opened = Annotated[KubeObject, Depends(_opened)]
@@ -103,7 +103,7 @@ Opened = Annotated[KubeObject, Depends(_opened)]
 @cluster_router.get("/events", response_class=Response)
 async def events(
     board: TheBoard,
-    selected: Annotated[Filter, Depends(Filter)],
+    selected: Annotated[PageFilter, Depends(PageFilter)],
     view: Literal["", "table", "nodes"] = "",
     resource: str = "",
     sort: str = "NAME",
@@ -117,14 +117,14 @@ async def events(
     """
     name, _, key = opened.partition(" ")
     query = TableQuery(resource, sort, selected)
-    return board.stream(View(view, query, first, limit, (name, key) if key else None))
+    return board.stream(PageView(view, query, first, limit, (name, key) if key else None))
 
 
 @cluster_router.get("/row", response_class=Response)
 async def row(board: TheBoard, informer: Informer, resource: str, key: str) -> Response:
     """Return the row of an object."""
-    found = board.row(resource, _found(informer, key).key)
-    return Response(found.shown() if found is not None else b"null", media_type="application/json")
+    table_row = board.row(resource, _object(informer, key).key)
+    return Response(table_row.shown() if table_row is not None else b"null", media_type="application/json")
 
 
 @cluster_router.get("/report")
@@ -139,16 +139,16 @@ async def resources(board: TheBoard) -> list[dict[str, Any]]:
     if board.catalogue is None:
         return []
     with _told():
-        found = await board.catalogue.resources()
+        offered = await board.catalogue.resources()
     return [
         {
-            "name": str(one),
-            "kind": one.kind,
-            "group": one.group,
-            "short_names": one.short_names,
-            "followed": str(one) in board.informers,
+            "name": str(resource),
+            "kind": resource.kind,
+            "group": resource.group,
+            "short_names": resource.short_names,
+            "followed": str(resource) in board.informers,
         }
-        for one in found
+        for resource in offered
     ]
 
 
@@ -190,7 +190,7 @@ async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str
         name = await board.follow(EVENTS)
     events = board.informers[name]
     obj = informer.indexer.get_by_key(key)
-    kind = obj.kind if obj is not None else next((one.kind for one in informer.indexer.sample(1)), "")
+    kind = obj.kind if obj is not None else next((first.kind for first in informer.indexer.sample(1)), "")
     health = events.health()
     return {
         "resource": name,
@@ -245,10 +245,10 @@ def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
 def objects(informer: Informer, namespace: str = "", selector: str = "", node: str = "", owner: str = "") -> Response:
     """List objects of a resource by namespace, labels, node (pods) and owner (`uid`, or `namespace/Kind/name`)."""
     try:
-        found = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
+        selected = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
     except SelectorError as error:
         raise HTTPException(400, str(error)) from error
-    return list_response([showable(obj) for obj in found])
+    return list_response([showable(obj) for obj in selected])
 
 
 @cluster_router.get("/object", response_class=Response)
@@ -278,28 +278,28 @@ def timeline(board: TheBoard, after: int = 0, noise: bool = False) -> dict[str, 
 @cluster_router.get("/change")
 def change(board: TheBoard, number: int) -> dict[str, Any]:
     """Return one change of the timeline, with its differences."""
-    found = change_of(board.changes, number)
-    if found is None:
+    kept = change_of(board.changes, number)
+    if kept is None:
         raise HTTPException(404, "this change is no longer kept")
-    return found
+    return kept
 
 
-def _found(informer: SharedInformer, key: str) -> KubeObject:
-    found: KubeObject | None = informer.indexer.get_by_key(key)
-    if found is None:
+def _object(informer: SharedInformer, key: str) -> KubeObject:
+    obj: KubeObject | None = informer.indexer.get_by_key(key)
+    if obj is None:
         raise HTTPException(404, f"{informer.name} has no object {key}")
-    return found
+    return obj
 
 
 def _select(informer: SharedInformer, *, namespace: str, selector: str, node: str, owner: str) -> list[KubeObject]:
-    found: list[KubeObject] = informer.lister.list(selector or None, namespace=namespace or None)
+    selected: list[KubeObject] = informer.lister.list(selector or None, namespace=namespace or None)
     for index, value in ((NODE_INDEX, node), (OWNER_INDEX, owner)):
         if value:
             if index == NODE_INDEX and not informer.name.startswith("v1/pods"):
                 raise HTTPException(400, "only pods can be selected by node")
             keys = {obj.key for obj in informer.indexer.by_index(index, value)}
-            found = [obj for obj in found if obj.key in keys]
-    return found
+            selected = [obj for obj in selected if obj.key in keys]
+    return selected
 
 
 def _counts(informer: SharedInformer) -> dict[str, Any]:
@@ -341,14 +341,14 @@ def _as_yaml(obj: KubeObject) -> bytes | str:
 
 def _page() -> dict[str, tuple[bytes, str, str]]:
     """Return the content, type and ETag of each file of the page, by path."""
-    found = {}
+    assets = {}
     for file in (files("kinformer.cli.dashboard") / "page").iterdir():
         kind = _TYPES.get(file.name.rpartition(".")[2])
         if kind is not None:
             content = file.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            found["" if file.name == "index.html" else f"page/{file.name}"] = (content, kind, tag)
-    return found
+            assets["" if file.name == "index.html" else f"page/{file.name}"] = (content, kind, tag)
+    return assets
 
 
 def _static(content: bytes, kind: str, tag: str) -> Callable[[Request], Any]:

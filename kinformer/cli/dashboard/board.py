@@ -20,7 +20,7 @@ from kinformer.cli.dashboard.relations import EVENT_INDEX, indexers_of, relation
 from kinformer.cli.dashboard.troubles import Troubles
 from kinformer.cli.dashboard.view.order import Orders
 from kinformer.cli.dashboard.view.rows import AllRows, Row, column_names, plain
-from kinformer.cli.dashboard.view.stream import View, ViewStream
+from kinformer.cli.dashboard.view.stream import PageView, ViewStream
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.process import resident_memory
 from kinformer.contrib.changes import Changes
@@ -29,7 +29,7 @@ from kinformer.contrib.problems import Problems
 from kinformer.derived import DerivedCollection
 from kinformer.kinds.builtin import builtin_kind, is_namespaced
 
-__all__ = ["EVENTS", "Board", "board_of", "present_board"]
+__all__ = ["EVENTS", "ClusterBoard", "board_of", "present_board"]
 
 EVENTS = "v1/events"
 
@@ -38,10 +38,13 @@ _CHANGES = 8192  # changes kept for pages, which look at them four times a secon
 _ROWS_KEPT = 60.0  # seconds for which rows are kept after the last page has gone
 
 
-class Board:
+class ClusterBoard:
     """The informers of one factory, as shown on a page. It ends when they do.
 
     An informer that has already ended is shown with its last cache and the reason why it ended.
+
+    `informers` is replaced when a resource is followed or released, and never changed in place, because threads read
+    it. `show` sets `problems`. The other public attributes stay, and the objects that they hold change.
 
     Args:
         informers: The informers, by their names on the page.
@@ -59,8 +62,8 @@ class Board:
         self._derived = derived
         self.catalogue = catalogue
         self.logs = Logs(catalogue.client) if catalogue is not None else None
-        self._readers = 0
-        self._forgetting: asyncio.TimerHandle | None = None
+        self._readers = 0  # event streams of pages
+        self._forgetting: asyncio.TimerHandle | None = None  # forgets the rows, as there are no readers
         self.rows = AllRows(lambda: self.informers)
         self.orders = Orders()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
@@ -75,8 +78,8 @@ class Board:
             self._end()
         self._following = asyncio.Lock()
         self._looked_at: dict[str, float] = {}  # resource name -> time of a page's last request for it
-        self._timer: asyncio.TimerHandle | None = None
-        self._releasing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None  # until a resource may be released
+        self._releasing: asyncio.Task[None] | None = None  # kept, because the loop refers to tasks weakly
         self._began = time.time()
 
     def _end(self) -> None:
@@ -110,18 +113,18 @@ class Board:
             raise ConfigError(f"{name} is not followed by this service; it follows {', '.join(self.informers)}")
         resource = await self.catalogue.find(name)
         async with self._following:
-            found = str(resource)
-            if found not in self.informers:
+            full_name = str(resource)
+            if full_name not in self.informers:
                 informer = self.catalogue.inform(resource)
-                await informer.build_indexers(indexers_of(found))
-                self.informers = {**self.informers, found: informer}  # threads may be reading the old dict
-                self.changes.follow(found, informer)
-                self.log.follow(found, informer)
-                self._looked_at[found] = asyncio.get_running_loop().time()
+                await informer.build_indexers(indexers_of(full_name))
+                self.informers = {**self.informers, full_name: informer}  # threads may be reading the old dict
+                self.changes.follow(full_name, informer)
+                self.log.follow(full_name, informer)
+                self._looked_at[full_name] = asyncio.get_running_loop().time()
                 self._release_later()
-            elif found in self._looked_at:
-                self._looked_at[found] = asyncio.get_running_loop().time()
-        return found
+            elif full_name in self._looked_at:
+                self._looked_at[full_name] = asyncio.get_running_loop().time()
+        return full_name
 
     def _release_later(self) -> None:
         if self._timer is None and self._looked_at:
@@ -141,7 +144,7 @@ class Board:
             for name in [name for name, at in self._looked_at.items() if at <= before]:
                 del self._looked_at[name]
                 informer = self.informers[name]
-                self.informers = {key: one for key, one in self.informers.items() if key != name}
+                self.informers = {key: kept for key, kept in self.informers.items() if key != name}
                 await self.log.unfollow(name)
                 await self.changes.unfollow(name)
                 await self.catalogue.release(informer)
@@ -154,7 +157,7 @@ class Board:
                 return name
         return await self.catalogue.of_kind(group, kind) if self.catalogue is not None else None
 
-    def stream(self, view: View) -> ViewStream:
+    def stream(self, view: PageView) -> ViewStream:
         """Return the stream of a view for one page."""
         return ViewStream(self, view)
 
@@ -208,8 +211,8 @@ class Board:
             return own, 0
         around: list[Any] = [await self.relations(resource, obj)]
         if (events := self.informers.get(EVENTS)) is not None:
-            found = events.indexer.by_index(EVENT_INDEX, f"{obj.namespace}/{obj.kind}/{obj.name}")
-            around.append(sorted((event.key, event.resource_version) for event in found))
+            occurrences = events.indexer.by_index(EVENT_INDEX, f"{obj.namespace}/{obj.kind}/{obj.name}")
+            around.append(sorted((event.key, event.resource_version) for event in occurrences))
         return own, crc32(msgspec.json.encode(around))
 
     def report(self) -> dict[str, Any]:
@@ -230,8 +233,8 @@ class Board:
         }
 
     def _namespaces(self) -> set[str]:
-        found = (informer.indexer.index_values("namespace") for informer in self.informers.values())
-        return {name for names in found for name in names if name}
+        namespaces = (informer.indexer.index_values("namespace") for informer in self.informers.values())
+        return {name for names in namespaces for name in names if name}
 
     def _report_of(self, name: str, informer: SharedInformer) -> dict[str, Any]:
         health, figures = informer.health(), informer.statistics()
@@ -294,13 +297,13 @@ class _Place:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.board: Board | None = None
+        self.board: ClusterBoard | None = None
 
 
 _places: WeakKeyDictionary[SharedInformerFactory, _Place] = WeakKeyDictionary()
 
 
-async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None = None) -> Board:
+async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None = None) -> ClusterBoard:
     """Return the board of a factory. It has the factory's informers at the first call, and all derived collections.
 
     Args:
@@ -314,11 +317,11 @@ async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None =
             # The API finds objects by owner and pods by node. Full caches are indexed in slices.
             for name, informer in informers.items():
                 await informer.build_indexers(indexers_of(name))
-            place.board = Board(informers, catalogue, _derived_of(ref(factory)))
+            place.board = ClusterBoard(informers, catalogue, _derived_of(ref(factory)))
     return place.board
 
 
-def present_board(factory: SharedInformerFactory) -> Board | None:
+def present_board(factory: SharedInformerFactory) -> ClusterBoard | None:
     """Return the board of a factory, if there is one."""
     place = _places.get(factory)
     return place.board if place is not None else None

@@ -35,7 +35,7 @@ class Catalogue:
         self._factory = factory
         self._namespace = namespace
         self._lock = asyncio.Lock()
-        self._found: Discovery | None = None
+        self._served: Discovery | None = None
         self._until = 0.0
 
     async def resources(self) -> Sequence[APIResource]:
@@ -50,13 +50,13 @@ class Catalogue:
         """Return a resource by its name, such as `"v1/pods"`, or by a name that kubectl accepts.
 
         Raises:
-            ConfigError: The server has no such resource, or it cannot be listed and watched. APIError, ConnectError,
-            DecodeError: Discovery failed.
+            ConfigError: The server has no such resource, or it cannot be listed and watched.
+            APIError, ConnectError, DecodeError: Discovery failed.
         """
-        found = (await self._discovered()).find(name)
-        if not set(_VERBS) <= set(found.verbs):
-            raise ConfigError(f"{found} cannot be followed: it has no list and watch")
-        return found
+        resource = (await self._discovered()).find(name)
+        if not set(_VERBS) <= set(resource.verbs):
+            raise ConfigError(f"{resource} cannot be followed: it has no list and watch")
+        return resource
 
     async def of_kind(self, group: str, kind: str) -> str | None:
         """Return the name of the resource of a kind, or None if it is not known."""
@@ -64,7 +64,7 @@ class Catalogue:
             resources = await self.resources()
         except KinformerError:  # a reference without a link is still shown as text
             return None
-        return next((str(one) for one in resources if (one.group, one.kind) == (group, kind)), None)
+        return next((str(resource) for resource in resources if (resource.group, resource.kind) == (group, kind)), None)
 
     def inform(self, resource: APIResource) -> SharedInformer:
         """Return an informer for a resource. Its cache never contains the values of Secrets."""
@@ -90,11 +90,11 @@ class Catalogue:
 
     async def _discovered(self) -> Discovery:
         async with self._lock:
-            if self._found is None or time.monotonic() >= self._until:
+            if self._served is None or time.monotonic() >= self._until:
                 try:
-                    self._found = await discover(self.client)
+                    self._served = await discover(self.client)
                 except ConnectError:
-                    if self._found is None:
-                        raise  # an outdated list is better than none
+                    if self._served is None:  # otherwise an outdated list is better than none
+                        raise
                 self._until = time.monotonic() + _KEPT
-            return self._found
+            return self._served

@@ -78,13 +78,13 @@ async def dashboard(
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await _demo(stack) if demo else target.client())
-        wanted = await _wanted(client, resources or (_IN_THE_DEMO if demo else ()))
+        shown = await _resources_to_show(client, resources or (_IN_THE_DEMO if demo else ()))
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
             async with SharedInformerFactory(client, keep_managed_fields=demo) as factory:  # for who has changed what
                 catalogue = Catalogue(client, factory, namespace)
-                for resource in wanted:
+                for resource in shown:
                     catalogue.inform(resource)
                 board = await board_of(factory, catalogue)  # record changes from now on, not from the first page on
                 scope = Scope(client, factory, namespace)
@@ -164,14 +164,14 @@ async def _demo(stack: AsyncExitStack) -> Client:
     return server.client()
 
 
-async def _wanted(client: Client, names: Sequence[str]) -> list[APIResource]:
+async def _resources_to_show(client: Client, names: Sequence[str]) -> list[APIResource]:
     there = await discover(client)
     if names:
         return [there.find(name) for name in names]
-    found = []
+    shown = []
     for name in RESOURCES:
         try:
-            found.append(there.find(name))
+            shown.append(there.find(name))
         except ConfigError:  # a server may lack a group. Only explicitly requested resources must exist
             continue
-    return found
+    return shown

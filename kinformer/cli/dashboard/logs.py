@@ -1,8 +1,8 @@
 """The logs of containers, streamed to a page while its panel is open.
 
-A log is text of others. It is cut into bounded lines and sent as JSON, a document in each line of the response:
-`{"lines": [...]}` and, at the end, `{"end": null}`, or the reason in its place. Empty lines show that the response goes
-on.
+A log is text that anybody may have written. It is cut into bounded lines and sent as JSON, a document in each line of
+the response: `{"lines": [...]}` and, at the end, `{"end": null}`, or the reason in its place. Empty lines show that the
+response goes on.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class LogResponse(LiveResponse):
 
 
 class _Batch:
-    """The lines that have been read and not yet written. Reading waits while there are many."""
+    """The lines that `fill` has read and `take` has not yet removed. Reading waits while there are many."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

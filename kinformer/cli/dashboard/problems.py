@@ -61,11 +61,11 @@ class ProblemPage:
 
     async def list(self) -> dict[str, Any]:
         """Return the problems, the worst first. The owner of each has its `resource` and `key`, if it can be opened."""
-        found = by_severity(self._scope.found(self._problems))
+        problems = by_severity(self._scope.found(self._problems))
         return {
             "version": self._version,
-            "items": [await self._shown(one) for one in found[:_MOST]],
-            "more": max(0, len(found) - _MOST),
+            "items": [await self._shown(problem) for problem in problems[:_MOST]],
+            "more": max(0, len(problems) - _MOST),
         }
 
     async def _shown(self, problem: Problem) -> dict[str, Any]:

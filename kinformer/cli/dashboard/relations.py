@@ -22,7 +22,7 @@ _PODS = GroupVersionResource("", "v1", "pods")
 Informers = Mapping[str, SharedInformer]
 
 
-class Kinds(Protocol):
+class ResourceOfKind(Protocol):
     """Finds the resource of a kind."""
 
     async def __call__(self, group: str, kind: str) -> str | None:
@@ -33,15 +33,17 @@ class Kinds(Protocol):
 def indexers_of(name: str) -> dict[str, Any]:
     """Return the indexers that relations need on the informer with this name."""
     gvr = GroupVersionResource.parse(name.partition("#")[0])
-    found: dict[str, Any] = {OWNER_INDEX: _owners}
+    indexers: dict[str, Any] = {OWNER_INDEX: _owners}
     if gvr == _PODS:
-        found[NODE_INDEX] = "spec.nodeName"
+        indexers[NODE_INDEX] = "spec.nodeName"
     if gvr in _EVENTS:
-        found[EVENT_INDEX] = _about
-    return found
+        indexers[EVENT_INDEX] = _about
+    return indexers
 
 
-async def relations_of(informers: Informers, name: str, obj: KubeObject, resource_of: Kinds) -> list[dict[str, Any]]:
+async def relations_of(
+    informers: Informers, name: str, obj: KubeObject, resource_of: ResourceOfKind
+) -> list[dict[str, Any]]:
     """Return the relations of an object of the informer `name`, as groups of references.
 
     A group has a `title`, `items`, and `more`, the number of omitted items. An item has `kind`, `name`, `key`, the
@@ -67,11 +69,11 @@ def occurrences_of(events: SharedInformer, kind: str, key: str, uid: str) -> lis
     Events of an earlier object with its name only count if it has none.
     """
     namespace, _, name = key.rpartition("/")
-    found = events.indexer.by_index(EVENT_INDEX, f"{namespace}/{kind}/{name}")
+    named = events.indexer.by_index(EVENT_INDEX, f"{namespace}/{kind}/{name}")
     # In Events, the uid of a node is its name (kubernetes, pkg/kubelet/kubelet.go).
-    own = [event for event in found if _object_of(event).get("uid") in (None, "", uid, name)]
-    shown = [_occurrence(event) for event in own or found]
-    return sorted(shown, key=lambda one: one["last"] or "", reverse=True)[:_MOST]
+    own = [event for event in named if _object_of(event).get("uid") in (None, "", uid, name)]
+    shown = [_occurrence(event) for event in own or named]
+    return sorted(shown, key=lambda occurrence: occurrence["last"] or "", reverse=True)[:_MOST]
 
 
 def _occurrence(event: KubeObject) -> dict[str, Any]:
@@ -91,27 +93,27 @@ def _occurrence(event: KubeObject) -> dict[str, Any]:
     }
 
 
-async def _owners_above(informers: Informers, obj: KubeObject, resource_of: Kinds) -> list[dict[str, Any]]:
-    found, seen = [], {obj.uid}
+async def _owners_above(informers: Informers, obj: KubeObject, resource_of: ResourceOfKind) -> list[dict[str, Any]]:
+    owners, seen = [], {obj.uid}
     above: list[KubeObject] = [obj]
     for depth in range(_DEEPEST):
         following: list[KubeObject] = []
-        for one in above:
-            for reference in one.owner_references:
+        for owned in above:
+            for reference in owned.owner_references:
                 if reference.uid in seen:
                     continue
                 seen.add(reference.uid)
                 resource = await resource_of(reference.api_version.rpartition("/")[0], reference.kind)
                 informer = informers.get(resource or "")
                 owner = None
-                for key in (f"{one.namespace}/{reference.name}", reference.name):
+                for key in (f"{owned.namespace}/{reference.name}", reference.name):
                     owner = owner or (informer.indexer.get_by_key(key) if informer is not None else None)
-                key = owner.key if owner is not None else f"{one.namespace}/{reference.name}".lstrip("/")
-                found.append(_item(reference.kind, reference.name, key, resource, depth))
+                key = owner.key if owner is not None else f"{owned.namespace}/{reference.name}".lstrip("/")
+                owners.append(_item(reference.kind, reference.name, key, resource, depth))
                 if owner is not None and owner.uid == reference.uid:
                     following.append(owner)
         above = following
-    return found
+    return owners
 
 
 def _owned_below(informers: Informers, obj: KubeObject, depth: int, seen: set[str]) -> Iterator[dict[str, Any]]:
@@ -123,7 +125,7 @@ def _owned_below(informers: Informers, obj: KubeObject, depth: int, seen: set[st
             if owned.uid not in seen:
                 yield _item(owned.kind, owned.name, owned.key, name, depth)
                 yield from _owned_below(informers, owned, depth + 1, seen)
-                seen.add(owned.uid)
+                seen.add(owned.uid)  # the call above does not, at the last level
 
 
 def _item(kind: str, name: str, key: str, resource: str | None, depth: int = 0) -> dict[str, Any]:

@@ -15,18 +15,19 @@ _TYPES = {"created": "ADDED", "changed": "UPDATED", "deleted": "DELETED"}
 
 
 def timeline_of(changes: Changes, *, after: int, noise: bool) -> dict[str, Any]:
-    """Return the changes after a number, oldest first, without their differences. The oldest are left out of too many.
+    """Return the changes after a number, oldest first, without their differences.
 
+    If there are too many, the oldest are left out.
     Without noise, each has the number of its cause, and `outcomes` has what has come of each cause, by its number.
     """
     last = changes.last  # read before the list, so that no change is skipped that comes in between
-    found = changes.list(after=after, noise=noise)
-    items = _within(_BYTES, [_line(change, with_cause=not noise) for change in found])
+    listed = changes.list(after=after, noise=noise)
+    items = _within(_BYTES, [_line(change, with_cause=not noise) for change in listed])
     causes = {item["cause"] for item in items} - {0}
     members = [change for change in changes.list() if (change.cause or change.number) in causes] if causes else []
     return {
         "since": changes.since.timestamp(),
-        "last": max(last, found[-1].number if found else 0),
+        "last": max(last, listed[-1].number if listed else 0),
         "items": items,
         "outcomes": {head.number: head.summary for head in grouped(members) if not head.cause},
     }
@@ -43,8 +44,8 @@ def _within(size: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def change_of(changes: Changes, number: int) -> dict[str, Any] | None:
     """Return one change with its differences, or None if it is no longer kept."""
-    found = changes.list(after=number - 1, noise=True)
-    return found[0].as_dict() if found and found[0].number == number else None
+    kept = changes.list(after=number - 1, noise=True)
+    return kept[0].as_dict() if kept and kept[0].number == number else None
 
 
 def changes_of(changes: Changes, resource: str, key: str) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ class Troubles:
     def __init__(self, informers: Callable[[], Mapping[str, SharedInformer]], catalogue: Catalogue | None) -> None:
         self._informers = informers
         self._catalogue = catalogue
-        self._since: dict[str, float] = {}
-        self._missing: dict[str, tuple[str, ...]] = {}
+        self._since: dict[str, float] = {}  # of the informers that are not live
+        self._missing: dict[str, tuple[str, ...]] = {}  # the verbs that the user may not use, once the server was asked
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
@@ -54,20 +54,20 @@ class Troubles:
         Each forbidden resource is a separate trouble, with the missing `rights`. One that the user could never read is
         not a trouble, but `withheld`.
         """
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        troubles: dict[tuple[str, str], dict[str, Any]] = {}
         self._note()
         for name, informer in self._informers().items():
             health = informer.health()
             if health.live or health.last_error is None or is_withheld(health):
                 continue
             cause, reason, group = _cause(name, health.last_error)
-            trouble = found.setdefault(
+            trouble = troubles.setdefault(
                 (cause, group), {"cause": cause, "reason": reason, "resources": [], "rights": self._rights(name)}
             )
             trouble["resources"].append(name)
             trouble["since"] = min(trouble.get("since", self._since[name]), self._since[name])
             trouble["synced"] = trouble.get("synced", False) or health.synced
-        return sorted(found.values(), key=lambda trouble: (-len(trouble["resources"]), trouble["since"]))
+        return sorted(troubles.values(), key=lambda trouble: (-len(trouble["resources"]), trouble["since"]))
 
     def withheld(self) -> dict[str, Any]:
         """Return the resources that the user has no right to read as `items`, and their number in words."""
@@ -97,8 +97,8 @@ class Troubles:
             else:
                 self._since.setdefault(name, now)
             if isinstance(health.last_error, ForbiddenError):
-                known = name in self._missing or name in self._asking
-                if self._catalogue is not None and not known and not self._ended:
+                is_known = name in self._missing or name in self._asking
+                if self._catalogue is not None and not is_known and not self._ended:
                     self._ask(name, self._catalogue)
             elif name not in self._asking:
                 self._missing.pop(name, None)

@@ -83,6 +83,7 @@ class _Demo:
         self._stop = asyncio.Event()
         self._restart_at = _RESTART_AT if duration is None else min(_RESTART_AT, duration * 0.4)
         self._downtime = _DOWNTIME if duration is None else min(_DOWNTIME, duration * 0.1)
+        # `_restart_once` sets these.
         self._down = False
         self._restarted = False
         self._relists_before = 0

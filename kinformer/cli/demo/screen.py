@@ -149,19 +149,21 @@ class DemoScreen:
 
     def _deployments_panel(self) -> Panel:
         table = _table("deployment", "ready", "")
-        for deployment in sorted(self._deployments.lister.list(), key=lambda one: one.key):
-            wanted = int(deployment.path("spec.replicas", 1))
+        for deployment in sorted(self._deployments.lister.list(), key=lambda deployment: deployment.key):
+            desired = int(deployment.path("spec.replicas", 1))
             ready = int(deployment.path("status.readyReplicas", 0))
-            style = "green" if ready == wanted else "yellow"
-            bar = Text("■" * min(ready, wanted), style="green") + Text("■" * max(0, wanted - ready), style="yellow")
-            table.add_row(clean(deployment.key), Text(f"{ready}/{wanted}", style=style), bar)
+            style = "green" if ready == desired else "yellow"
+            bar = Text("■" * min(ready, desired), style="green") + Text("■" * max(0, desired - ready), style="yellow")
+            table.add_row(clean(deployment.key), Text(f"{ready}/{desired}", style=style), bar)
         return _panel(table, "Deployments")
 
     def _nodes_panel(self) -> Panel:
         line = Text(no_wrap=True, overflow="ellipsis")
-        for node in sorted(self._nodes.lister.list(), key=lambda one: one.name):
+        for node in sorted(self._nodes.lister.list(), key=lambda node: node.name):
             conditions = node.path("status.conditions", [])
-            ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+            ready = any(
+                condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+            )
             line.append("● " if ready else "○ ", style="green" if ready else "red")
             line.append(f"{clean(node.name)}  ", style="" if ready else "red")
         return _panel(line, "Nodes")

@@ -12,12 +12,12 @@ from typing import Any
 from rich.text import Text
 
 from kinformer.cli.doctor.connection import check_authentication, check_configuration, check_server, open_client
-from kinformer.cli.doctor.findings import CannotGoOn, Finding, Report, Verdict
+from kinformer.cli.doctor.findings import CannotGoOn, Report, StepFinding, Verdict
 from kinformer.cli.doctor.resource import Place, check_discovery, check_list, check_rights, check_shards, check_watch
 from kinformer.cli.doctor.size import check_sizes
 from kinformer.cli.output.amounts import count, seconds, size
 from kinformer.cli.output.tables import Ink, clean
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.target import ObjectSelection, Server
 
 __all__ = ["doctor"]
 
@@ -31,7 +31,7 @@ _INDENT = " " * 22
 _WIDEST = 120
 
 
-async def doctor(server: Server, selection: Selection, *, output: str, timeout: float) -> int:
+async def doctor(server: Server, selection: ObjectSelection, *, output: str, timeout: float) -> int:
     """Perform the steps of an informer one by one, and print the findings. Nothing is changed.
 
     Args:
@@ -61,7 +61,7 @@ async def doctor(server: Server, selection: Selection, *, output: str, timeout: 
     return report.status
 
 
-async def _examine(report: Report, server: Server, selection: Selection, timeout: float) -> None:
+async def _examine(report: Report, server: Server, selection: ObjectSelection, timeout: float) -> None:
     connection = await check_configuration(report, server)
     async with AsyncExitStack() as stack:
         client = await open_client(report, stack, server, connection)
@@ -86,7 +86,7 @@ class _Lines:
         self._width = min(_WIDEST, self._ink.width or 0)
         self._skipped: list[str] = []
 
-    def __call__(self, finding: Finding) -> None:
+    def __call__(self, finding: StepFinding) -> None:
         """Print the finding of a step."""
         if finding.verdict is Verdict.SKIP:
             self._skipped.append(finding.step)
@@ -122,9 +122,9 @@ class _Lines:
         return f"\n{_INDENT}{' ' * further}".join(lines)
 
 
-def _conclusion(report: Report, selection: Selection) -> str:
-    failed = [one.step for one in report.findings if one.verdict is Verdict.FAIL]
-    warned = [one.step for one in report.findings if one.verdict is Verdict.WARN]
+def _conclusion(report: Report, selection: ObjectSelection) -> str:
+    failed = [finding.step for finding in report.findings if finding.verdict is Verdict.FAIL]
+    warned = [finding.step for finding in report.findings if finding.verdict is Verdict.WARN]
     but = f" See: {', '.join(warned)}." if warned else ""
     if failed:
         what = f"An informer of {selection.resource} would not work" if selection.resource else "This does not work"

@@ -17,12 +17,13 @@ __all__ = [
     "UNAUTHENTICATED",
     "UNREACHED",
     "CannotGoOn",
-    "Finding",
     "Report",
+    "StepFinding",
     "Verdict",
     "status_of",
 ]
 
+# The exit status names the first failure.
 CONFIGURATION: Final = 3
 UNREACHED: Final = 4
 UNAUTHENTICATED: Final = 5
@@ -44,7 +45,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StepFinding:
     """The finding of one step: a message, advice, and data for programs."""
 
     step: str
@@ -58,31 +59,31 @@ class Report:
     """All findings, in order.
 
     Args:
-        found: Called immediately with each finding.
+        on_finding: Called immediately with each finding.
     """
 
-    def __init__(self, found: Callable[[Finding], None] | None = None) -> None:
-        self.findings: list[Finding] = []
+    def __init__(self, on_finding: Callable[[StepFinding], None] | None = None) -> None:
+        self.findings: list[StepFinding] = []
         self.status = 0
         """The exit status of the first failure, or 0."""
-        self._found = found
+        self._on_finding = on_finding
 
     def ok(self, step: str, text: str, *advice: str, **data: Any) -> None:
         """Record that a step succeeded."""
-        self._add(Finding(step, Verdict.OK, text, advice, data))
+        self._add(StepFinding(step, Verdict.OK, text, advice, data))
 
     def warn(self, step: str, text: str, *advice: str, **data: Any) -> None:
         """Record that a step succeeded with a warning."""
-        self._add(Finding(step, Verdict.WARN, text, advice, data))
+        self._add(StepFinding(step, Verdict.WARN, text, advice, data))
 
     def skip(self, step: str, text: str) -> None:
         """Record that a step was not tried."""
-        self._add(Finding(step, Verdict.SKIP, text))
+        self._add(StepFinding(step, Verdict.SKIP, text))
 
     def fail(self, step: str, text: str, *advice: str, status: int, **data: Any) -> None:
         """Record that a step has failed."""
         self.status = self.status or status
-        self._add(Finding(step, Verdict.FAIL, text, advice, data))
+        self._add(StepFinding(step, Verdict.FAIL, text, advice, data))
 
     def stop(self, step: str, text: str, *advice: str, status: int, **data: Any) -> NoReturn:
         """Record that a step has failed, and raise CannotGoOn, because the following steps depend on it."""
@@ -91,16 +92,16 @@ class Report:
 
     def failed(self, step: str) -> bool:
         """True if a step has failed."""
-        return any(one.step == step and one.verdict is Verdict.FAIL for one in self.findings)
+        return any(finding.step == step and finding.verdict is Verdict.FAIL for finding in self.findings)
 
     def data(self, step: str) -> Mapping[str, Any]:
         """Return the data of a step, which is empty if it was not reached."""
-        return next((one.data for one in self.findings if one.step == step), {})
+        return next((finding.data for finding in self.findings if finding.step == step), {})
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: StepFinding) -> None:
         self.findings.append(finding)
-        if self._found is not None:
-            self._found(finding)
+        if self._on_finding is not None:
+            self._on_finding(finding)
 
 
 def status_of(error: BaseException) -> int:

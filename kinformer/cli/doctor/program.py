@@ -26,9 +26,9 @@ from kinformer.testing import APIServer
 __all__ = ["manifest"]
 
 _QUIET = 5.0  # seconds without a request that needs another right, after which the program is taken to have synced
-_POLL = 0.1
+_POLL = 0.1  # seconds between two looks at the requests
 _END = 15.0  # seconds that the program may take to end after SIGTERM
-_KEPT = ("CustomResourceDefinition", "Namespace")
+_KEPT = ("CustomResourceDefinition", "Namespace")  # kinds of objects that stay, as the program may still use them
 
 
 async def manifest(
@@ -106,6 +106,7 @@ async def _running(argv: Sequence[str], server: APIServer, namespace: str) -> As
         config = json.loads(path.read_text(encoding="utf-8"))
         config["contexts"][0]["context"]["namespace"] = namespace
         path.write_text(json.dumps(config), encoding="utf-8")
+        # Its stdout becomes stderr, because stdout is for the manifest.
         process = await asyncio.create_subprocess_exec(*argv, stdout=2, env={**os.environ, "KUBECONFIG": str(path)})
         try:
             yield process

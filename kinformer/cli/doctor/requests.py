@@ -14,7 +14,7 @@ _READABLE = ("/api", "/openapi", "/version", "/healthz", "/livez", "/readyz")  #
 
 
 class Rights:
-    """The rights that requests have needed.
+    """The rights that requests have needed. `add` adds to them, and nothing is removed.
 
     Attributes:
         unknown: The resources that the server does not have.

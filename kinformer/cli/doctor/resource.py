@@ -25,7 +25,7 @@ from kinformer.cli.doctor.rbac import grant
 from kinformer.cli.output.amounts import count, seconds, size
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.rights import may
-from kinformer.cli.target import Selection
+from kinformer.cli.target import ObjectSelection
 from kinformer.client import APIResource, discover
 from kinformer.exceptions import BadRequestError, DecodeError, InvalidError
 from kinformer.objects.accessors import ends_initial_events
@@ -54,7 +54,7 @@ class Place:
 
     resource: APIResource
     namespace: str | None
-    selection: Selection
+    selection: ObjectSelection
     user: str
 
     @property
@@ -111,7 +111,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
     try:
         resources = await discover(client)
         if not name:
-            able = [one for one in resources if {"list", "watch"} <= set(one.verbs)]
+            able = [served for served in resources if {"list", "watch"} <= set(served.verbs)]
             message = f"{count(len(resources), 'resource')}; {len(able):,} can be listed and watched"
             report.ok("resource", message, "name one to check it: kinformer doctor pods", resources=len(resources))
             return None

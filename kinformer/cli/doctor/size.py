@@ -72,9 +72,9 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
         facts["memory_metadata_only"] = await estimate_memory(objects, total)
         facts["list_seconds_metadata_only"] = round(took * total / len(objects), 3)
         other.append(f"{size(facts['memory_metadata_only'])} with metadata_only=True")
-    known = "" if sample.total is not None else " at least"
+    bound = "" if sample.total is not None else " at least"
     message = (
-        f"{count(total, 'object')} in about {size(memory)} of memory{known}"
+        f"{count(total, 'object')} in about {size(memory)} of memory{bound}"
         f"{' (' + ', '.join(other) + ')' if other else ''}; the first list in about {seconds(facts['list_seconds'])}"
     )
     advice = []

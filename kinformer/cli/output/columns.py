@@ -139,8 +139,8 @@ def custom_columns(text: str) -> ColumnSet:
         paths.append(parse_braced(path))
 
     def cells(obj: Object) -> list[str]:
-        found = (path.find(obj) for path in paths)
-        return [",".join(NONE if value is None else printed(value) for value in values) or NONE for values in found]
+        matches = (path.find(obj) for path in paths)
+        return [",".join(NONE if value is None else printed(value) for value in values) or NONE for values in matches]
 
     return ColumnSet(tuple(names), cells)
 
@@ -175,7 +175,7 @@ class Order:
 
     Attributes:
         path: The path.
-        matched: True once an object had a value there. Until then, the path may be mistyped.
+        matched: True once `key` has seen an object with a value there. Until then, the path may be mistyped.
     """
 
     def __init__(self, path: str) -> None:

@@ -19,12 +19,12 @@ _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
     """Describe an update with a line for each difference, or one line if it is nested too deeply to be compared."""
     try:
-        found = [in_words(difference) for difference in object_differences(old, new, noise)]
+        differences = [in_words(difference) for difference in object_differences(old, new, noise)]
     except (DecodeError, RecursionError):
         return [Text("    <unreadable>", "bright_black")]
-    if not found:
+    if not differences:
         return [Text("    only fields that are left out", "bright_black")]
     lines = []
-    for sign, path, values in found:
+    for sign, path, values in differences:
         lines.append(Text.assemble(f"    {sign} ", (f"{clean(path)}: ", _SIGNS[sign]), clean(values)))
     return lines

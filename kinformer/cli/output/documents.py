@@ -16,7 +16,7 @@ from kinformer.client import APIResource
 from kinformer.exceptions import DecodeError
 
 __all__ = [
-    "Document",
+    "OutputDocument",
     "from_template",
     "in_one_line",
     "object_name",
@@ -34,7 +34,7 @@ __all__ = [
 _NO_TEXT_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o?[0-7]+|[yYnN]")
 
 
-class Document(NamedTuple):
+class OutputDocument(NamedTuple):
     """Objects that are printed together.
 
     Attributes:
@@ -63,7 +63,7 @@ def name_of(resource: APIResource, name: str) -> str:
     return clean(f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}")
 
 
-def write_json(document: Document) -> None:
+def write_json(document: OutputDocument) -> None:
     """Write one JSON document, indented."""
     objects, version, alone = document
     if alone:
@@ -77,7 +77,7 @@ def write_json(document: Document) -> None:
     sys.stdout.write("\n  ]\n}\n" if objects else "]\n}\n")
 
 
-def write_yaml(document: Document) -> None:
+def write_yaml(document: OutputDocument) -> None:
     """Write one YAML document in kubectl's form: sorted keys, and multi-line strings as blocks."""
     objects, version, alone = document
     if alone:
@@ -96,7 +96,7 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
         sys.stdout.write(_line(obj))
 
 
-def write_from_template(template: JSONTemplate, document: Document) -> None:
+def write_from_template(template: JSONTemplate, document: OutputDocument) -> None:
     """Write the text of a template for a List, or for the object if it was requested by name. It ends no line."""
     objects, version, alone = document
     items = [readable(obj) for obj in objects]

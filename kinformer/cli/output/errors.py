@@ -56,7 +56,7 @@ def one_line(error: BaseException | str) -> str:
         reason = error.strerror[:1].lower() + error.strerror[1:]
         message = f"{error.filename}: {reason}" if error.filename else reason
     message = message.replace(_NO_TLS, "the server does not speak TLS there; try http:// instead of https://")
-    message = _OPENSSL.sub(lambda found: found[0].lower().replace("_", " ").replace("tls", "TLS"), message)
+    message = _OPENSSL.sub(lambda match: match[0].lower().replace("_", " ").replace("tls", "TLS"), message)
     return clean(" ".join(message.split())) or type(error).__name__
 
 

@@ -12,7 +12,7 @@ from kinformer import InformerHealth
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.text import clean, middle
 
-__all__ = ["Filter", "flowing", "foot", "head", "keys"]
+__all__ = ["TableFilter", "flowing", "foot", "head", "keys"]
 
 _STATES = {"watching": "green", "polling": "green", "listing": "yellow", "starting": "yellow"}
 _LEAST_TITLE = 24  # cells. If a title would be cut below this, the figures move to their own line
@@ -30,8 +30,10 @@ _KEYS = (
 )
 
 
-class Filter:
-    """The user's filter. `/` starts editing, Enter keeps it, and Escape clears it. `?` shows the keys.
+class TableFilter:
+    """The user's filter, which `press` changes.
+
+    `/` starts editing, Enter keeps it, and Escape clears it. `?` shows the keys.
 
     Attributes:
         text: The filter text. "" matches everything.
@@ -82,7 +84,7 @@ def head(
         width: Of the screen, in cells.
     """
     # Show the informer in the worst state: one that does not follow its server precedes one that does.
-    _, worst = min(informers, key=lambda one: (one[1].live, one[1].state == "watching"))
+    _, worst = min(informers, key=lambda informer: (informer[1].live, informer[1].state == "watching"))
     state = worst.state.replace("_", " ")
     figures = [
         Text(f"{objects:,} object{'' if objects == 1 else 's'}", "bold"),
@@ -129,14 +131,14 @@ def keys(width: int) -> list[Text]:
     depth = max(len(key) for key, _ in _KEYS) + len(_GAP)
     lines = [Text.assemble((f"  {key.ljust(depth)}", "bold"), what) for key, what in _KEYS]
     marks = "  + new   ~ changed, with the changed cells   - deleted, each for four seconds"
-    for line in (found := [Text(), *lines, Text(), Text(marks, "bright_black")]):
+    for line in (shown := [Text(), *lines, Text(), Text(marks, "bright_black")]):
         line.truncate(width)
         line.no_wrap = True
-    return found
+    return shown
 
 
 def foot(
-    shown: tuple[int, int, int, int], filtering: Filter, width: int, *, by_change: bool, hidden: Sequence[str]
+    shown: tuple[int, int, int, int], filtering: TableFilter, width: int, *, by_change: bool, hidden: Sequence[str]
 ) -> Text:
     """Return the line below the table.
 

@@ -14,7 +14,7 @@ from kinformer import InformerEvent, InformerHealth, KubeObject
 from kinformer.cli.output.columns import Order
 from kinformer.cli.output.differences import difference_lines
 from kinformer.cli.output.grid import Cell, Grid
-from kinformer.cli.output.live_frame import Filter, foot, head, keys
+from kinformer.cli.output.live_frame import TableFilter, foot, head, keys
 from kinformer.cli.output.tables import Columns, clean, status_style
 
 __all__ = ["LiveTable"]
@@ -30,6 +30,9 @@ _Key = tuple[Any, ...]  # begins with the section, and ends with namespace and n
 
 class LiveTable:
     """The screen of some informers: their objects and changes.
+
+    `apply` changes the objects. `press` changes the position, the order and the filter. `picture` forgets changes that
+    are no longer highlighted.
 
     Args:
         sections: The columns of each resource. Each section of the table shows one resource.
@@ -65,11 +68,11 @@ class LiveTable:
         self._latest: dict[_Place, None] = {}  # in the order of the last change
         self._changes = 0
         self._log: deque[Text] = deque(maxlen=_LOG)
-        self._filter = Filter()
+        self._filter = TableFilter()
         self._texts: dict[_Place, str] = {}  # the text searched by the filter, created on first use
-        self._first = 0
+        self._first = 0  # the index of the first object on the screen
         self._by_change = False
-        self._page = 1
+        self._page = 1  # the number of objects on the screen
         self._wrapper = Console(width=80, force_terminal=False)
 
     def apply(self, event: InformerEvent, section: int = 0) -> None:
@@ -179,8 +182,8 @@ class LiveTable:
             last = len(latest)
             places.sort(key=lambda place: (place[0], -last if place in gone else -latest.get(place, -1)))
         if self._filter.text:
-            wanted = self._filter.text.casefold()
-            places = [place for place in places if wanted in self._text(place)]
+            text = self._filter.text.casefold()
+            places = [place for place in places if text in self._text(place)]
         return places
 
     def _text(self, place: _Place) -> str:

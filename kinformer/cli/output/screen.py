@@ -84,7 +84,7 @@ class Loading:
         self._since = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
-        self._wanted = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +97,7 @@ class Loading:
 
     def update(self, text: str) -> None:
         """Show the progress, such as "12.4 MB"."""
-        if not self._wanted or time.monotonic() - self._since < _PATIENCE:
+        if not self._on_terminal or time.monotonic() - self._since < _PATIENCE:
             return
         if self._progress is None:
             self._progress = Progress(

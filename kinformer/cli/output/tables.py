@@ -135,7 +135,7 @@ class Table:
             self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
         self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
         self._ink = Ink()
-        self._headed = not headers
+        self._headed = not headers  # True once there is no header left to write
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Make the columns wide enough for these objects."""

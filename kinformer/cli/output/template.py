@@ -47,7 +47,7 @@ class JSONTemplate:
     def __init__(self, text: str) -> None:
         self._text = text
         self._parts: list[_Part] = []
-        self._open: list[_Range] = []
+        self._open: list[_Range] = []  # while the text is parsed, the ranges whose end is still to come
         position = 0
         while (start := text.find("{", position)) >= 0:
             self._add(text[position:start])

@@ -52,9 +52,9 @@ def escaped(json: str) -> str:
 
 def escaped_in_yaml(yaml: str) -> str:
     """Escape the control and format characters of YAML. Strings with such characters must be in double quotes."""
-    return _CONTROL_IN_JSON.sub(lambda found: f"\\U{ord(found[0]):08x}", yaml)
+    return _CONTROL_IN_JSON.sub(lambda match: f"\\U{ord(match[0]):08x}", yaml)
 
 
-def _as_json(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be").hex()  # two units above U+FFFF
+def _as_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be").hex()  # two units above U+FFFF
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

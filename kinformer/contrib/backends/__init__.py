@@ -10,6 +10,7 @@
 Owns the snapshot. The endpoints come from a derived collection over EndpointSlices or Pods.
 
 Reading order: backend, endpoints, source, pool.
+Tests: tests/contrib/test_backends.py, tests/contrib/test_backends_under_churn.py, tests/conformance/test_backends.py.
 """
 
 from kinformer.contrib.backends.backend import Backend

@@ -236,7 +236,7 @@ def _port_of_pod(spec: _PodSpec, port: Port) -> tuple[int, str]:
 
 
 def _no_port(port: Port, ports: Sequence[str]) -> str:
-    known = ", ".join(ports) or "none"
+    listed = ", ".join(ports) or "none"
     if port is None:
-        return f"port= is needed, because there is not exactly one port; ports: {known}"
-    return f"no port {port!r}; ports: {known}"
+        return f"port= is needed, because there is not exactly one port; ports: {listed}"
+    return f"no port {port!r}; ports: {listed}"

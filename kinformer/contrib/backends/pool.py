@@ -12,7 +12,7 @@ from typing import Self
 
 from kinformer import InformerHealth, LabelSelector, SharedInformerFactory
 from kinformer.contrib.backends.backend import Backend, Family, Listing, merge
-from kinformer.contrib.backends.source import Source
+from kinformer.contrib.backends.source import BackendSource
 from kinformer.derived import DerivedCollection
 from kinformer.exceptions import NotSyncedError, StoppedError
 
@@ -93,7 +93,7 @@ class Backends:
         family: Family | None = None,
         name: str | None = None,
     ) -> None:
-        self._source = Source(
+        self._source = BackendSource(
             factory=factory, service=service, selector=selector, namespace=namespace, port=port, family=family
         )
         self.name = name or f"backends of {self._source.words}"

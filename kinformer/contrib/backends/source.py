@@ -15,15 +15,15 @@ from kinformer.derived import DerivedCollection, mapped
 from kinformer.exceptions import ConfigError
 from kinformer.objects import NoModel
 
-__all__ = ["Source"]
+__all__ = ["BackendSource"]
 
 _SERVICE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SERVICE_NAME = "kubernetes.io/service-name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The objects that a pool is computed from, and which of their addresses and ports it takes.
+class BackendSource:
+    """The objects that a pool is computed from, and the rules by which it takes their addresses and ports.
 
     Raises:
         ConfigError: A value is invalid.

@@ -13,6 +13,7 @@
 The log keeps differences, not objects, and is bounded. `kinformer.contrib.event_log` keeps states, for readers that
 resume.
 Reading order: differences, noise, summary, author, change, causes, log.
+Tests: tests/contrib/test_changes.py, tests/contrib/test_causes.py, tests/contrib/test_living_day.py.
 """
 
 from kinformer.contrib.changes.change import Change

@@ -15,15 +15,15 @@ def author_of(old: KubeObject | None, new: KubeObject) -> str:
 
     The manager is the one whose entry has changed, or the latest of several.
     """
-    before = {_identity(one): one for one in _entries(old)} if old is not None else {}
-    changed = [one for one in _entries(new) if before.get(_identity(one)) != one]
-    latest = max(changed, key=lambda one: str(one.get("time") or ""), default={})
+    before = {_identity(entry): entry for entry in _entries(old)} if old is not None else {}
+    changed = [entry for entry in _entries(new) if before.get(_identity(entry)) != entry]
+    latest = max(changed, key=lambda entry: str(entry.get("time") or ""), default={})
     return str(latest.get("manager") or "")
 
 
 def _entries(obj: KubeObject) -> list[Mapping[str, Any]]:
-    found = obj.path("metadata.managedFields")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    entries = obj.path("metadata.managedFields")
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[str, ...]:

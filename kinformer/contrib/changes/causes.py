@@ -18,7 +18,7 @@ from kinformer.objects.conditions import condition_of
 __all__ = ["Causes", "grouped", "is_over", "outcome_of"]
 
 _LASTS = 600.0  # seconds after a change in which another one may follow from its cause
-_SETTLES = 60.0  # seconds for what is left of it when its object is as wanted, or for a controller that replaces a pod
+_SETTLES = 60.0  # seconds in which the rest may follow once an object is as it should be, or a pod may be replaced
 _MOST = 10_000  # objects whose cause is known
 _HASH = "pod-template-hash"
 
@@ -27,12 +27,15 @@ _Key = tuple[str, str, str]  # kind, namespace and name. The pods of a node have
 
 @dataclass(slots=True)
 class _Open:
-    """A cause from which changes of an object may follow until a time, and at most until a limit."""
+    """A cause from which changes of an object may follow until a time, and at most until a limit.
+
+    Only `until` changes: `Causes.settle` brings it forward.
+    """
 
     number: int
     until: float
     limit: float  # no object's changes follow later
-    is_will: bool  # the object above is to be something else
+    is_will: bool  # True if somebody has changed what an object is to be
 
 
 class Causes:
@@ -51,7 +54,7 @@ class Causes:
         """Return the number of the first change with the same cause, or 0 if it is this one."""
         now = change.time.timestamp()
         own, above = (change.kind, change.namespace, change.name), _controllers(obj)
-        if change.type == "created":  # perhaps on a node that is about to be ready again
+        if change.type == "created":  # not from its node, which may be about to be ready again
             follows = [own, *above] if change.kind != "Job" else []
         else:
             places = [("Node's", "", string_at(obj, "spec", "nodeName")), ("Namespace's", "", change.namespace)]
@@ -62,7 +65,7 @@ class Causes:
         new = _Open(change.number, 0.0, limit, is_will=_is_will(change))
         cause = max(present, key=lambda cause: (cause.is_will, cause.number), default=new)
         self._note(own, cause, now + _LASTS)
-        for key in above:  # they go on with their own cause, or begin to replace a pod
+        for key in above:  # a controller goes on with a cause of its own, or begins to replace a pod
             if self._present(key, now) is None or self._open[key].number == cause.number:
                 self._note(key, cause, now + _SETTLES)
         if spread:
@@ -87,9 +90,9 @@ class Causes:
         return cause if cause is not None and now <= cause.until else None
 
     def _note(self, key: _Key, cause: _Open, until: float) -> None:
-        known = self._open.get(key)
-        if known is not None and known.number == cause.number:
-            until = max(until, known.until)
+        before = self._open.get(key)
+        if before is not None and before.number == cause.number:
+            until = max(until, before.until)
         self._open[key] = replace(cause, until=min(until, cause.limit))
         self._open.move_to_end(key)
         while len(self._open) > _MOST:
@@ -153,8 +156,8 @@ def outcome_of(head: Change, members: Sequence[Change]) -> str:
     pods = _Pods.of(head, members)
     own = [member for member in members if (member.kind, member.key) == (head.kind, head.key)]
     if (counted := pods.counted(head)) is not None:
-        done, wanted, verb = counted
-        words = [f"{done} of {_count(wanted, 'pod')} {verb}"]
+        done, expected, verb = counted
+        words = [f"{done} of {_count(expected, 'pod')} {verb}"]
     else:
         gone, made = (_count(len(keys), "pod") for keys in (pods.gone, pods.made))
         if head.kind == "Job" and head.type == "created":  # its pods go with it when nobody needs them any more
@@ -203,8 +206,8 @@ class _Pods:
         old, new = paths.get("spec.replicas", (None, None))
         if not isinstance(old, int) or not isinstance(new, int):
             return None
-        done, wanted = len(self.ready if new > old else self.gone), abs(new - old)
-        return min(done, wanted), wanted, "created" if new > old else "deleted"
+        done, expected = len(self.ready if new > old else self.gone), abs(new - old)
+        return min(done, expected), expected, "created" if new > old else "deleted"
 
 
 def _result_of(changes: Sequence[Change]) -> list[str]:

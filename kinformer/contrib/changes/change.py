@@ -15,7 +15,7 @@ __all__ = ["Change", "ChangeType", "bounded", "size_of"]
 ChangeType = Literal["created", "changed", "deleted"]
 
 _LONGEST = 500  # characters of a value to keep
-_LONG = 5000  # ... of the first conditions of an object, whose statuses are read
+_LONG = 5000  # characters to keep of the first conditions of an object, because their statuses are read later
 _MOST = 100  # differences of a change to keep
 _BASE = 700  # bytes of a change without differences
 
@@ -93,11 +93,11 @@ def _as_json(differences: Iterable[Difference]) -> list[dict[str, Any]]:
     ]
 
 
-def bounded(found: Iterable[Difference]) -> tuple[Difference, ...]:
+def bounded(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     """Return differences with values of bounded size, and of bounded number."""
     kept = [
         Difference(path, *(_bounded(value, _LONG if path == "status.conditions" else _LONGEST) for value in values))
-        for path, *values in found
+        for path, *values in differences
     ]
     more = len(kept) - _MOST
     return (*kept[:_MOST], Difference(f"<{more:,} more>", ABSENT, ABSENT)) if more > 0 else tuple(kept)

@@ -75,10 +75,8 @@ class Changes:
 
     async def __aenter__(self) -> Self:
         self._began = datetime.fromtimestamp(self._clock(), UTC)
-        informers = self._source
-        named = (
-            informers.items() if isinstance(informers, Mapping) else [(one.name, one) for one in informers.informers]
-        )
+        source = self._source
+        named = source.items() if isinstance(source, Mapping) else [(cache.name, cache) for cache in source.informers]
         for name, informer in named:
             self.follow(name, informer)
         return self
@@ -142,9 +140,9 @@ class Changes:
         summary: str = kind
         if kind == "changed" and old is not None:
             try:
-                found = object_differences(old, new, _WITHOUT, shown=self._shown)
-                paths = {difference.path for difference in found}
-                for difference in found:
+                differences = object_differences(old, new, _WITHOUT, shown=self._shown)
+                paths = {difference.path for difference in differences}
+                for difference in differences:
                     (noise if is_noise(new.kind, difference, paths) else telling).append(difference)
                 summary = summary_of(telling or noise)
             except (DecodeError, RecursionError):  # nested too deeply to be compared
@@ -213,11 +211,11 @@ class Changes:
             ConfigError: `resource` or `kind` is the name of another thing. The message has the right one.
         """
         group, kind = parse_kind(kind, "kind") if kind is not None else (None, None)
-        wanted = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
-        asked = {field: value for field, value in wanted.items() if value is not None}
+        filters = {"resource": resource, "kind": kind, "namespace": namespace, "name": name}
+        asked = {field: value for field, value in filters.items() if value is not None}
         has_noise = noise or kind == "Event" or (resource or "").partition("#")[0] in _EVENTS
         entries = self._log.entries(minor=has_noise)
-        found = [
+        matches = [
             change
             for change in entries
             if change.number > after
@@ -225,11 +223,11 @@ class Changes:
             and group in (None, parts_of(change.resource)[0])
             and (noise or not change.is_noise or change.kind == "Event")
         ]
-        if not found and resource is not None and resource not in self._followed:
+        if not matches and resource is not None and resource not in self._followed:
             parse_resource(resource.partition("#")[0])
         if not grouped:
-            return found
-        causes = {change.cause or change.number for change in found}
+            return matches
+        causes = {change.cause or change.number for change in matches}
         return by_cause(change for change in entries if (change.cause or change.number) in causes)
 
     async def wait(self, number: int, timeout: float | None = None) -> bool:
@@ -241,7 +239,7 @@ class Changes:
         number = self.last if after is None else after
         while True:
             await self.wait(number)
-            found = self.list(after=number, noise=noise)
+            changes = self.list(after=number, noise=noise)
             number = self.last
-            for change in found:
+            for change in changes:
                 yield change

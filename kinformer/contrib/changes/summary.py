@@ -17,13 +17,15 @@ _LONGEST = 60  # characters of a value
 _Words = Callable[[re.Match[str], Difference], str]
 
 
-def summary_of(found: Sequence[Difference]) -> str:
+def summary_of(places: Sequence[Difference]) -> str:
     """Return the most telling differences in words, and the number of the others."""
-    unknown = [one for one in found if _CONDITION.fullmatch(one.path) and _member(one.new, "status") == "Unknown"]
-    ready = [one for one in unknown if one.path.startswith("status.conditions[Ready]")]
+    unknown = [
+        place for place in places if _CONDITION.fullmatch(place.path) and _member(place.new, "status") == "Unknown"
+    ]
+    ready = [place for place in unknown if place.path.startswith("status.conditions[Ready]")]
     rest = unknown if ready else []  # of a node that does not answer, nothing is known
-    shown = [one for one in found if one in ready or not (one in rest or _is_implied(one))] or found
-    ranked = sorted(((*_words(one), number) for number, one in enumerate(shown)), key=lambda one: (one[0], one[2]))
+    shown = [place for place in places if place in ready or not (place in rest or _is_implied(place))] or places
+    ranked = sorted(((*_words(place), number) for number, place in enumerate(shown)), key=lambda row: (row[0], row[2]))
     words = list(dict.fromkeys(words for _, words, _ in ranked))
     if not words:
         return "no field that is shown"
@@ -45,45 +47,47 @@ _CONDITION = re.compile(r"status\.conditions\[[^\]]*\](\.status)?")
 _ENDED_STATE = re.compile(r"status\..*ontainerStatuses\[[^\]]*\]\.state\.\w+(\..*)?")
 
 
-def _is_implied(one: Difference) -> bool:
+def _is_implied(difference: Difference) -> bool:
     """Return True if another difference says the same more plainly."""
-    if _IMPLIED.fullmatch(one.path):
+    if _IMPLIED.fullmatch(difference.path):
         return True
-    return one.new is ABSENT and _ENDED_STATE.fullmatch(one.path) is not None
+    return difference.new is ABSENT and _ENDED_STATE.fullmatch(difference.path) is not None
 
 
-def _words(one: Difference) -> tuple[int, str]:
+def _words(difference: Difference) -> tuple[int, str]:
     """Return the rank of a difference, lower for a more telling one, and its words."""
+    path = difference.path
     for rank, (pattern, words) in enumerate(_TELLING):
-        found = pattern.fullmatch(one.path)
-        if found is not None:
-            return rank, words(found, one)
-    rank = len(_TELLING) + (2 if one.path.startswith("status") else 1 if one.path.startswith("metadata") else 0)
-    return rank, _plain(_leaf(one.path), one)
+        match = pattern.fullmatch(path)
+        if match is not None:
+            return rank, words(match, difference)
+    rank = len(_TELLING) + (2 if path.startswith("status") else 1 if path.startswith("metadata") else 0)
+    return rank, _plain(_leaf(path), difference)
 
 
 # --- words ----------------------------------------------------------------------------------------------
 
 
 def _named(name: str) -> _Words:
-    return lambda found, one: _plain(name, one)
+    return lambda match, difference: _plain(name, difference)
 
 
-def _group(found: re.Match[str], one: Difference) -> str:
-    return _plain(found[1], one)
+def _group(match: re.Match[str], difference: Difference) -> str:
+    return _plain(match[1], difference)
 
 
-def _condition(found: re.Match[str], one: Difference) -> str:
-    name = _decapitalized(found[1])
-    old, new = (str(_member(side, "status")).lower() for side in (one.old, one.new))
-    return f"{name} {new}" if one.old is ABSENT else f"{name} {old} to {new}" if one.new is not ABSENT else f"no {name}"
+def _condition(match: re.Match[str], difference: Difference) -> str:
+    name = _decapitalized(match[1])
+    _, was, now = difference
+    old, new = (str(_member(side, "status")).lower() for side in (was, now))
+    return f"{name} {new}" if was is ABSENT else f"{name} {old} to {new}" if now is not ABSENT else f"no {name}"
 
 
-def _conditions(found: re.Match[str], one: Difference) -> str:
+def _conditions(match: re.Match[str], difference: Difference) -> str:
     """Return the first conditions of an object: those that hold, or any."""
-    if not isinstance(one.new, list):
-        return _plain("conditions", one)
-    given = [entry for entry in one.new if isinstance(entry, dict) and isinstance(entry.get("type"), str)]
+    if not isinstance(difference.new, list):
+        return _plain("conditions", difference)
+    given = [entry for entry in difference.new if isinstance(entry, dict) and isinstance(entry.get("type"), str)]
     true = [entry for entry in given if entry.get("status") == "True"] or given
     words = [f"{_decapitalized(entry['type'])} {str(entry.get('status')).lower()}" for entry in true[:_MOST]]
     return ", ".join(words) or "conditions added"
@@ -93,11 +97,12 @@ def _decapitalized(name: str) -> str:
     return name[:1].lower() + name[1:]
 
 
-def _image(found: re.Match[str], one: Difference) -> str:
-    if not isinstance(one.old, str) or not isinstance(one.new, str):
-        return _plain("image", one)
-    (name, old), (other, new) = _split_image(one.old), _split_image(one.new)
-    return f"image {old} to {new}" if name == other and old and new else f"image {_cut(one.old)} to {_cut(one.new)}"
+def _image(match: re.Match[str], difference: Difference) -> str:
+    _, was, now = difference
+    if not isinstance(was, str) or not isinstance(now, str):
+        return _plain("image", difference)
+    (name, old), (other, new) = _split_image(was), _split_image(now)
+    return f"image {old} to {new}" if name == other and old and new else f"image {_cut(was)} to {_cut(now)}"
 
 
 def _split_image(image: str) -> tuple[str, str]:
@@ -109,21 +114,21 @@ def _split_image(image: str) -> tuple[str, str]:
     return (repository, tag) if colon and "/" not in tag else (name, "")
 
 
-def _state(found: re.Match[str], one: Difference) -> str:
-    if one.new is ABSENT or not isinstance(one.new, dict):
-        return f"{found[1]} no longer {found[2]}"
-    if found[2] == "terminated":
-        return f"{found[1]} ended with exit code {one.new.get('exitCode', 0)}"
-    reason = one.new.get("reason")
-    return f"{found[1]} {found[2]} {reason}" if reason else f"{found[1]} {found[2]}"
+def _state(match: re.Match[str], difference: Difference) -> str:
+    if difference.new is ABSENT or not isinstance(difference.new, dict):
+        return f"{match[1]} no longer {match[2]}"
+    if match[2] == "terminated":
+        return f"{match[1]} ended with exit code {difference.new.get('exitCode', 0)}"
+    reason = difference.new.get("reason")
+    return f"{match[1]} {match[2]} {reason}" if reason else f"{match[1]} {match[2]}"
 
 
-def _deletion(found: re.Match[str], one: Difference) -> str:
+def _deletion(match: re.Match[str], difference: Difference) -> str:
     return "deletion began"
 
 
-def _map_entry(found: re.Match[str], one: Difference) -> str:
-    return _plain(f"{found[1].removesuffix('s')} {found[2] or found[3]}", one)
+def _map_entry(match: re.Match[str], difference: Difference) -> str:
+    return _plain(f"{match[1].removesuffix('s')} {match[2] or match[3]}", difference)
 
 
 # From the most telling.
@@ -144,18 +149,18 @@ _TELLING: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
         (r"spec\.nodeName", _named("node")),
         (r"(data\.\w+)", _group),
         (r"(?:spec|status)\.(\w+)", _group),
-        (r"spec\..*", lambda found, one: _plain(_leaf(one.path), one)),
+        (r"spec\..*", lambda match, difference: _plain(_leaf(difference.path), difference)),
         (r"metadata\.(labels|annotations)(?:\.(.*)|\[(.*)\])", _map_entry),
     )
 )
 
 
-def _plain(name: str, one: Difference) -> str:
+def _plain(name: str, difference: Difference) -> str:
     """Return the words for any difference."""
-    old, new = _short(one.old), _short(one.new)
-    if one.old is ABSENT:
+    old, new = _short(difference.old), _short(difference.new)
+    if difference.old is ABSENT:
         return f"{name} {new}" if new else f"{name} added"
-    if one.new is ABSENT:
+    if difference.new is ABSENT:
         return f"{name} removed"
     return f"{name} {old} to {new}" if old and new and old != new else f"{name} changed"
 

@@ -11,6 +11,7 @@
 
 The rules for an object are those of `kinformer.kinds`. Reading order: problem, rules, then look, board, findings, rows,
 then followed, collection.
+Tests: tests/contrib/test_problems.py, tests/contrib/test_problem_rules.py, tests/contrib/test_problems_properties.py.
 """
 
 from kinformer.contrib.problems.collection import Problems

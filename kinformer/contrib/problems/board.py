@@ -17,7 +17,7 @@ from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
 
 _Batch = list[WatchEvent]
 
-__all__ = ["API_VERSION", "INFORMER", "KIND", "MOMENTS", "Board"]
+__all__ = ["API_VERSION", "INFORMER", "KIND", "MOMENTS", "ProblemBoard"]
 
 API_VERSION = "kinformer/v1"
 INFORMER = "Informer"
@@ -28,8 +28,10 @@ _MOMENT = "Moment"
 _LOOK = 5.0  # seconds between two looks at the health of informers, which has no events
 
 
-class Board:
+class ProblemBoard:
     """A `ListerWatcher` of moments that have come, of kinds that are followed, and of informers that do not follow.
+
+    The rules and `look` change its objects. The one informer of it takes the changes, in their order.
 
     Args:
         clock: Returns the time in seconds since the epoch.
@@ -46,7 +48,7 @@ class Board:
         self._news: deque[WatchEvent] = deque()
         self._changed = asyncio.Event()
         self._due: dict[str, float] = {}
-        self._queue: list[tuple[float, str]] = []
+        self._queue: list[tuple[float, str]] = []  # a heap, also of requests that later ones have replaced
 
     # --- the side of the rules --------------------------------------------------------------------
 
@@ -123,7 +125,8 @@ class Board:
                 async with asyncio.timeout(max(0.001, wait)):
                     await self._changed.wait()
             except TimeoutError:
-                yield [WatchEvent("BOOKMARK", self._bookmark())]  # the informer is not to take quiet for silence
+                # Without a bookmark, the informer would take quiet for a lost connection.
+                yield [WatchEvent("BOOKMARK", self._bookmark())]
 
     def _pass_moments(self) -> None:
         now = self._clock()

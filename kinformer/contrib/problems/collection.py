@@ -21,10 +21,10 @@ from kinformer import (
     group_by,
     union,
 )
-from kinformer.contrib.problems.board import INFORMER, MOMENTS, Board
+from kinformer.contrib.problems.board import INFORMER, MOMENTS, ProblemBoard
 from kinformer.contrib.problems.findings import Examiner
 from kinformer.contrib.problems.followed import EVENTS, Followed
-from kinformer.contrib.problems.look import Kinds, evidence_of, member_of
+from kinformer.contrib.problems.look import KindResources, evidence_of, member_of
 from kinformer.contrib.problems.problem import Problem
 from kinformer.contrib.problems.rows import owner_key, rows_of
 from kinformer.derived import UnionCollection
@@ -66,7 +66,7 @@ class Problems:
     ) -> None:
         self._followed = Followed(factory, namespace, resources)
         self._clock = clock
-        self._board = Board(clock, self._look)
+        self._board = ProblemBoard(clock, self._look)
         moments = SharedInformer(self._board, name="problems: moments", watch_list=False)
         self._objects = union({MOMENTS: moments}, name="problems: objects", away_after=_AWAY_AFTER)
         self._events: UnionCollection[KubeObject] = union({}, name="problems: events", away_after=_AWAY_AFTER)
@@ -74,16 +74,16 @@ class Problems:
             self._events,
             lambda event, fetch: evidence_of(event),
             name="problems: evidence",
-            indexers={"about": lambda one: [one.about]},
+            indexers={"about": lambda warning: [warning.about]},
         )
-        kinds = Kinds(self._followed.informers, self._board)
+        kinds = KindResources(self._followed.informers, self._board)
         self._examiner = Examiner(self._board, self._objects, moments, evidence, kinds, grace=grace, clock=clock)
         findings = derive(self._objects, self._examiner.examine, name="problems: findings", many=True)
-        by_owner = group_by(findings, lambda one: owner_key(one.owner), name="problems: by owner")
-        self._rows = derive(by_owner, lambda found, fetch: rows_of(found), name="problems", many=True)
+        by_owner = group_by(findings, lambda finding: owner_key(finding.owner), name="problems: by owner")
+        self._rows = derive(by_owner, lambda group, fetch: rows_of(group), name="problems", many=True)
         self._parts = (moments, self._events, evidence, self._objects, findings, by_owner, self._rows)
         self._stack = AsyncExitStack()
-        self._troubled: dict[str, float] = {}
+        self._troubled: dict[str, float] = {}  # since when a resource is not followed
         self.name = self._rows.name
         self.lister: Lister[Problem] = self._rows.lister
         self.by_key: Mapping[str, Problem] = self._rows.by_key

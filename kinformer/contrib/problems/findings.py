@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from kinformer import Collection, KubeObject, SharedInformer
 from kinformer.conditions import is_job_complete
-from kinformer.contrib.problems.board import API_VERSION, INFORMER, MOMENTS, Board
-from kinformer.contrib.problems.look import Evidence, Kinds, member_of, newest, top_owner
-from kinformer.contrib.problems.problem import Finding, Owner
+from kinformer.contrib.problems.board import API_VERSION, INFORMER, MOMENTS, ProblemBoard
+from kinformer.contrib.problems.look import Evidence, KindResources, member_of, newest, top_owner
+from kinformer.contrib.problems.problem import Owner, ProblemFinding
 from kinformer.contrib.problems.rules import INFORMER_RULE, Rule
 from kinformer.derived import Fetch
 from kinformer.kinds.health.cluster import is_node_down
@@ -46,11 +46,11 @@ class Examiner:
 
     def __init__(
         self,
-        board: Board,
+        board: ProblemBoard,
         objects: Collection[KubeObject],
         moments: SharedInformer,
         evidence: Collection[Evidence],
-        kinds: Kinds,
+        kinds: KindResources,
         *,
         grace: float | None,
         clock: Callable[[], float],
@@ -65,7 +65,7 @@ class Examiner:
         # By the uid of an object: its key among the objects, a rule, and the time at which that was first seen.
         self._seen: dict[str, tuple[str, str, float]] = {}
 
-    def examine(self, obj: KubeObject, fetch: Fetch) -> Iterable[tuple[str, Finding]]:
+    def examine(self, obj: KubeObject, fetch: Fetch) -> Iterable[tuple[str, ProblemFinding]]:
         """Return the finding about an object, or nothing."""
         resource, ailment = self._resource(obj), self._ailment(obj)
         # Without a resource, its informer has let it go in the meantime.
@@ -88,7 +88,7 @@ class Examiner:
         message = diagnosis.message
         if warning is not None and warning.message not in message:
             message = f"{message} ({warning.reason}: {warning.message})" if message else warning.message
-        finding = Finding(
+        finding = ProblemFinding(
             rule=name,
             owner=owner,
             resource=resource,
@@ -211,8 +211,8 @@ class Examiner:
     def prune(self) -> None:
         """Forget objects that no longer exist. Deletes run no function."""
         for uid, (key, _, _) in list(self._seen.items()):
-            found = self._objects.by_key.get(key)
-            if found is None or found.uid != uid:
+            obj = self._objects.by_key.get(key)
+            if obj is None or obj.uid != uid:
                 del self._seen[uid]
                 self._board.forget(uid)
 

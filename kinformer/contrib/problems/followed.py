@@ -13,7 +13,7 @@ __all__ = ["EVENTS", "Followed"]
 EVENTS = "v1/events"
 
 _NAMESPACED = (
-    EVENTS,  # the first, whose namespaces are those of all
+    EVENTS,  # the first, because their namespaces decide which other informers are taken
     "v1/pods",
     "apps/v1/deployments",
     "apps/v1/statefulsets",
@@ -43,7 +43,7 @@ class Followed:
         resources: Further resources.
 
     Attributes:
-        informers: The informers by resource.
+        informers: The informers by resource, which `update` and `release` change.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Followed:
         self.informers: dict[str, SharedInformer] = {}
         self._factory = factory
         self._namespace = namespace
-        self._further = tuple(str(GroupVersionResource.parse(one)) for one in resources)
+        self._further = tuple(str(GroupVersionResource.parse(resource)) for resource in resources)
         self._requested: list[SharedInformer] = []
 
     def update(self) -> tuple[Changed, Changed]:
@@ -61,14 +61,14 @@ class Followed:
         Return the new and the ended ones.
         """
         present = set(self._factory.informers)
-        ended = [(name, one) for name, one in self.informers.items() if one not in present]
+        ended = [(name, informer) for name, informer in self.informers.items() if informer not in present]
         for name, _ in ended:
             del self.informers[name]
         before = set(self.informers)
         self._request()
         for informer in self._whole():
             self.informers.setdefault(informer.name, informer)
-        return [(name, one) for name, one in self.informers.items() if name not in before], ended
+        return [(name, informer) for name, informer in self.informers.items() if name not in before], ended
 
     def _request(self) -> None:
         scoped = {} if self._namespace is None else {"namespace": self._namespace}
@@ -83,16 +83,16 @@ class Followed:
     def _take(self, resource: str, **options: Any) -> None:
         if resource in self.informers:
             return
-        found = next((one for one in self._whole() if one.name == resource), None)
-        if found is None:
+        informer = next((candidate for candidate in self._whole() if candidate.name == resource), None)
+        if informer is None:
             settings: dict[str, Any] = {"fields": None, "metadata_only": False, **options}
-            found = self._factory.for_resource(resource, **settings)
-            self._requested.append(found)
-        self.informers[resource] = found
+            informer = self._factory.for_resource(resource, **settings)
+            self._requested.append(informer)
+        self.informers[resource] = informer
 
     def _whole(self) -> list[SharedInformer]:
         """Return the factory's informers of whole objects, of the same namespaces as the Events or of none."""
-        if EVENTS not in self.informers:  # which are the first
+        if EVENTS not in self.informers:  # they are requested first
             return []
         namespaces, all_scopes = self.informers[EVENTS].namespaces, self._namespace is None
         return [
@@ -109,5 +109,5 @@ class Followed:
 
     def unread(self) -> dict[str, BaseException]:
         """Return the resources whose first list has failed, with the error of each."""
-        errors = {name: one.health().last_error for name, one in self.informers.items() if not one.has_synced}
+        errors = {name: source.health().last_error for name, source in self.informers.items() if not source.has_synced}
         return {name: error for name, error in errors.items() if error is not None}

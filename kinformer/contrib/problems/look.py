@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import msgspec
 
 from kinformer import Collection, GroupVersionResource, KubeObject, SharedInformer
-from kinformer.contrib.problems.board import KIND, Board
+from kinformer.contrib.problems.board import KIND, ProblemBoard
 from kinformer.contrib.problems.problem import Owner
 from kinformer.derived import Fetch
 from kinformer.objects import controller_of
 from kinformer.objects.accessors import moment_at, string_at
 from kinformer.objects.meta import OwnerReference
 
-__all__ = ["Evidence", "Kinds", "evidence_of", "member_of", "newest", "top_owner"]
+__all__ = ["Evidence", "KindResources", "evidence_of", "member_of", "newest", "top_owner"]
 
-_DEEPEST = 8  # owners above an object. More is a circle
+_DEEPEST = 8  # owners above an object. More would be a circle
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -49,9 +49,9 @@ def about_of(reference: object) -> str:
     return f"{string_at(reference, 'kind')}/{string_at(reference, 'namespace')}/{string_at(reference, 'name')}"
 
 
-def newest(found: Iterable[Evidence]) -> Evidence | None:
+def newest(warnings: Iterable[Evidence]) -> Evidence | None:
     """Return the newest evidence, or None."""
-    return max(found, key=lambda one: (one.last, one.reason, one.message), default=None)
+    return max(warnings, key=lambda warning: (warning.last, warning.reason, warning.message), default=None)
 
 
 def member_of(resource: str) -> str:
@@ -60,7 +60,7 @@ def member_of(resource: str) -> str:
     return ".".join(part for part in (gvr.resource, gvr.version, gvr.group) if part)
 
 
-class Kinds:
+class KindResources:
     """The resources of kinds, by the informers that have objects of them.
 
     Args:
@@ -68,10 +68,10 @@ class Kinds:
         board: Where a kind becomes an object, so that a function that has asked in vain runs again.
     """
 
-    def __init__(self, informers: dict[str, SharedInformer], board: Board) -> None:
+    def __init__(self, informers: dict[str, SharedInformer], board: ProblemBoard) -> None:
         self._informers = informers
         self._board = board
-        self._known: dict[tuple[str, str], str] = {}
+        self._known: dict[tuple[str, str], str] = {}  # grows as informers get objects
 
     def resource(self, api_version: str, kind: str) -> str:
         """Return the resource of a kind, or "" if no informer has objects of it."""
@@ -103,21 +103,21 @@ def _name_of_kind(api_version: str, kind: str) -> str:
 
 
 def top_owner(
-    obj: KubeObject, fetch: Fetch, objects: Collection[KubeObject], moments: SharedInformer, kinds: Kinds
+    obj: KubeObject, fetch: Fetch, objects: Collection[KubeObject], moments: SharedInformer, kinds: KindResources
 ) -> Owner:
     """Return the owner at the top of an object, or the object itself."""
     top = Owner(obj.kind, obj.namespace, obj.name, obj.api_version.rpartition("/")[0])
     seen = {obj.uid}
-    one: KubeObject | None = obj
+    current: KubeObject | None = obj
     for _ in range(_DEEPEST):
-        if one is None:
+        if current is None:
             break
-        reference = controller_of(one) or next(iter(one.owner_references), None)
+        reference = controller_of(current) or next(iter(current.owner_references), None)
         if reference is None or reference.uid in seen or reference.kind == "Node":  # a static pod is its own owner
             break
         seen.add(reference.uid)
         resource = kinds.resource_of_owner(reference, fetch, moments)
-        place = one.namespace
+        place = current.namespace
         above = None
         if resource:
             member = member_of(resource)
@@ -129,5 +129,5 @@ def top_owner(
             above = None
         group = reference.api_version.rpartition("/")[0]
         top = Owner(reference.kind, place, reference.name, group)
-        one = above
+        current = above
     return top

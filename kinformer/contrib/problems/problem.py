@@ -11,7 +11,7 @@ import msgspec
 
 from kinformer.kinds.health.rules import ProblemSeverity
 
-__all__ = ["SEVERITIES", "Finding", "Owner", "Problem", "by_severity"]
+__all__ = ["SEVERITIES", "Owner", "Problem", "ProblemFinding", "by_severity"]
 
 SEVERITIES: tuple[ProblemSeverity, ...] = ("critical", "error", "warning")  # worst first
 
@@ -80,10 +80,12 @@ class Problem:
 
 def by_severity(problems: Iterable[Problem]) -> list[Problem]:
     """Sort problems for people: the worst first, then by the number of objects hit, then by owner."""
-    return sorted(problems, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.owner, one.rule))
+    return sorted(
+        problems, key=lambda problem: (SEVERITIES.index(problem.severity), -problem.count, problem.owner, problem.rule)
+    )
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemFinding(msgspec.Struct, frozen=True, kw_only=True):
     """An ailment that has outlasted its grace time, with its object and the owner at the top."""
 
     rule: str

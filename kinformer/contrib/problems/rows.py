@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from kinformer.contrib.problems.problem import Finding, Owner, Problem
+from kinformer.contrib.problems.problem import Owner, Problem, ProblemFinding
 from kinformer.contrib.problems.rules import RULES
 
 __all__ = ["owner_key", "rows_of"]
@@ -20,11 +20,11 @@ def owner_key(owner: Owner) -> str:
     return f"{owner.namespace}/{kind}:{owner.name}" if owner.namespace else f"{kind}:{owner.name}"
 
 
-def rows_of(found: Sequence[Finding]) -> Iterator[tuple[str, Problem]]:
+def rows_of(findings: Sequence[ProblemFinding]) -> Iterator[tuple[str, Problem]]:
     """Yield the problems of one owner, with their keys."""
-    by_rule: dict[str, list[Finding]] = {}
-    for one in found:
-        by_rule.setdefault(one.rule, []).append(one)
+    by_rule: dict[str, list[ProblemFinding]] = {}
+    for finding in findings:
+        by_rule.setdefault(finding.rule, []).append(finding)
     causes = [name for name in by_rule if not _RULES[name].is_symptom]
     # A workload that is short of replicas because its pods crash has one problem, the crash.
     for name in causes or by_rule:
@@ -32,11 +32,11 @@ def rows_of(found: Sequence[Finding]) -> Iterator[tuple[str, Problem]]:
         yield f"{owner_key(row.owner)}:{name}", row
 
 
-def _row(name: str, found: Sequence[Finding]) -> Problem:
-    reasons = Counter(one.reason for one in found)
+def _row(name: str, group: Sequence[ProblemFinding]) -> Problem:
+    reasons = Counter(finding.reason for finding in group)
     # The owner speaks for itself. Of its objects, one with the most frequent reason does.
-    shown = min(found, key=lambda one: (not one.is_own, -reasons[one.reason], one.since, one.key))
-    others = [one for one in found if not one.is_own]
+    shown = min(group, key=lambda finding: (not finding.is_own, -reasons[finding.reason], finding.since, finding.key))
+    others = [finding for finding in group if not finding.is_own]
     return Problem(
         severity=_RULES[name].severity,
         rule=name,
@@ -47,5 +47,5 @@ def _row(name: str, found: Sequence[Finding]) -> Problem:
         unit=others[0].unit if others else shown.unit,
         reason=shown.reason,
         message=shown.message,
-        since=datetime.fromtimestamp(min(one.since for one in found), UTC),
+        since=datetime.fromtimestamp(min(finding.since for finding in group), UTC),
     )

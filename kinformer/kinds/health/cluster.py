@@ -89,10 +89,9 @@ def hangs(obj: Object) -> Diagnosis | None:
         return None
     finalizers, kind = strings_at(obj, "metadata", "finalizers"), string_at(obj, "kind")
     if kind == "Namespace":
-        reasons = [
-            one for one in tables_at(obj, "status", "conditions") if one.get("status") == "True" and one.get("message")
-        ]
-        message = "; ".join(string_at(one, "message") for one in reasons) or "its contents are being deleted"
+        conditions = tables_at(obj, "status", "conditions")
+        reasons = [reason for reason in conditions if reason.get("status") == "True" and reason.get("message")]
+        message = "; ".join(string_at(reason, "message") for reason in reasons) or "its contents are being deleted"
     elif finalizers:
         message = f"waits for {', '.join(finalizers)}"
     else:

@@ -133,5 +133,5 @@ def ailment_of(obj: Object, now: float) -> Ailment | None:
 @lru_cache(maxsize=1024)
 def _rules_for(group: str, kind: str) -> tuple[Rule, ...]:
     """Return the rules for the objects of a kind, in the order of the table."""
-    wanted = {ANY, CUSTOM if is_custom(group) else kind}
-    return tuple(rule for rule in RULES if wanted.intersection(rule.kinds))
+    kinds = {ANY, CUSTOM if is_custom(group) else kind}
+    return tuple(rule for rule in RULES if kinds.intersection(rule.kinds))

@@ -94,28 +94,28 @@ def _node(node: Object) -> Severity:
 
 
 def _replicated(workload: Object) -> Severity:
-    wanted = number_at(workload, "spec", "replicas", default=1)
+    desired = number_at(workload, "spec", "replicas", default=1)
     # A partition keeps the pods below it on their revision on purpose, and so does OnDelete.
     partition = number_at(workload, "spec", "updateStrategy", "rollingUpdate", "partition")
-    updated = number_at(workload, "status", "updatedReplicas", default=wanted)
+    updated = number_at(workload, "status", "updatedReplicas", default=desired)
     ready = number_at(workload, "status", "readyReplicas")
-    return _workload(workload, wanted, ready, number_at(workload, "status", "replicas"), updated + partition)
+    return _workload(workload, desired, ready, number_at(workload, "status", "replicas"), updated + partition)
 
 
 def _daemon_set(workload: Object) -> Severity:
     names = ("desiredNumberScheduled", "numberReady", "currentNumberScheduled")
-    wanted, ready, current = (number_at(workload, "status", name) for name in names)
-    updated = number_at(workload, "status", "updatedNumberScheduled", default=wanted)
-    return _workload(workload, wanted, ready, current, updated)
+    desired, ready, current = (number_at(workload, "status", name) for name in names)
+    updated = number_at(workload, "status", "updatedNumberScheduled", default=desired)
+    return _workload(workload, desired, ready, current, updated)
 
 
-def _workload(workload: Object, wanted: int, ready: int, current: int, updated: int) -> Severity:
-    if not wanted:
+def _workload(workload: Object, desired: int, ready: int, current: int, updated: int) -> Severity:
+    if not desired:
         return Severity("busy", reason="scales to zero") if current else Severity("over", reason="scaled to zero")
-    if ready < wanted:
-        return Severity("busy", reason=f"{ready} of {wanted} ready")
+    if ready < desired:
+        return Severity("busy", reason=f"{ready} of {desired} ready")
     on_delete = string_at(workload, "spec", "updateStrategy", "type") == "OnDelete"
-    return _GOOD if on_delete or updated >= wanted else Severity("busy", reason="is being updated")
+    return _GOOD if on_delete or updated >= desired else Severity("busy", reason="is being updated")
 
 
 def _job(job: Object) -> Severity:
@@ -149,7 +149,7 @@ def _event(event: Object) -> Severity:
 
 def _other(obj: Object) -> Severity:
     """Return the severity of a custom resource, by the condition that most controllers write, or by its phase."""
-    status = {string_at(one, "type"): string_at(one, "status") for one in current_conditions(obj)}
+    status = {string_at(condition, "type"): string_at(condition, "status") for condition in current_conditions(obj)}
     ready = status.get("Ready") or status.get("Available")
     return _by_phase(obj) if not ready else _GOOD if ready == "True" else Severity("busy", reason="not ready")
 

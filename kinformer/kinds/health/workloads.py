@@ -45,20 +45,20 @@ def is_short(workload: Object) -> Diagnosis | None:
     if not is_observed(workload):
         return None  # the status is that of an earlier spec
     if kind == "DaemonSet":
-        wanted = number_at(workload, "status", "desiredNumberScheduled")
+        desired = number_at(workload, "status", "desiredNumberScheduled")
         ready = number_at(workload, "status", "numberReady")
     else:
-        wanted = number_at(workload, "spec", "replicas", default=1)
+        desired = number_at(workload, "spec", "replicas", default=1)
         ready = number_at(workload, "status", "readyReplicas")
-    if ready >= wanted:
+    if ready >= desired:
         return None
     available = condition_of(workload, "Available") or {}
     since = moment_at(available, "lastTransitionTime") if available.get("status") == "False" else None
     return Diagnosis(
         reason="ReplicasMissing",
-        message=f"{ready:,} of {wanted:,} replicas ready",
+        message=f"{ready:,} of {desired:,} replicas ready",
         since=since,
-        count=wanted - ready,
+        count=desired - ready,
         unit="replicas",
     )
 

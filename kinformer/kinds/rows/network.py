@@ -26,7 +26,7 @@ _UNKNOWN = "<unknown>"
 
 
 def node(obj: Object) -> list[object]:
-    addresses = {string_at(one, "type"): string_at(one, "address") for one in reversed(_addresses(obj))}
+    addresses = {string_at(address, "type"): string_at(address, "address") for address in reversed(_addresses(obj))}
     info = table_at(obj, "status", "nodeInfo")
     kernel = string_at(info, "kernelVersion") or _UNKNOWN
     if architecture := string_at(info, "architecture"):

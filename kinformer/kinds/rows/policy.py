@@ -52,9 +52,9 @@ def scaler(obj: Object) -> list[object]:
 def _targets(obj: Object) -> list[str]:
     spec, status = table_at(obj, "spec"), table_at(obj, "status")
     shown = []
-    wanted = value_at(spec, "targetCPUUtilizationPercentage")  # autoscaling/v1
-    if wanted is not None:
-        shown.append(f"cpu: {_percent(value_at(status, 'currentCPUUtilizationPercentage'), _UNKNOWN)}/{wanted}%")
+    goal = value_at(spec, "targetCPUUtilizationPercentage")  # autoscaling/v1
+    if goal is not None:
+        shown.append(f"cpu: {_percent(value_at(status, 'currentCPUUtilizationPercentage'), _UNKNOWN)}/{goal}%")
     current = tables_at(status, "currentMetrics")
     for index, metric in enumerate(tables_at(spec, "metrics")):
         shown.append(_target(metric, current[index] if index < len(current) else {}))
@@ -70,8 +70,8 @@ def _target(metric: Object, current: Object) -> str:
         average = " (avg)" if kind in ("External", "Object") else ""
         return f"{name}{scalar_at(now, 'averageValue', default=_UNKNOWN)}/{target['averageValue']}{average}"
     if name:
-        used, wanted = value_at(now, "averageUtilization"), value_at(target, "averageUtilization")
-        return f"{name}{_percent(used, _UNKNOWN)}/{_percent(wanted, _AUTO)}"
+        used, goal = value_at(now, "averageUtilization"), value_at(target, "averageUtilization")
+        return f"{name}{_percent(used, _UNKNOWN)}/{_percent(goal, _AUTO)}"
     return f"{scalar_at(now, 'value', default=_UNKNOWN)}/{scalar_at(target, 'value', default='')}"
 
 

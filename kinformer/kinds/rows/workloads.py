@@ -54,12 +54,12 @@ def pod_template(obj: Object) -> list[object]:
     return [name_of(obj), *containers(template), labels_of(table_at(template, "metadata", "labels"))]
 
 
-def _wanted(obj: Object) -> int:
+def _desired(obj: Object) -> int:
     return number_at(obj, "spec", "replicas", default=1)
 
 
 def _ratio(obj: Object) -> str:
-    return f"{number_at(obj, 'status', 'readyReplicas')}/{_wanted(obj)}"
+    return f"{number_at(obj, 'status', 'readyReplicas')}/{_desired(obj)}"
 
 
 def _template(obj: Object) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def deployment(obj: Object) -> list[object]:
 
 
 def _replicas(obj: Object) -> list[int]:
-    return [_wanted(obj), number_at(obj, "status", "replicas"), number_at(obj, "status", "readyReplicas")]
+    return [_desired(obj), number_at(obj, "status", "replicas"), number_at(obj, "status", "readyReplicas")]
 
 
 def replica_set(obj: Object) -> list[object]:

@@ -26,6 +26,7 @@ _API_VERSIONS = {
     "ServiceAccount": "v1",
     "Namespace": "v1",
 }
+# The server sets these. A file has them if it was printed by `kubectl get`, and a creation must not.
 _BY_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 
 
@@ -57,8 +58,12 @@ class Access:
     def __init__(self, documents: Sequence[_Document]) -> None:
         self._documents = documents
         subjects = list(_subjects(documents))
-        self.users = sorted({_user_name(one) for one in subjects if one["kind"] != "Group"} - {"system:anonymous"})
-        self.groups = sorted({one["name"] for one in subjects if one["kind"] == "Group"} - {"system:authenticated"})
+        self.users = sorted(
+            {_user_name(subject) for subject in subjects if subject["kind"] != "Group"} - {"system:anonymous"}
+        )
+        self.groups = sorted(
+            {subject["name"] for subject in subjects if subject["kind"] == "Group"} - {"system:authenticated"}
+        )
 
     @property
     def summary(self) -> str:
@@ -75,15 +80,16 @@ class Access:
         """
         async with server.client() as client:
             resources = await discover(client)
-            for one in sorted(self._documents, key=lambda one: one.body["kind"] != "Namespace"):
-                if one.namespace and server.get("v1/namespaces", None, one.namespace) is None:
-                    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one.namespace}})
+            # Namespaces come first, because the other objects are in them.
+            for document in sorted(self._documents, key=lambda document: document.body["kind"] != "Namespace"):
+                if document.namespace and server.get("v1/namespaces", None, document.namespace) is None:
+                    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": document.namespace}})
                 try:
-                    await _put(client, resources, one)
+                    await _put(client, resources, document)
                 except APIError as error:
-                    raise ConfigError(f"{one.place}: {error.message}") from error
-        for one in self._documents:
-            _check_role(server, one)
+                    raise ConfigError(f"{document.place}: {error.message}") from error
+        for document in self._documents:  # after all are created, as a binding may precede its role
+            _check_role(server, document)
 
     def add_groups(self, server: APIServer, kubeconfig: Path) -> None:
         """Add to a kubeconfig a user for each group, who is identified as a member by a certificate."""
@@ -109,8 +115,8 @@ def read_access(path: Path) -> Access:
         loaded = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    documents = [_checked(place, one) for place, one in _objects(str(path), loaded)]
-    if not any(one.body["kind"] in _BINDINGS for one in documents):
+    documents = [_checked(place, document) for place, document in _objects(str(path), loaded)]
+    if not any(document.body["kind"] in _BINDINGS for document in documents):
         raise ConfigError(f"{path}: there is no RoleBinding or ClusterRoleBinding, whose subjects are the users")
     return Access(documents)
 
@@ -161,32 +167,32 @@ def _check_binding(place: str, binding: Mapping[str, Any]) -> None:
         raise ConfigError(f"{place}: roleRef: expected a kind (Role or ClusterRole) and a name")
 
 
-def _check_role(server: APIServer, one: _Document) -> None:
-    if one.body["kind"] not in _BINDINGS:
+def _check_role(server: APIServer, binding: _Document) -> None:
+    if binding.body["kind"] not in _BINDINGS:
         return
-    role = one.body["roleRef"]
+    role = binding.body["roleRef"]
     cluster = role["kind"] == "ClusterRole"
     resource = f"rbac.authorization.k8s.io/v1/{'clusterroles' if cluster else 'roles'}"
-    if server.get(resource, None if cluster else one.namespace, role["name"]) is None:
-        where = "" if cluster else f" in namespace {one.namespace!r}"
-        raise ConfigError(f"{one.place}: roleRef.name: there is no {role['kind']} {role['name']!r}{where}")
+    if server.get(resource, None if cluster else binding.namespace, role["name"]) is None:
+        where = "" if cluster else f" in namespace {binding.namespace!r}"
+        raise ConfigError(f"{binding.place}: roleRef.name: there is no {role['kind']} {role['name']!r}{where}")
 
 
-async def _put(client: Client, resources: Discovery, one: _Document) -> None:
+async def _put(client: Client, resources: Discovery, document: _Document) -> None:
     """Create an object, or replace one that the server has from the beginning."""
-    gvr = resources.find(one.body["kind"]).gvr
+    gvr = resources.find(document.body["kind"]).gvr
     params = {"fieldValidation": "Strict"}
     try:
-        await client.request("POST", gvr.path(one.namespace or None), body=one.body, params=params)
+        await client.request("POST", gvr.path(document.namespace or None), body=document.body, params=params)
     except AlreadyExistsError:
-        path = gvr.path(one.namespace or None, one.body["metadata"]["name"])
-        await client.request("PUT", path, body=one.body, params=params)
+        path = gvr.path(document.namespace or None, document.body["metadata"]["name"])
+        await client.request("PUT", path, body=document.body, params=params)
 
 
 def _subjects(documents: Sequence[_Document]) -> Iterator[Mapping[str, Any]]:
-    for one in documents:
-        if one.body["kind"] in _BINDINGS:
-            yield from one.body["subjects"]
+    for document in documents:
+        if document.body["kind"] in _BINDINGS:
+            yield from document.body["subjects"]
 
 
 def _user_name(subject: Mapping[str, Any]) -> str:

@@ -40,6 +40,8 @@ class Population:
         server: The server to write to.
         chance: The random number generator.
         has_controllers: True if controllers run, which replace deleted pods.
+
+    `add` fills the lists of keys and nodes. `churn` keeps the keys equal to the objects that it has changed.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Population:
         self._chance = chance or random.Random()
         self._resources: list[APIResource] = []
         self._keys: list[_Key] = []
-        self._filled = 0  # keys at first
+        self._filled = 0  # the number of keys once all objects are created
         self._starting: deque[_Key] = deque()  # pods without a node, or that are not ready for a while
         self._started = 0  # pods that have been started
         self._nodes: list[str] = []
@@ -69,7 +71,7 @@ class Population:
         pods = sum(count for resource, count in counts.items() if str(resource) == "v1/pods")
         number = counts[nodes] if nodes is not None and counts[nodes] else _nodes_for(pods)
         if pods or nodes is not None:
-            self._nodes = [f"node-{one:03}" for one in range(number if pods else counts[nodes] if nodes else 0)]
+            self._nodes = [f"node-{index:03}" for index in range(number if pods else counts[nodes] if nodes else 0)]
             for name in self._nodes:
                 self._server.create(node(name))
         for resource, count in counts.items():
@@ -91,11 +93,11 @@ class Population:
                 loading.update(f"{done:,} of {count:,}")
                 await asyncio.sleep(0)
         self._resources.append(resource)
-        self._keys += self._found(known={*before, *self._keys})  # without the server's own objects
+        self._keys += self._new_keys(known={*before, *self._keys})  # without the server's own objects
         self._filled = len(self._keys)
 
-    def _found(self, known: set[_Key]) -> list[_Key]:
-        """Return the objects of the generated resources, except for known ones."""
+    def _new_keys(self, known: set[_Key]) -> list[_Key]:
+        """Return the keys of the objects of the generated resources, except for known ones."""
         resources = self._resources if self._has_controllers else self._resources[-1:]
         keys = [_key_of(resource, obj) for resource in resources for obj in self._server.list(resource.gvr)]
         return [key for key in keys if key not in known]
@@ -139,9 +141,9 @@ class Population:
     def _change(self) -> None:
         """Update or replace a random object. Forget it if another client has deleted it."""
         self._turn += 1
-        if len(self._keys) < self._filled / 2:  # controllers have replaced pods
-            found = self._found(known=set(self._keys))
-            self._keys += [key for key in found if not key[1] or key[1].startswith(_TEAM)]
+        if len(self._keys) < self._filled / 2:  # controllers have replaced pods, under names that are looked up here
+            others = self._new_keys(known=set(self._keys))
+            self._keys += [key for key in others if not key[1] or key[1].startswith(_TEAM)]
         if self._starting and self._chance.random() < 0.5:
             self._start(self._starting.popleft())
             return
@@ -165,7 +167,7 @@ class Population:
         if not self._is_wanted(document) or (self._has_controllers and resource.kind == "Pod"):
             self._forget(number)
             return
-        metadata = {one: document["metadata"][one] for one in _OF_TEMPLATE if one in document["metadata"]}
+        metadata = {field: document["metadata"][field] for field in _OF_TEMPLATE if field in document["metadata"]}
         metadata["name"] = f"{name.rpartition('-')[0] or name}-{''.join(self._chance.choices(_SUFFIX, k=5))}"
         document["metadata"] = metadata
         self._keys[number] = (resource, namespace, metadata["name"])
@@ -180,10 +182,10 @@ class Population:
         """True if every owner exists. The garbage collector deletes what an owner has left behind."""
         namespace = document["metadata"].get("namespace", "")
         owners = document["metadata"].get("ownerReferences") or ()
-        there = (self._server.get(_REPLICA_SETS, namespace, one["name"]) for one in owners)
+        there = (self._server.get(_REPLICA_SETS, namespace, reference["name"]) for reference in owners)
         return all(
-            found is not None and found["metadata"]["uid"] == one["uid"]
-            for one, found in zip(owners, there, strict=True)
+            owner is not None and owner["metadata"]["uid"] == reference["uid"]
+            for reference, owner in zip(owners, there, strict=True)
         )
 
     def _forget(self, number: int) -> None:
@@ -216,8 +218,8 @@ class Population:
             ],
             "containerStatuses": [
                 {
-                    "name": one["name"],
-                    "image": one.get("image", ""),
+                    "name": container["name"],
+                    "image": container.get("image", ""),
                     "imageID": "",
                     "containerID": f"containerd://{self._chance.getrandbits(256):064x}",
                     "ready": True,
@@ -226,7 +228,7 @@ class Population:
                     "state": {"running": {"startedAt": now}},
                     "lastState": {},
                 }
-                for one in document["spec"]["containers"]
+                for container in document["spec"]["containers"]
             ],
         }
         self._server.update(document)
@@ -239,7 +241,7 @@ class Population:
     def _host(self, node: str) -> str:
         document = self._server.get(_NODES, None, node)
         addresses: list[dict[str, str]] = ((document or {}).get("status") or {}).get("addresses") or []
-        return next((one["address"] for one in addresses if one.get("type") == "InternalIP"), "")
+        return next((address["address"] for address in addresses if address.get("type") == "InternalIP"), "")
 
 
 def _nodes_for(pods: int) -> int:
@@ -294,16 +296,16 @@ def _age(moment: str) -> float:
 
 def _roll(workload: Object, turn: int) -> None:
     """Make one replica unavailable, or available again."""
-    status, wanted = workload.setdefault("status", {}), workload["spec"].get("replicas", 1)
-    available = wanted if status.get("availableReplicas", 0) < wanted else max(0, wanted - 1)
+    status, replicas = workload.setdefault("status", {}), workload["spec"].get("replicas", 1)
+    available = replicas if status.get("availableReplicas", 0) < replicas else max(0, replicas - 1)
     status.update(readyReplicas=available, availableReplicas=available)
 
 
 def _roll_daemon(daemon: Object, turn: int) -> None:
     status = daemon.setdefault("status", {})
-    wanted = status.get("desiredNumberScheduled", 0)
-    ready = wanted if status.get("numberReady", 0) < wanted else max(0, wanted - 1)
-    status.update(numberReady=ready, numberAvailable=ready, numberUnavailable=wanted - ready)
+    scheduled = status.get("desiredNumberScheduled", 0)
+    ready = scheduled if status.get("numberReady", 0) < scheduled else max(0, scheduled - 1)
+    status.update(numberReady=ready, numberAvailable=ready, numberUnavailable=scheduled - ready)
 
 
 def _beat(node: Object, turn: int) -> None:

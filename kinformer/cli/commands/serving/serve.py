@@ -62,8 +62,8 @@ async def serve(
         ConfigError: The server has no such resource, a name is invalid, or the file of roles is wrong.
         OSError: The port is in use, or the kubeconfig cannot be written.
     """
-    wanted = [_parse(argument) for argument in objects]
-    if churn and not wanted:
+    requested = [_parse(argument) for argument in objects]
+    if churn and not requested:
         raise UsageError("--churn requires --objects, whose objects it changes")
     if runtime is not None and not living:
         raise UsageError("--runtime requires --living, whose pods it ends")
@@ -73,10 +73,10 @@ async def serve(
         if access is not None:
             await access.create(server)
         filling: Counter[APIResource] = Counter()
-        if wanted:
+        if requested:
             async with server.client() as client:
                 resources = await discover(client)
-            for name, number in wanted:
+            for name, number in requested:
                 filling[resources.find(name)] += number
         path = kubeconfig
         if path is None:

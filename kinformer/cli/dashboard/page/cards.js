@@ -4,19 +4,20 @@ import { Chart } from "./chart.js";
 import { element, meaning, number } from "./words.js";
 
 export class Cards {
-  // A chart is [name, label, read(one, before, seconds), write(value), floor], a fact [name, text(one) or null].
+  // A chart is [name, label, read(subject, before, seconds), write(value), floor], a fact [name, text(subject) or null]. A
+  // subject is the report on an informer or a collection.
   constructor(holder, kind, { charts, facts, rest, note }) {
     Object.assign(this, { holder, kind, charts, facts, rest, note });
     this.cards = new Map();
   }
 
   report(all, before, seconds) {
-    for (const one of all) {
-      const last = before?.find((other) => other.name === one.name), card = this.card(one.name);
-      for (const [name, , read] of this.charts) card.charts[name].push(read(one, last, seconds));
+    for (const subject of all) {
+      const last = before?.find((other) => other.name === subject.name), card = this.card(subject.name);
+      for (const [name, , read] of this.charts) card.charts[name].push(read(subject, last, seconds));
     }
     for (const [name, card] of this.cards) {
-      if (!all.some((one) => one.name === name)) { card.made.remove(); this.cards.delete(name); }
+      if (!all.some((subject) => subject.name === name)) { card.made.remove(); this.cards.delete(name); }
     }
   }
 
@@ -45,15 +46,15 @@ export class Cards {
   }
 
   draw(all) {
-    for (const one of all) {
-      const card = this.card(one.name), state = one.synced || one.error ? one.state : "starting";
+    for (const subject of all) {
+      const card = this.card(subject.name), state = subject.synced || subject.error ? subject.state : "starting";
       card.state.textContent = state.replace("_", " ");
-      card.state.className = `pill ${one.live && one.synced ? "good" : meaning(state) || "busy"}`;
-      card.error.hidden = !one.error;
-      card.error.textContent = one.error ?? "";
-      if (card.note) card.note.textContent = this.note(one);
+      card.state.className = `pill ${subject.live && subject.synced ? "good" : meaning(state) || "busy"}`;
+      card.error.hidden = !subject.error;
+      card.error.textContent = subject.error ?? "";
+      if (card.note) card.note.textContent = this.note(subject);
       for (const [name, text] of [...this.facts, ...this.rest]) {
-        const words = text(one);
+        const words = text(subject);
         card.facts[name].parentElement.hidden = words === null;
         card.facts[name].textContent = words ?? "";
       }
@@ -71,9 +72,9 @@ export class Cards {
 }
 
 // Changes a second since the report before.
-export function changesPerSecond(one, before, seconds) {
-  return before ? (one.events - before.events) / seconds : null;
+export function changesPerSecond(subject, before, seconds) {
+  return before ? (subject.events - before.events) / seconds : null;
 }
 
-export const counted = (...names) => names.map((name) => [name, (one) => number.format(one[name])]);
+export const counted = (...names) => names.map((name) => [name, (subject) => number.format(subject[name])]);
 export const tenths = (value) => number.format(Math.round(value * 10) / 10);

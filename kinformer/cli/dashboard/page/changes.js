@@ -15,13 +15,13 @@ export function changes(list) {
 
 // The places that differ, with what was and what is, as JSON.
 export function differences(list) {
-  return element("div", {}, ...list.map((one) => element("div", { class: short(one) ? "difference short" : "difference" },
-    element("p", { class: "path" }, one.path),
-    one.old === null ? null : element("del", {}, one.old),
-    one.new === null ? null : element("ins", {}, one.new))));
+  return element("div", {}, ...list.map((difference) => element("div", { class: short(difference) ? "difference short" : "difference" },
+    element("p", { class: "path" }, difference.path),
+    difference.old === null ? null : element("del", {}, difference.old),
+    difference.new === null ? null : element("ins", {}, difference.new))));
 }
 
 // A number, a word: they fit beside their path.
-function short(one) {
-  return one.path.length + (one.old?.length ?? 0) + (one.new?.length ?? 0) < 58;
+function short(difference) {
+  return difference.path.length + (difference.old?.length ?? 0) + (difference.new?.length ?? 0) < 58;
 }

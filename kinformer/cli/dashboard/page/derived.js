@@ -11,10 +11,10 @@ export class Derived {
     this.figure = element("figure", { class: "card derived-graph", hidden: true }, element("h2", {}, "Derived collections"), this.graph);
     holder.append(this.figure);
     this.cards = new Cards(holder, "derived", {
-      charts: [["events", "changes a second", changesPerSecond, tenths, 4], ["waiting", "waiting", (one) => one.waiting + one.pending, tenths, 4]],
+      charts: [["events", "changes a second", changesPerSecond, tenths, 4], ["waiting", "waiting", (collection) => collection.waiting + collection.pending, tenths, 4]],
       facts: counted("values", "failures", "errors"),
       rest: counted("runs", "dependencies", "coalesced"),
-      note: (one) => (one.reads.length ? `reads ${one.reads.join(", ")}` : "reads nothing yet"),
+      note: (collection) => (collection.reads.length ? `reads ${collection.reads.join(", ")}` : "reads nothing yet"),
     });
   }
 
@@ -24,7 +24,7 @@ export class Derived {
 
   draw(all) {
     this.figure.hidden = !all.length;
-    const edges = all.map((one) => [one.name, one.reads]), shape = JSON.stringify(edges);
+    const edges = all.map((collection) => [collection.name, collection.reads]), shape = JSON.stringify(edges);
     if (all.length && shape !== this.drawn) {
       this.drawn = shape;
       this.graph.replaceChildren(graphOf(edges));

@@ -70,7 +70,7 @@ export class Detail {
 
   // Only pods have logs, and only a dashboard that was started for a cluster shows them.
   offer(resource) {
-    const button = this.tabs.find((one) => one.dataset.tab === "logs"), hidden = resource !== PODS || this.store.report?.logs === false;
+    const button = this.tabs.find((tab) => tab.dataset.tab === "logs"), hidden = resource !== PODS || this.store.report?.logs === false;
     if (button.hidden !== hidden) button.hidden = hidden;
     return hidden;
   }
@@ -160,9 +160,9 @@ export class Detail {
       return this.tab === "logs" && this.place?.key === place.key ? this.logs.show(place.key, pod) : null;  // it may have been left meanwhile
     }
     if (this.tab === "events") {
-      const found = await this.store.get("occurrences", place);
-      if (!found.synced && !found.items.length) this.later(500);
-      return occurrences(found);
+      const answer = await this.store.get("occurrences", place);
+      if (!answer.synced && !answer.items.length) this.later(500);
+      return occurrences(answer);
     }
     const [object, groups, row] = await Promise.all([this.store.get("object", { ...place, last: true }), this.store.get("relations", place), rows]);
     const made = summary(object, row, this.store.about(place.resource));
@@ -176,6 +176,6 @@ export class Detail {
     const name = focused?.dataset.focus;
     if (this.body.children.length !== 1 || this.body.firstChild !== made) this.body.replaceChildren(made);
     if (!focused || focused === this.body) return;
-    (name ? [...this.body.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === name) ?? this.body : this.body).focus({ preventScroll: true });
+    (name ? [...this.body.querySelectorAll("[data-focus]")].find((target) => target.dataset.focus === name) ?? this.body : this.body).focus({ preventScroll: true });
   }
 }

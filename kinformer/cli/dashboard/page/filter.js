@@ -72,9 +72,9 @@ export class Filter extends EventTarget {
   offer(namespaces) {
     const now = [...this.namespace.options].slice(1).map((option) => option.value);
     const chosen = this.namespace.value;
-    const wanted = [...new Set([...namespaces, chosen])].filter(Boolean).sort();
-    if (now.join() === wanted.join()) return;
-    this.namespace.replaceChildren(new Option("All namespaces", ""), ...wanted.map((name) => new Option(name, name)));
+    const names = [...new Set([...namespaces, chosen])].filter(Boolean).sort();
+    if (now.join() === names.join()) return;
+    this.namespace.replaceChildren(new Option("All namespaces", ""), ...names.map((name) => new Option(name, name)));
     this.namespace.value = chosen;
   }
 }

@@ -14,7 +14,7 @@ export function graphOf(edges) {
   const reads = new Map(edges), columns = new Map();
   const column = (name, above = []) => {
     if (above.includes(name)) return 0;
-    if (!columns.has(name)) columns.set(name, Math.max(-1, ...(reads.get(name) ?? []).map((one) => column(one, [...above, name]))) + 1);
+    if (!columns.has(name)) columns.set(name, Math.max(-1, ...(reads.get(name) ?? []).map((source) => column(source, [...above, name]))) + 1);
     return columns.get(name);
   };
   for (const [name] of edges) column(name);
@@ -25,8 +25,8 @@ export function graphOf(edges) {
     heights[at] = row + 1;
   }
   const width = heights.length * (WIDE + GAP) - GAP + 2, height = Math.max(1, ...heights.map((rows) => rows ?? 0)) * (HIGH + BETWEEN) - BETWEEN + 2;
-  const lines = edges.flatMap(([name, of]) => of.map((one) => {
-    const from = places.get(one), to = places.get(name), left = from.x + WIDE, middle = HIGH / 2;
+  const lines = edges.flatMap(([name, of]) => of.map((source) => {
+    const from = places.get(source), to = places.get(name), left = from.x + WIDE, middle = HIGH / 2;
     return svg("path", { d: `M${left} ${from.y + middle}C${left + GAP / 2} ${from.y + middle} ${to.x - GAP / 2} ${to.y + middle} ${to.x} ${to.y + middle}` });
   }));
   const boxes = [...places].map(([name, { x, y }]) => {

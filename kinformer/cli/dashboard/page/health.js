@@ -5,7 +5,7 @@ import { Derived } from "./derived.js";
 import { age, bytes, number } from "./words.js";
 
 const ago = (seconds, never) => (seconds === null ? never : `${age(seconds)} ago`);
-const relists = ({ relists: found }) => Object.entries(found).map(([cause, count]) => `${count} ${cause.replace("_", " ")}`).join(", ") || "none";
+const relists = ({ relists: causes }) => Object.entries(causes).map(([cause, count]) => `${count} ${cause.replace("_", " ")}`).join(", ") || "none";
 
 export class Health {
   constructor(store) {
@@ -17,14 +17,14 @@ export class Health {
     this.cards = new Cards(holder, "", {
       charts: [
         ["events", "changes a second", changesPerSecond, tenths, 4],
-        ["age", "since the last event", (one) => one.event_age, age, 10],
-        ["waiting", "waiting", (one) => one.queued + one.pending, (value) => number.format(value), 4],
-        ["memory", "memory", (one) => one.memory, bytes, 1],
+        ["age", "since the last event", (informer) => informer.event_age, age, 10],
+        ["waiting", "waiting", (informer) => informer.queued + informer.pending, (value) => number.format(value), 4],
+        ["memory", "memory", (informer) => informer.memory, bytes, 1],
       ],
-      facts: [["objects", (one) => (one.synced ? number.format(one.objects) : "–")], ["last event", (one) => ago(one.event_age, "–")], ...counted("errors")],
-      rest: [["relists", relists], ...counted("watches", "failures", "coalesced"), ["received", (one) => bytes(one.received)],
-        ["version", (one) => one.version || "–"], ["proved", (one) => ago(one.staleness, "never")],
-        ["holder", (one) => (one.holder === null ? null : `process ${one.holder}`)]],
+      facts: [["objects", (informer) => (informer.synced ? number.format(informer.objects) : "–")], ["last event", (informer) => ago(informer.event_age, "–")], ...counted("errors")],
+      rest: [["relists", relists], ...counted("watches", "failures", "coalesced"), ["received", (informer) => bytes(informer.received)],
+        ["version", (informer) => informer.version || "–"], ["proved", (informer) => ago(informer.staleness, "never")],
+        ["holder", (informer) => (informer.holder === null ? null : `process ${informer.holder}`)]],
     });
     this.derived = new Derived(holder);
   }

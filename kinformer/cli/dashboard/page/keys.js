@@ -38,9 +38,9 @@ export class Keys {
     if (key === "Enter") return this.openSelected(this.route.state.open ? this.route.state.tab : "summary");
     if (TABS[key]) return this.tab(TABS[key]);
     if (/^[1-9]$/.test(key)) {
-      const one = this.store.report?.resources[Number(key) - 1];
-      if (one) this.route.go({ view: `r/${one.name}` });
-      return Boolean(one);
+      const informer = this.store.report?.resources[Number(key) - 1];
+      if (informer) this.route.go({ view: `r/${informer.name}` });
+      return Boolean(informer);
     }
     this.keys[key]?.();
     return Boolean(this.keys[key]);
@@ -65,7 +65,7 @@ export class Keys {
   }
 
   move(by) {
-    const list = [this.problems, this.timeline].find((one) => one.shown);
+    const list = [this.problems, this.timeline].find((view) => view.shown);
     if (list) return list.move(by);
     if (!this.table.resource) return false;
     this.table.move(by);

@@ -22,8 +22,8 @@ export class Counters {
   // `count` returns the number of rows of a level.
   draw(count) {
     for (const [level, button] of this.buttons) {
-      const found = count(level), words = number.format(found), pressed = String(this.filter.level === level);
-      const hidden = !found && pressed === "false";
+      const total = count(level), words = number.format(total), pressed = String(this.filter.level === level);
+      const hidden = !total && pressed === "false";
       if (button.hidden !== hidden) button.hidden = hidden;
       if (button.count.textContent !== words) button.count.textContent = words;
       if (button.getAttribute("aria-pressed") !== pressed) button.setAttribute("aria-pressed", pressed);

@@ -34,10 +34,10 @@ export class Logs {
   show(key, pod) {
     const fresh = this.key !== key, containers = containersOf(pod), was = this.choice.value;
     this.key = key;
-    this.choice.replaceChildren(...containers.map((one) => new Option(one.role ? `${one.name} (${one.role})` : one.name, one.name)));
-    const ill = containers.find((one) => !one.role && !one.ready) ?? containers.find((one) => !one.role);
-    this.choice.value = !fresh && containers.some((one) => one.name === was) ? was : ill?.name ?? "";
-    this.restarts = new Map(containers.map((one) => [one.name, one.restarts]));
+    this.choice.replaceChildren(...containers.map((container) => new Option(container.role ? `${container.name} (${container.role})` : container.name, container.name)));
+    const ill = containers.find((container) => !container.role && !container.ready) ?? containers.find((container) => !container.role);
+    this.choice.value = !fresh && containers.some((container) => container.name === was) ? was : ill?.name ?? "";
+    this.restarts = new Map(containers.map((container) => [container.name, container.restarts]));
     if (fresh) this.previous.setAttribute("aria-pressed", "false");
     this.offer();
     if (fresh || (!this.reading && !this.isPrevious && !isPressed(this.pause))) {
@@ -85,13 +85,13 @@ export class Logs {
     let fresh = true;
     try {
       const answer = await this.store.ask("logs", query, { signal: reading.signal });
-      for await (const one of documents(answer.body)) {
+      for await (const part of documents(answer.body)) {
         if (this.reading !== reading) return;
         if (fresh) this.empty();
         fresh = false;
-        if (one.lines && isPressed(this.pause)) this.hold(one.lines);
-        else if (one.lines) this.add(one.lines);
-        else this.tell(one.end ? `The log cannot be read: ${one.end}` : "The log has ended.", Boolean(one.end));
+        if (part.lines && isPressed(this.pause)) this.hold(part.lines);
+        else if (part.lines) this.add(part.lines);
+        else this.tell(part.end ? `The log cannot be read: ${part.end}` : "The log has ended.", Boolean(part.end));
       }
     } catch (error) {
       if (this.reading === reading) this.tell(`The log cannot be read: ${error.message}`, true);
@@ -173,7 +173,7 @@ function isPressed(button) {
 function containersOf(pod) {
   const spec = pod.spec ?? {}, status = pod.status ?? {};
   const states = new Map(["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"].flatMap((name) => status[name] ?? [])
-    .map((one) => [one.name, one]));
+    .map((state) => [state.name, state]));
   const of = (list, role) => (list ?? []).map(({ name }) => (
     { name, role, ready: states.get(name)?.ready ?? false, restarts: states.get(name)?.restartCount ?? 0 }));
   return [...of(spec.containers, ""), ...of(spec.initContainers, "init"), ...of(spec.ephemeralContainers, "ephemeral")];

@@ -29,30 +29,30 @@ export class Navigation {
   draw() {
     const { nav, store } = this, { view } = this.route.state, all = store.report?.resources ?? [];
     const overview = [...(store.report?.problems === null ? [] : [["problems", "Problems"]]), ["changes", "Changes"], ["nodes", "Pods by node"], ["health", "Informers"]];
-    const entries = [...overview.map(([place, title]) => [place, title, null]), ...all.map((one) => [`r/${one.name}`, plural(one), one])];
+    const entries = [...overview.map(([place, title]) => [place, title, null]), ...all.map((informer) => [`r/${informer.name}`, plural(informer), informer])];
     while (nav.children.length > entries.length) nav.lastChild.remove();
     while (nav.children.length < entries.length) {
       nav.append(element("li", {}, element("a", {}, element("i", { class: "dot" }), element("span", {}), element("b", {})), element("a", { class: "ill" })));
     }
-    entries.forEach(([place, title, one], number_) => {
+    entries.forEach(([place, title, informer], number_) => {
       const item = nav.children[number_], [link, failing] = item.children, [dot, name, count] = link.children;
       item.classList.toggle("last", number_ === overview.length - 1);
       const href = this.route.href({ view: place, open: null, tab: "summary", level: "", kind: "", noise: false, ...(place === view ? {} : { sort: "" }) });
       if (link.getAttribute("href") !== href) link.setAttribute("href", href);
       if (name.textContent !== title) name.textContent = title;
-      this.count(count, one);
+      this.count(count, informer);
       const away = all.filter((other) => !other.live), ill = away.some((other) => !store.withheld(other.name));
       const kind = `dot ${place !== "health" || store.lost ? "" : ill ? "bad" : away.length ? "" : "good"}`;
       if (dot.className !== kind) dot.className = kind;
-      this.fail(failing, place, title, one);
+      this.fail(failing, place, title, informer);
       if (place === view) { link.setAttribute("aria-current", "page"); this.menu.textContent = title; } else link.removeAttribute("aria-current");
     });
     this.more.hidden = !store.report?.picks;
   }
 
   // The number of objects, if they are read.
-  count(made, one) {
-    const locked = Boolean(one && this.store.withheld(one.name)), words = !one || locked ? "" : one.synced ? number.format(one.objects) : "…";
+  count(made, informer) {
+    const locked = Boolean(informer && this.store.withheld(informer.name)), words = !informer || locked ? "" : informer.synced ? number.format(informer.objects) : "…";
     if (made.textContent !== words) made.textContent = words;
     if (made.classList.contains("lock") === locked) return;
     made.classList.toggle("lock", locked);
@@ -62,11 +62,11 @@ export class Navigation {
   }
 
   // The number of objects that fail, or of problems that are errors, which leads to them.
-  fail(link, place, title, one) {
+  fail(link, place, title, informer) {
     const counts = place === "problems" ? this.store.report?.problems?.counts ?? {} : {};
-    const count = one ? one.levels.bad ?? 0 : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
+    const count = informer ? informer.levels.bad ?? 0 : (counts.critical ?? 0) + (counts.error ?? 0), words = count ? number.format(count) : "";
     link.hidden = !count;
-    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: one ? "bad" : "", kind: "", noise: false });
+    const href = this.route.href({ view: place, open: null, tab: "summary", sort: "", level: informer ? "bad" : "", kind: "", noise: false });
     if (link.getAttribute("href") !== href) link.setAttribute("href", href);
     if (link.textContent === words) return;
     link.textContent = words;

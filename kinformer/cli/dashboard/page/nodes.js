@@ -39,14 +39,14 @@ export class Nodes {
   apply({ begins, data }) {
     if (begins) this.forget(data);
     const cards = new Map();
-    for (const [name, found] of Object.entries(data)) {
+    for (const [name, content] of Object.entries(data)) {
       const key = name.slice(name.indexOf(" ") + 1);
-      if (name.startsWith("node ")) cards.set(key, found);
-      else if (found) this.place(key, ...found);
+      if (name.startsWith("node ")) cards.set(key, content);
+      else if (content) this.place(key, ...content);
       else this.remove(key);
     }
-    for (const [name, found] of cards) {
-      if (found) [this.card(name).count, this.card(name).words, this.card(name).level, this.card(name).reason] = found;
+    for (const [name, content] of cards) {
+      if (content) [this.card(name).count, this.card(name).words, this.card(name).level, this.card(name).reason] = content;
       else if (this.cards.has(name)) this.drop(this.cards.get(name));
     }
     for (const card of this.cards.values()) this.describe(card);
@@ -157,11 +157,11 @@ export class Nodes {
     cards = cards.concat(way > 0 ? children.slice(at + 1) : children.slice(0, at).reverse());
     for (const card of cards) {
       let best = null, least = Infinity;
-      for (const one of card.getElementsByClassName("pod")) {
-        const box = one.getBoundingClientRect(), down = way * (box.top - from.top);
+      for (const other of card.getElementsByClassName("pod")) {
+        const box = other.getBoundingClientRect(), down = way * (box.top - from.top);
         if (down < from.height / 2) continue;
         const far = down * 8 + Math.abs(box.left + box.width / 2 - x);
-        if (far < least) { least = far; best = one; }
+        if (far < least) { least = far; best = other; }
       }
       if (best) return best;
     }

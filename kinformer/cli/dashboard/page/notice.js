@@ -25,7 +25,7 @@ export class Notice {
   }
 
   get set() {
-    return this.items.map((one) => one.resource).join();
+    return this.items.map((item) => item.resource).join();
   }
 
   draw() {
@@ -34,6 +34,6 @@ export class Notice {
     if (this.holder.hidden || this.shown === state) return;
     this.shown = state;
     this.summary.textContent = this.store.report.withheld.words;
-    this.list.replaceChildren(...this.items.map((one) => element("li", { title: one.reason }, element("b", {}, one.resource), one.rights)));
+    this.list.replaceChildren(...this.items.map((item) => element("li", { title: item.reason }, element("b", {}, item.resource), item.rights)));
   }
 }

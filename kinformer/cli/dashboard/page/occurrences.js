@@ -8,10 +8,10 @@ export function occurrences({ items, synced, error }) {
     const words = synced ? "There are no Events of this object." : error ? `The Events cannot be read: ${error}` : "The Events are being loaded.";
     return element("p", { class: "nothing" }, words);
   }
-  return element("ol", { class: "lines occurrences" }, ...items.map((one) => element("li", {},
-    element("span", { class: `status ${one.type === "Warning" ? "bad" : ""}` }, one.type),
-    element("b", {}, one.reason),
-    element("span", { class: "quiet" }, since(one.last, { after: " ago" }), one.count > 1 ? ` (${one.count} times, first ` : "",
-      one.count > 1 ? since(one.first, { after: " ago)" }) : "", one.source ? ` by ${one.source}` : ""),
-    element("p", {}, one.message))));
+  return element("ol", { class: "lines occurrences" }, ...items.map((occurrence) => element("li", {},
+    element("span", { class: `status ${occurrence.type === "Warning" ? "bad" : ""}` }, occurrence.type),
+    element("b", {}, occurrence.reason),
+    element("span", { class: "quiet" }, since(occurrence.last, { after: " ago" }), occurrence.count > 1 ? ` (${occurrence.count} times, first ` : "",
+      occurrence.count > 1 ? since(occurrence.first, { after: " ago)" }) : "", occurrence.source ? ` by ${occurrence.source}` : ""),
+    element("p", {}, occurrence.message))));
 }

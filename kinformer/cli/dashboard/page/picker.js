@@ -8,7 +8,7 @@ export class Picker {
     this.dialog = document.getElementById("picker");
     this.text = document.getElementById("picker-text");
     this.list = document.getElementById("picker-list");
-    this.found = [];
+    this.offered = [];
     this.text.addEventListener("input", () => this.draw());
     this.dialog.addEventListener("keydown", (event) => this.key(event));
     this.list.addEventListener("click", (event) => {
@@ -19,12 +19,12 @@ export class Picker {
 
   async show() {
     this.text.value = "";
-    this.found = [];
+    this.offered = [];
     this.list.replaceChildren(element("li", { class: "quiet" }, "Asking the server …"));
     this.dialog.showModal();
     this.text.focus();
     try {
-      this.found = await this.store.get("resources");
+      this.offered = await this.store.get("resources");
       this.draw();
     } catch (error) {
       this.list.replaceChildren(element("li", { class: "wrong-text" }, `The server does not tell its resources: ${error.message}`));
@@ -33,12 +33,12 @@ export class Picker {
 
   draw() {
     const words = this.text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (one) => words.every((word) => `${one.name} ${one.kind} ${one.short_names.join(" ")}`.toLowerCase().includes(word));
-    const shown = this.found.filter(fits).sort((a, b) => a.kind.localeCompare(b.kind, "en"));
-    this.list.replaceChildren(...shown.map((one) => {
-      const made = element("button", { type: "button" }, element("b", {}, one.kind), element("code", {}, one.name),
-        element("span", { class: "quiet" }, one.followed ? "followed" : ""));
-      made.resource = one.name;
+    const fits = (resource) => words.every((word) => `${resource.name} ${resource.kind} ${resource.short_names.join(" ")}`.toLowerCase().includes(word));
+    const shown = this.offered.filter(fits).sort((a, b) => a.kind.localeCompare(b.kind, "en"));
+    this.list.replaceChildren(...shown.map((resource) => {
+      const made = element("button", { type: "button" }, element("b", {}, resource.kind), element("code", {}, resource.name),
+        element("span", { class: "quiet" }, resource.followed ? "followed" : ""));
+      made.resource = resource.name;
       return element("li", {}, made);
     }));
     if (!shown.length) this.list.replaceChildren(element("li", { class: "quiet" }, "The server has no such resource."));

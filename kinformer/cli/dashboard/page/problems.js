@@ -41,10 +41,10 @@ export class Problems {
       const before = [this.version, this.began];
       [this.version, this.began] = [about.version, store.report.began];
       try {
-        const found = await store.get("problems");
-        this.items = found.items.map((one) => ({ ...one, ns: one.owner.namespace, level: one.severity,
-          text: [one.owner.kind, one.owner.namespace, one.owner.name, one.key, one.reason, one.message, one.severity].join(" ").toLowerCase() }));
-        this.more = found.more;
+        const answer = await store.get("problems");
+        this.items = answer.items.map((problem) => ({ ...problem, ns: problem.owner.namespace, level: problem.severity,
+          text: [problem.owner.kind, problem.owner.namespace, problem.owner.name, problem.key, problem.reason, problem.message, problem.severity].join(" ").toLowerCase() }));
+        this.more = answer.more;
         this.drawn = null;
       } catch {  // the banner says why, and the next report tries again
         [this.version, this.began] = before;
@@ -60,41 +60,41 @@ export class Problems {
     const state = JSON.stringify([this.began, about, away, this.filter.state]);
     if (this.drawn === state) return;
     this.drawn = state;
-    const found = this.items.filter((one) => this.filter.fits(one));
+    const fitting = this.items.filter((problem) => this.filter.fits(problem));
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.focus : "";
-    this.list.replaceChildren(...found.map((one) => this.line(one)));
-    if (focused) [...this.list.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused)?.focus({ preventScroll: true });
+    this.list.replaceChildren(...fitting.map((problem) => this.line(problem)));
+    if (focused) [...this.list.querySelectorAll("[data-focus]")].find((anchor) => anchor.dataset.focus === focused)?.focus({ preventScroll: true });
     const total = this.items.length + (this.more ?? 0);
-    this.counted.textContent = !total ? "" : found.length === total ? number.format(total) : `${number.format(found.length)} of ${number.format(total)}`;
+    this.counted.textContent = !total ? "" : fitting.length === total ? number.format(total) : `${number.format(fitting.length)} of ${number.format(total)}`;
     this.counters.draw((severity) => about?.counts[severity] ?? 0);
-    this.nothing.hidden = found.length > 0;
+    this.nothing.hidden = fitting.length > 0;
     this.nothing.replaceChildren(total ? "Nothing matches the filter." : away ? since(away, { before: about?.unknown.words, after: "." })
       : about?.synced ? about.verdict : "Looking …");
     this.leftOut.hidden = !about?.left_out;
     this.leftOut.textContent = about?.left_out ?? "";
   }
 
-  line(one) {
-    const { owner } = one, name = `${owner.kind} ${owner.key}`, place = `${one.rule} ${name}`;
-    const other = one.resource && one.key && (one.resource !== owner.resource || one.key !== owner.key);
+  line(problem) {
+    const { owner } = problem, name = `${owner.kind} ${owner.key}`, place = `${problem.rule} ${name}`;
+    const other = problem.resource && problem.key && (problem.resource !== owner.resource || problem.key !== owner.key);
     const link = (resource, key, words, focus, tab = "summary") => (resource
       ? element("a", { href: resource === "informers" ? "#/health" : this.href({ resource, key }, tab), "data-focus": focus }, words) : element("span", {}, words));
-    const informer = owner.kind === "Informer", itself = one.count === 1 && one.unit !== "replicas" && one.key === owner.key;
-    const hit = itself || informer ? "" : `${number.format(one.count)} ${one.count === 1 ? one.unit.replace(/s$/, "") : one.unit} `;
+    const informer = owner.kind === "Informer", itself = problem.count === 1 && problem.unit !== "replicas" && problem.key === owner.key;
+    const hit = itself || informer ? "" : `${number.format(problem.count)} ${problem.count === 1 ? problem.unit.replace(/s$/, "") : problem.unit} `;
     return element("li", {},
-      element("span", { class: `pill ${TONES.get(one.severity) ?? ""}` }, one.severity),
+      element("span", { class: `pill ${TONES.get(problem.severity) ?? ""}` }, problem.severity),
       element("p", { class: "cause" }, element("span", { class: "quiet" }, `${owner.kind}${owner.namespace ? ` in ${owner.namespace}` : ""}`),
         link(informer ? "informers" : owner.resource, owner.key, owner.name, place)),
-      element("b", { class: `status ${TONES.get(one.severity) ?? ""}` }, one.reason),
+      element("b", { class: `status ${TONES.get(problem.severity) ?? ""}` }, problem.reason),
       element("p", { class: "hit" }, hit,
-        other && !informer ? link(one.resource, one.key, one.key.split("/").at(-1), `${place} ${one.key}`) : null),
-      since(one.since),
-      element("p", { class: "quiet message" }, one.message));
+        other && !informer ? link(problem.resource, problem.key, problem.key.split("/").at(-1), `${place} ${problem.key}`) : null),
+      since(problem.since),
+      element("p", { class: "quiet message" }, problem.message));
   }
 
   // To the next or previous problem.
   move(by) {
-    const links = [...this.list.querySelectorAll(".cause a")], at = links.findIndex((one) => one.closest("li").contains(document.activeElement));
+    const links = [...this.list.querySelectorAll(".cause a")], at = links.findIndex((anchor) => anchor.closest("li").contains(document.activeElement));
     links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
     return links.length > 0;
   }

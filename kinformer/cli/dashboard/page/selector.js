@@ -7,10 +7,10 @@ const PART = new RegExp(`^\\s*(?:(!)\\s*(${NAME})|(${NAME})\\s+(in|notin)\\s*\\(
 export function complaintOf(text) {
   let rest = text, open = false;
   while (rest.trim() || open) {
-    const found = PART.exec(rest);
-    if (!found) return complaint(rest.trim());
-    rest = rest.slice(found[0].length);
-    open = Boolean(found.at(-1));
+    const match = PART.exec(rest);
+    if (!match) return complaint(rest.trim());
+    rest = rest.slice(match[0].length);
+    open = Boolean(match.at(-1));
   }
   return "";
 }

@@ -89,12 +89,12 @@ export class Store extends EventTarget {
   }
 
   about(resource) {
-    return this.report?.resources.find((one) => one.name === resource);
+    return this.report?.resources.find((informer) => informer.name === resource);
   }
 
   // Of a resource that the user has no right to read: its missing rights and the reason.
   withheld(resource) {
-    return this.report?.withheld.items.find((one) => one.resource === resource);
+    return this.report?.withheld.items.find((item) => item.resource === resource);
   }
 
   count(resource) {

@@ -44,15 +44,15 @@ function chips(pairs) {
 
 function containers(object) {
   const spec = object.spec?.containers ? object.spec : object.spec?.template?.spec ?? {}, status = object.status ?? {};
-  const wanted = [...list(spec.initContainers).map((one) => [one, "init"]), ...list(spec.containers).map((one) => [one, ""])];
-  if (!wanted.length) return null;
-  const states = new Map([...list(status.initContainerStatuses), ...list(status.containerStatuses)].map((one) => [one.name, one]));
-  return element("ul", { class: "lines" }, ...wanted.map(([one, role]) => {
-    const state = states.get(one.name), [word, more] = Object.entries(state?.state ?? {})[0] ?? [];
+  const declared = [...list(spec.initContainers).map((container) => [container, "init"]), ...list(spec.containers).map((container) => [container, ""])];
+  if (!declared.length) return null;
+  const states = new Map([...list(status.initContainerStatuses), ...list(status.containerStatuses)].map((state) => [state.name, state]));
+  return element("ul", { class: "lines" }, ...declared.map(([container, role]) => {
+    const state = states.get(container.name), [word, more] = Object.entries(state?.state ?? {})[0] ?? [];
     const unready = word === "running" && !role && state.ready === false;
     const shown = unready ? "Running, not ready" : more?.reason ?? (word ? word.charAt(0).toUpperCase() + word.slice(1) : "");
-    return element("li", {}, element("b", {}, one.name), role ? element("span", { class: "quiet" }, role) : null,
-      element("code", {}, one.image ?? ""), element("span", { class: `status ${unready ? "busy" : meaning(shown)}` }, shown),
+    return element("li", {}, element("b", {}, container.name), role ? element("span", { class: "quiet" }, role) : null,
+      element("code", {}, container.image ?? ""), element("span", { class: `status ${unready ? "busy" : meaning(shown)}` }, shown),
       more?.message ? element("p", { class: "quiet" }, more.message) : null, restarts(state));
   }));
 }
@@ -70,17 +70,17 @@ function restarts(state) {
 // Most are good when they are true; those of nodes under pressure, and failures, when they are not.
 const ILL_IF_TRUE = /Pressure$|Unavailable$|^(Failed|ReplicaFailure|FailureTarget|Stalled|Degraded|DisruptionTarget)$/;
 
-function conditions(found) {
-  if (!list(found).length) return null;
-  return element("ul", { class: "lines conditions" }, ...found.map((one) => {
-    const well = (one.status === "True") !== ILL_IF_TRUE.test(one.type);
-    return element("li", {}, element("b", {}, String(one.type ?? "")),
-      element("span", { class: `status ${one.status === "Unknown" ? "busy" : well ? "good" : "bad"}` }, String(one.status ?? "")),
-      one.lastTransitionTime ? element("span", { class: "quiet" }, since(one.lastTransitionTime, { before: "for " })) : null,
-      element("span", { class: "quiet" }, [one.reason, one.message].filter(Boolean).join(": ")));
+function conditions(value) {
+  if (!list(value).length) return null;
+  return element("ul", { class: "lines conditions" }, ...value.map((condition) => {
+    const well = (condition.status === "True") !== ILL_IF_TRUE.test(condition.type);
+    return element("li", {}, element("b", {}, String(condition.type ?? "")),
+      element("span", { class: `status ${condition.status === "Unknown" ? "busy" : well ? "good" : "bad"}` }, String(condition.status ?? "")),
+      condition.lastTransitionTime ? element("span", { class: "quiet" }, since(condition.lastTransitionTime, { before: "for " })) : null,
+      element("span", { class: "quiet" }, [condition.reason, condition.message].filter(Boolean).join(": ")));
   }));
 }
 
-function list(found) {
-  return Array.isArray(found) ? found : [];
+function list(value) {
+  return Array.isArray(value) ? value : [];
 }

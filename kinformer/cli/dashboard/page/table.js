@@ -69,10 +69,10 @@ export class Table {
   }
 
   show(resource, sort) {
-    const moved = this.resource !== resource, wanted = sortOf(sort);
-    if (!moved && wanted.column === this.sort.column && wanted.up === this.sort.up) return;
+    const moved = this.resource !== resource, next = sortOf(sort);
+    if (!moved && next.column === this.sort.column && next.up === this.sort.up) return;
     this.resource = resource;
-    this.sort = wanted;
+    this.sort = next;
     this.columns = "";
     if (moved) this.selected = this.refused = "";
     this.rebuild({ moved });
@@ -224,9 +224,9 @@ export class Table {
     const { total, shown, length } = this, about = this.store.about(this.resource), added = this.hold.added(shown), gone = this.hold.gone.size;
     write(this.body.style, "height", `${length * HEIGHT}px`);
     write(this.title, "textContent", about ? plural(about) : this.resource);
-    const found = this.filter.wrong ? 0 : shown;
+    const matching = this.filter.wrong ? 0 : shown;
     write(this.counted, "textContent", !about?.synced || (this.waiting && !total) ? ""
-      : this.filter.active && found !== total ? `${number.format(found)} of ${number.format(total)}` : number.format(total));
+      : this.filter.active && matching !== total ? `${number.format(matching)} of ${number.format(total)}` : number.format(total));
     const held = [added ? `${number.format(added)} new` : "", gone ? `${number.format(gone)} gone` : ""].filter(Boolean).join(", ");
     write(this.held, "textContent", held ? `${held}; rows keep their places while the pointer is on them` : "");
     this.scroll.setAttribute("aria-rowcount", String(length + 1));
@@ -267,12 +267,12 @@ export class Table {
   follow(first, last) {
     if (this.waiting || !this.shown) return;
     const near = (first < this.first + EDGE && this.first > 0) || (last > this.first + PAGE - EDGE && this.first + PAGE < this.shown);
-    const wanted = Math.max(0, Math.min(this.shown - PAGE, Math.round((first + last - PAGE) / 2)));
-    if (!near || wanted === this.first) return;
+    const start = Math.max(0, Math.min(this.shown - PAGE, Math.round((first + last - PAGE) / 2)));
+    if (!near || start === this.first) return;
     // What is here stays in its place until the others come.
-    const gap = wanted - this.first;
+    const gap = start - this.first;
     this.keys = Array.from({ length: PAGE }, (_, place) => this.keys[place + gap]);
-    this.first = wanted;
+    this.first = start;
     this.hold.release();
     this.moved();
   }
@@ -350,12 +350,12 @@ export class Table {
     this.then = this.waiting ? steps : 0;
     if (this.waiting || !list.length) return;
     const at = list.indexOf(this.selected), seen = Math.max(0, Math.ceil(view.scrollTop / HEIGHT) - this.first);
-    const wanted = at < 0 ? seen : at + steps, step = Math.sign(steps);
-    let next = Math.min(list.length - 1, Math.max(0, wanted));
+    const aim = at < 0 ? seen : at + steps, step = Math.sign(steps);
+    let next = Math.min(list.length - 1, Math.max(0, aim));
     while (!list[next] && next !== at && next > 0 && next < list.length) next -= step;
     if (!list[next]) return;
     const place = this.first + next;
-    if (at >= 0 && place > 0 && place < this.length - 1) this.then = wanted - next;
+    if (at >= 0 && place > 0 && place < this.length - 1) this.then = aim - next;
     this.selected = list[next];
     const top = place * HEIGHT, bottom = top + 2 * HEIGHT;
     if (top < view.scrollTop) view.scrollTop = top;

@@ -52,7 +52,7 @@ export class Timeline {
       this.forget();
       this.rebuild();
     }
-    if (![...this.kind.options].some((one) => one.value === kind)) this.kind.append(new Option(kind, kind));
+    if (![...this.kind.options].some((option) => option.value === kind)) this.kind.append(new Option(kind, kind));
     if (this.chosen !== kind || fresh) {
       this.chosen = this.kind.value = kind;
       this.rebuild();
@@ -78,10 +78,10 @@ export class Timeline {
     this.reading = true;
     const noise = this.noise.getAttribute("aria-pressed") === "true", { began } = this;
     try {
-      const found = await this.store.get("timeline", { after: this.last, noise });
+      const answer = await this.store.get("timeline", { after: this.last, noise });
       if (this.began !== began || (this.noise.getAttribute("aria-pressed") === "true") !== noise) return;
-      this.last = found.last;
-      this.add(found.items, found.outcomes);
+      this.last = answer.last;
+      this.add(answer.items, answer.outcomes);
     } catch { /* the banner says why, and the next report tries again */ } finally {
       this.reading = false;
     }
@@ -89,47 +89,47 @@ export class Timeline {
 
   add(all, outcomes) {
     const items = [];
-    for (const one of all) {
-      one.ns = one.namespace;
-      one.text = [one.kind, one.namespace, one.name, one.change, one.by].join(" ").toLowerCase();
-      one.members = [];
-      one.weight = one.text.length;
-      one.count = 1;  // with all members. The last of them are kept
-      this.weigh(one, 1);
-      const head = one.cause && this.heads.get(one.cause);
+    for (const change of all) {
+      change.ns = change.namespace;
+      change.text = [change.kind, change.namespace, change.name, change.change, change.by].join(" ").toLowerCase();
+      change.members = [];
+      change.weight = change.text.length;
+      change.count = 1;  // with all members. The last of them are kept
+      this.weigh(change, 1);
+      const head = change.cause && this.heads.get(change.cause);
       if (!head) {
-        this.heads.set(one.cause || one.number, one);
-        items.push(one);
+        this.heads.set(change.cause || change.number, change);
+        items.push(change);
       } else {
-        head.members.push(one);
+        head.members.push(change);
         head.count += 1;
         if (head.members.length > SHOWN) this.weigh(head.members.shift(), -1);
-        if (head.text.length < FOUND) head.text += ` ${one.text}`;
+        if (head.text.length < FOUND) head.text += ` ${change.text}`;
       }
     }
     for (const [cause, words] of Object.entries(outcomes)) this.tellOutcome(this.heads.get(Number(cause)), Number(cause), words);
     this.items.push(...items);
     let gone = 0;
     for (; this.count > KEPT || this.size > SIZE; gone += 1) {
-      const one = this.items[gone];
-      for (const each of [one, ...one.members]) this.weigh(each, -1);
-      this.opened.delete(one.number);
-      this.heads.delete(one.cause || one.number);
+      const forgotten = this.items[gone];
+      for (const change of [forgotten, ...forgotten.members]) this.weigh(change, -1);
+      this.opened.delete(forgotten.number);
+      this.heads.delete(forgotten.cause || forgotten.number);
     }
     this.items.splice(0, gone);
-    const kinds = [...new Set([...this.kind.options].map((one) => one.value).concat(items.map((one) => one.kind)))];
+    const kinds = [...new Set([...this.kind.options].map((option) => option.value).concat(items.map((item) => item.kind)))];
     if (kinds.length !== this.kind.options.length) {
       this.kind.replaceChildren(new Option("All kinds", ""), ...kinds.filter(Boolean).sort().map((kind) => new Option(kind, kind)));
       this.kind.value = this.chosen;
     }
-    this.held.push(...items.filter((one) => this.fits(one)));
+    this.held.push(...items.filter((item) => this.fits(item)));
     if (!this.over || !this.list.children.length) this.release();
     else this.tell();
   }
 
-  weigh(one, sign) {
+  weigh(change, sign) {
     this.count += sign;
-    this.size += sign * one.weight;
+    this.size += sign * change.weight;
   }
 
   tellOutcome(head, cause, words) {
@@ -142,7 +142,7 @@ export class Timeline {
 
   // New lines come in at the top; a line that has the focus keeps it.
   release() {
-    const lines = this.held.slice(-this.most).reverse().map((one) => this.line(one));
+    const lines = this.held.slice(-this.most).reverse().map((change) => this.line(change));
     this.held = [];
     this.list.prepend(...lines);
     while (this.list.children.length > this.most && !this.list.lastChild.contains(document.activeElement)) this.list.lastChild.remove();
@@ -152,17 +152,17 @@ export class Timeline {
   rebuild() {
     if (!this.shown) return;
     this.held = [];
-    const found = this.items.filter((one) => this.fits(one));
-    this.list.replaceChildren(...found.slice(-this.most).reverse().map((one) => this.line(one)));
+    const fitting = this.items.filter((change) => this.fits(change));
+    this.list.replaceChildren(...fitting.slice(-this.most).reverse().map((change) => this.line(change)));
     this.tell();
   }
 
-  fits(one) {
-    return (!this.chosen || one.kind === this.chosen) && this.filter.fits(one);
+  fits(change) {
+    return (!this.chosen || change.kind === this.chosen) && this.filter.fits(change);
   }
 
   tell() {
-    const fitting = this.items.reduce((count, one) => count + (this.fits(one) ? 1 : 0), 0), { report } = this.store;
+    const fitting = this.items.reduce((count, change) => count + (this.fits(change) ? 1 : 0), 0), { report } = this.store;
     const from = report ? ` since ${new Date(report.changes.since * 1000).toLocaleString("en")}` : "";
     const words = fitting === this.items.length ? number.format(fitting) : `${number.format(fitting)} of ${number.format(this.items.length)}`;
     write(this.counted, `${words}${from}`);
@@ -173,57 +173,57 @@ export class Timeline {
     this.more.hidden = this.list.children.length + this.held.length >= fitting;
   }
 
-  line(one) {
-    const open = this.opened.has(one.number);
-    const button = element("button", { type: "button", class: `line${one.noise ? " noise" : ""}`, onclick: () => this.turn(one, made) },
-      element("time", { dateTime: new Date(one.time * 1000).toISOString() }, clock.format(one.time * 1000)),
-      element("span", { class: "quiet" }, one.kind),
-      element("b", {}, one.namespace ? element("span", { class: "quiet" }, `${one.namespace}/`) : null, one.name),
-      element("span", { class: `what ${TONES[one.type]}` }, one.change),
-      element("span", { class: "quiet members" }, one.count > 1 ? `${number.format(one.count)} changes` : ""),
-      element("span", { class: "quiet by" }, one.by));
+  line(change) {
+    const open = this.opened.has(change.number);
+    const button = element("button", { type: "button", class: `line${change.noise ? " noise" : ""}`, onclick: () => this.turn(change, made) },
+      element("time", { dateTime: new Date(change.time * 1000).toISOString() }, clock.format(change.time * 1000)),
+      element("span", { class: "quiet" }, change.kind),
+      element("b", {}, change.namespace ? element("span", { class: "quiet" }, `${change.namespace}/`) : null, change.name),
+      element("span", { class: `what ${TONES[change.type]}` }, change.change),
+      element("span", { class: "quiet members" }, change.count > 1 ? `${number.format(change.count)} changes` : ""),
+      element("span", { class: "quiet by" }, change.by));
     button.setAttribute("aria-expanded", String(open));
-    const made = one.made = element("li", {}, button, this.opened.get(one.number) ?? null);
+    const made = change.made = element("li", {}, button, this.opened.get(change.number) ?? null);
     return made;
   }
 
-  async turn(one, made) {
-    const button = made.firstChild, shown = this.opened.get(one.number);
+  async turn(head, made) {
+    const button = made.firstChild, shown = this.opened.get(head.number);
     button.setAttribute("aria-expanded", String(!shown));
     if (shown) {
-      this.opened.delete(one.number);
+      this.opened.delete(head.number);
       shown.remove();
       return;
     }
     const inside = element("div", { class: "opened" });
-    this.opened.set(one.number, inside);
+    this.opened.set(head.number, inside);
     made.append(inside);
-    const place = { resource: one.resource, key: one.namespace ? `${one.namespace}/${one.name}` : one.name };
+    const place = { resource: head.resource, key: head.namespace ? `${head.namespace}/${head.name}` : head.name };
     const href = (to) => this.href(to, "summary");
     const [change, groups] = await Promise.all([
-      this.store.get("change", { number: one.number }).catch((error) => ({ error: error.message })),
+      this.store.get("change", { number: head.number }).catch((error) => ({ error: error.message })),
       this.store.get("relations", place).catch(() => []),
     ]);
     inside.replaceChildren(
-      relations([{ title: "Object", items: [{ kind: one.kind, name: one.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], href),
+      relations([{ title: "Object", items: [{ kind: head.kind, name: head.name, ...place, depth: 0 }] }, ...groups.filter((group) => group.title === "Owners")], href),
       change.error ? element("p", { class: "quiet" }, `Its differences cannot be read: ${change.error}`)
         : differences([...(change.differences ?? []), ...(change.noise ?? [])].map(asText)),
-      one.members.length ? element("ol", { class: "members" }, ...one.members.map(member)) : null);
+      head.members.length ? element("ol", { class: "members" }, ...head.members.map(member)) : null);
   }
 
   // To the next or previous line.
   move(by) {
-    const lines = [...this.list.querySelectorAll(".line")], at = lines.findIndex((one) => one.parentElement.contains(document.activeElement));
+    const lines = [...this.list.querySelectorAll(".line")], at = lines.findIndex((line) => line.parentElement.contains(document.activeElement));
     lines[Math.min(lines.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
     return lines.length > 0;
   }
 }
 
 // A change that has followed from another one.
-function member(one) {
+function member(change) {
   return element("li", {},
-    element("time", { class: "quiet", dateTime: new Date(one.time * 1000).toISOString() }, clock.format(one.time * 1000)),
-    element("span", { class: "quiet" }, one.kind), element("b", {}, one.name), element("span", { class: TONES[one.type] }, one.change));
+    element("time", { class: "quiet", dateTime: new Date(change.time * 1000).toISOString() }, clock.format(change.time * 1000)),
+    element("span", { class: "quiet" }, change.kind), element("b", {}, change.name), element("span", { class: TONES[change.type] }, change.change));
 }
 
 function asText({ path, old, new: now }) {

@@ -27,9 +27,9 @@ export class Trouble {
   }
 
   say() {
-    const { store } = this, all = store.report?.resources ?? [], live = all.filter((one) => one.live).length;
-    const ill = all.some((one) => !one.live && one.error && !store.withheld(one.name));
-    const rest = all.every((one) => one.live || store.withheld(one.name));
+    const { store } = this, all = store.report?.resources ?? [], live = all.filter((informer) => informer.live).length;
+    const ill = all.some((informer) => !informer.live && informer.error && !store.withheld(informer.name));
+    const rest = all.every((informer) => informer.live || store.withheld(informer.name));
     const [word, kind] = store.lost && store.report ? ["not connected", "bad"] : !store.linked || !store.report ? ["connecting", "busy"]
       : live === all.length ? ["live", "good"] : ill || rest ? [`${live} of ${all.length} live`, ill ? "bad" : ""] : ["loading", "busy"];
     if (this.pill.textContent !== word) this.pill.textContent = word;

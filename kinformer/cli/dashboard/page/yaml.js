@@ -24,10 +24,10 @@ function present(text) {
       continue;
     }
     block = -1;
-    const found = KEY.exec(line);
-    if (!found) { made.append(element("span", { class: "value" }, line), "\n"); continue; }
-    made.append(found[1], element("span", { class: "key" }, found[2]), found[3], element("span", { class: "value" }, found[4]), "\n");
-    if (BLOCK.test(found[4])) block = indent;
+    const match = KEY.exec(line);
+    if (!match) { made.append(element("span", { class: "value" }, line), "\n"); continue; }
+    made.append(match[1], element("span", { class: "key" }, match[2]), match[3], element("span", { class: "value" }, match[4]), "\n");
+    if (BLOCK.test(match[4])) block = indent;
   }
   const button = element("button", { class: "button", type: "button", "data-focus": "copy" }, "Copy");
   button.addEventListener("click", async () => {

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.cli.dashboard.view.order import Filter, rank_of
+from kinformer.cli.dashboard.view.order import PageFilter, rank_of
 from kinformer.cli.dashboard.view.rows import Row, Rows
 
 __all__ = ["node_map"]
@@ -26,7 +26,11 @@ Columns = Callable[[str], list[str]]
 
 
 async def node_map(
-    pods: Rows | None, nodes: Rows | None, columns: Columns, selected: Filter, breathe: Callable[[], Awaitable[None]]
+    pods: Rows | None,
+    nodes: Rows | None,
+    columns: Columns,
+    selected: PageFilter,
+    breathe: Callable[[], Awaitable[None]],
 ) -> dict[str, bytes]:
     """Return the squares and cards as JSON, by `pod <key>` and `node <name>`.
 
@@ -49,15 +53,15 @@ async def node_map(
             await breathe()
     cards = await _cards(nodes, columns, by_node, breathe)
     most = max(_FEWEST, _SQUARES // max(1, len(by_node)))
-    found = {}
+    encoded = {}
     for name, squares in by_node.items():
         if len(squares) > most:
             squares = sorted(squares)[:most]
             await breathe()
         for dim, _, key, row in squares:
-            found[f"pod {key}"] = _encode([name, row.level, row.cell(status), row.reason, dim])
+            encoded[f"pod {key}"] = _encode([name, row.level, row.cell(status), row.reason, dim])
             await breathe()
-    return found | {f"node {name}": _encode(card) for name, card in cards.items()}
+    return encoded | {f"node {name}": _encode(card) for name, card in cards.items()}
 
 
 async def _cards(

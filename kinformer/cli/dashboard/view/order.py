@@ -1,4 +1,4 @@
-"""The order of a table: which objects of a resource a filter leaves, sorted by a column.
+"""The order of a table: the objects of a resource that a filter shows, sorted by a column.
 
 An order is computed in slices, so that a large cache does not hold the event loop, and shared by all pages that ask for
 the same. Under steady changes it takes a tenth of the time at most, because the next one waits for ten times as long.
@@ -18,7 +18,7 @@ from operator import itemgetter
 from kinformer import KubeObject, LabelSelector, SelectorError
 from kinformer.cli.dashboard.view.rows import Row, Rows
 
-__all__ = ["Filter", "Found", "Orders", "Query", "pause_after", "rank_of"]
+__all__ = ["Orders", "PageFilter", "Query", "QueryResult", "pause_after", "rank_of"]
 
 Breathe = Callable[[], Awaitable[None]]
 """Lets other tasks run, if this one has held the event loop for long enough."""
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)")
 
 
 @dataclass(frozen=True)
-class Filter:
+class PageFilter:
     """The objects that a page shows.
 
     Attributes:
@@ -88,16 +88,21 @@ class Query:
 
     resource: str
     sort: str
-    filter: Filter
+    filter: PageFilter
 
 
 @dataclass(slots=True)
-class Found:
+class QueryResult:
     """The result of a query.
+
+    `Orders.get` computes it anew under `lock`. A `ViewStream` removes the keys of objects that have gone since.
 
     Attributes:
         keys: The keys of all objects that it shows, in order.
         changes: The changes of the rows that it includes.
+        rows: The rows from which it was computed, or None at first.
+        due: The time from which it may be computed again.
+        lock: Held while it is computed.
     """
 
     keys: list[str] = field(default_factory=list)
@@ -111,25 +116,25 @@ class Orders:
     """The results of the latest queries."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[Query, Found] = OrderedDict()
+        self._results: OrderedDict[Query, QueryResult] = OrderedDict()
 
-    async def get(self, query: Query, rows: Rows, columns: list[str], breathe: Breathe) -> Found:
+    async def get(self, query: Query, rows: Rows, columns: list[str], breathe: Breathe) -> QueryResult:
         """Return the result of a query. It may be older than the last change, but not for long."""
-        found = self._found.setdefault(query, Found())
-        self._found.move_to_end(query)
-        if len(self._found) > _KEPT:
-            self._found.popitem(last=False)
-        async with found.lock:
-            if found.rows is not rows or (found.changes != rows.changes and time.monotonic() >= found.due):
+        result = self._results.setdefault(query, QueryResult())
+        self._results.move_to_end(query)
+        if len(self._results) > _KEPT:
+            self._results.popitem(last=False)
+        async with result.lock:
+            if result.rows is not rows or (result.changes != rows.changes and time.monotonic() >= result.due):
                 changes, began = rows.changes, time.thread_time()
-                found.keys = await _ordered(query, rows, columns, breathe)
-                found.rows, found.changes = rows, changes
-                found.due = time.monotonic() + pause_after(time.thread_time() - began)
-        return found
+                result.keys = await _ordered(query, rows, columns, breathe)
+                result.rows, result.changes = rows, changes
+                result.due = time.monotonic() + pause_after(time.thread_time() - began)
+        return result
 
     def clear(self) -> None:
         """Forget all results."""
-        self._found.clear()
+        self._results.clear()
 
 
 def pause_after(seconds: float) -> float:

@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Row(msgspec.Struct, gc=False):
-    """The row of one version of an object.
+    """The row of one version of an object. Only its level changes, when the time alone has made it bad.
 
     Attributes:
         key: The key of the object.
@@ -123,14 +123,14 @@ class Rows:
 
     Attributes:
         informer: The informer of the resource.
-        changes: A number that grows with each change of an object or of a level.
+        changes: A number that grows with each change of an object or of a level. `AllRows` raises it for objects.
     """
 
     def __init__(self, informer: SharedInformer) -> None:
         self.informer = informer
         self.changes = 0
         self._made: dict[str, Row] = {}
-        self._tally: Counter[str] = Counter()
+        self._tally: Counter[str] = Counter()  # the rows of each level
         self._due: dict[str, Row] = {}  # the rows whose level depends on the time
 
     def of(self, obj: KubeObject) -> Row:
@@ -144,6 +144,7 @@ class Rows:
         """Make the row of an object, and again when its level changes with the time alone."""
         if made is not None:
             self._forget(made)
+        # The state counts from now on, unless it was not well before.
         was_well = made is None or made.version[0] != obj.uid or made.level not in ("busy", "bad")
         row = self._made[obj.key] = row_of(obj, None if made is None or was_well else made.since, now)
         self._tally[row.level] += 1
@@ -216,8 +217,8 @@ class AllRows:
         self._informers = informers
         self._rows: dict[str, Rows] = {}
         self._noted = 0  # the number of the last change of the log that rows include
-        self._lapses = 0  # how often that was not so
-        self._filled = -1
+        self._lapses = 0  # how often there were too many changes to include, so that all rows have to be made again
+        self._filled = -1  # the number of lapses when all rows were made last
 
     def of(self, name: str) -> Rows | None:
         """Return the rows of a resource, or None if it is not followed."""
@@ -225,10 +226,10 @@ class AllRows:
         if informer is None:
             self._rows.pop(name, None)
             return None
-        found = self._rows.get(name)
-        if found is None or found.informer is not informer:
-            found = self._rows[name] = Rows(informer)
-        return found
+        rows = self._rows.get(name)
+        if rows is None or rows.informer is not informer:
+            rows = self._rows[name] = Rows(informer)
+        return rows
 
     def all(self) -> Iterator[Rows]:
         """Return the rows of each resource."""
@@ -244,10 +245,10 @@ class AllRows:
                 rows.changes += 1
             return
         for change in changes:
-            found = self.of(change.source)
-            if found is not None:
-                found.changes += 1
-                found.get(change.key)
+            changed = self.of(change.source)
+            if changed is not None:
+                changed.changes += 1
+                changed.get(change.key)
 
     @property
     def is_whole(self) -> bool:

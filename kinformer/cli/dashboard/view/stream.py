@@ -6,7 +6,7 @@ A page opens another stream when it shows something else. Each begins with the w
 |---|---|
 | `HEALTH` | the report, once a second |
 | `TABLE` | the numbers of `shown` and `total` objects, the `rows` that changed, and the `keys` if their order changed |
-| | with them `gone`: keys that the filter no longer leaves |
+| | with them `gone`: keys of objects that the filter no longer shows |
 | `NODES` | squares and cards that changed, by name. null for one that has gone |
 | `OPEN` | two marks that change with the open object, and with what is related to it |
 """
@@ -29,7 +29,7 @@ from kinformer.cli.dashboard.view.rows import AllRows, Rows
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.shutdown import LiveResponse, Write
 
-__all__ = ["View", "ViewStream"]
+__all__ = ["PageView", "ViewStream"]
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """What a page shows.
 
     Attributes:
@@ -60,7 +60,7 @@ class View:
     open: tuple[str, str] | None
 
 
-class Source(Protocol):
+class ViewSource(Protocol):
     """The data of all pages."""
 
     log: EventLog
@@ -89,10 +89,11 @@ class ViewStream(LiveResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, source: Source, view: View) -> None:
+    def __init__(self, source: ViewSource, view: PageView) -> None:
         super().__init__("dashboard: view", _PATIENCE)
         self._source = source
         self._view = view
+        # What the page was sent: rows or cards, the order of the keys, numbers and marks. A message replaces its own.
         self._sent: dict[str, bytes] = {}
         self._keys: list[str] | None = None
         self._counts = (-1, -1)
@@ -101,7 +102,7 @@ class ViewStream(LiveResponse):
         self._marks: tuple[str, int] | None = None
         self._marks_due = 0.0
         self._beat_due = 0.0
-        self._until = 0.0
+        self._until = 0.0  # when the present work yields to the event loop
 
     async def write_content(self, scope: Scope, write: Write) -> None:
         """Write the view and what changes in it."""
@@ -179,17 +180,17 @@ class ViewStream(LiveResponse):
 
     async def _table(self, rows: Rows) -> list[bytes]:
         view = self._view
-        found = await self._source.orders.get(
+        result = await self._source.orders.get(
             view.query, rows, self._source.columns(view.query.resource), self._breathe
         )
         sent, shown = self._sent, dict[str, bytes]()
-        for key in found.keys[view.first : view.first + view.limit]:
+        for key in result.keys[view.first : view.first + view.limit]:
             row = rows.get(key)
             if row is None:
-                found.keys.remove(key)  # the next order will come later
+                result.keys.remove(key)  # the next order will come later
             else:
                 shown[key] = row.shown()
-        keys, counts = list(shown), (len(found.keys), len(rows.informer.by_key))
+        keys, counts = list(shown), (len(result.keys), len(rows.informer.by_key))
         changed = [msgspec.Raw(row) for key, row in shown.items() if sent.get(key) != row]
         if not changed and keys == self._keys and counts == self._counts:
             return []
@@ -197,11 +198,11 @@ class ViewStream(LiveResponse):
         if keys != self._keys:
             message["keys"] = keys
             left = [key for key in sent if key not in shown]
-            message["gone"] = [key for key in left if not self._leaves(key, rows)]
+            message["gone"] = [key for key in left if not self._is_shown(key, rows)]
         self._sent, self._keys, self._counts = shown, keys, counts
         return [_event("TABLE", message)]
 
-    def _leaves(self, key: str, rows: Rows) -> bool:
+    def _is_shown(self, key: str, rows: Rows) -> bool:
         obj = rows.informer.by_key.get(key)
         return obj is not None and self._view.query.filter.shows(obj, rows)
 
@@ -216,7 +217,7 @@ class ViewStream(LiveResponse):
         sent, first = self._sent, self._mapped[2] < 0
         self._sent, self._mapped = shown, seen
         changed: dict[str, msgspec.Raw | None] = {name: None for name in sent if name not in shown}
-        changed |= {name: msgspec.Raw(one) for name, one in shown.items() if sent.get(name) != one}
+        changed |= {name: msgspec.Raw(encoded) for name, encoded in shown.items() if sent.get(name) != encoded}
         return [_event("NODES", changed)] if changed or first else []
 
     async def _open(self, resource: str, key: str) -> bytes | None:

@@ -15,7 +15,7 @@ from kinformer.exceptions import APIError
 from kinformer.testing.explore.faults import BY_NAME
 from kinformer.testing.explore.patches.marks import CHECKED, ELECTION, FENCES
 from kinformer.testing.explore.replica import Replica
-from kinformer.testing.explore.rules.sent import SENT, Reads, SentRequest
+from kinformer.testing.explore.rules.sent import SENT, ProcessReads, SentRequest
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
 from kinformer.testing.explore.server import ACTOR, ExploredServer
 from kinformer.testing.explore.trace import Trace
@@ -53,6 +53,8 @@ _EVENTS = ("ADDED", "MODIFIED", "DELETED")
 class Director:
     """Serves the requests of one history.
 
+    The history sets `server` once, and adds each replica before it starts. `struck` and `jumped` grow as faults strike.
+
     Args:
         schedule: The faults.
         trace: The trace that records the events.
@@ -87,6 +89,7 @@ class Director:
         self.jumped = 0.0  # seconds by which clocks have jumped
 
     def _come_to(self, replica: Replica, verb: str, resource: str) -> list[Strike]:
+        """Count that a replica reaches a point, and return the faults that strike there."""
         number = replica.counts[verb, resource]
         replica.counts[verb, resource] = number + 1
         if not replica.faulty:
@@ -94,10 +97,12 @@ class Director:
         return self._strikes.pop(Point(replica.index, verb, resource, number), [])
 
     def _jitter(self, replica: Replica, verb: str, resource: str) -> float:
+        """Return the delay of a request. The seed so decides the order in which simultaneous requests arrive."""
         number = replica.counts[verb, resource]
         return zlib.crc32(f"{self._seed} {replica.name} {verb} {resource} {number}".encode()) / 2**32 * _SPREAD
 
     def _strike(self, strike: Strike, replica: Replica, where: str) -> None:
+        """Note that a fault strikes, and until when it lasts."""
         self.struck[strike.at] += 1
         fault = BY_NAME[strike.fault]
         variant = f" ({strike.variant})" if strike.variant else ""
@@ -147,7 +152,7 @@ class Director:
             owner,
             call.info,
             self._now(),
-            replica.reads if owner == replica.owner else Reads(),
+            replica.reads if owner == replica.owner else ProcessReads(),
             is_checked=CHECKED in headers,
             is_apply=call.content_type.startswith("application/apply-patch"),
             fences=tuple(name for name in headers.get(FENCES, "").split(",") if name),
@@ -259,12 +264,14 @@ class Director:
         return lose
 
     def _fall_behind(self, replica: Replica, call: Call, revisions: int, seconds: float) -> None:
+        """Answer a read that accepts cached data from an older state, and delay the events that would follow."""
         if _takes_cached(call):
             call.behind = revisions
             replica.late_until[call.info.resource] = self._now() + seconds
             self._disturbed(self._now() + seconds)
 
     def _change_world(self, fault: str, call: Call, seconds: float) -> None:
+        """Change the cluster as another client would."""
         server, info = self.server, call.info
         assert server is not None, "there is a server when requests come"
         token = ACTOR.set("another client")
@@ -288,6 +295,7 @@ class Director:
     # -- events ---------------------------------------------------------------------------------------------------
 
     def _watch_lines(self, replica: Replica, sent: SentRequest, call: Call) -> Callable[[bytes], Awaitable[bytes]]:
+        """Return the function that each chunk of a watch passes through. It delays events, and applies faults."""
         resource = call.info.resource
         stream = call.response
 
@@ -297,7 +305,7 @@ class Director:
                 try:
                     event = _decode_event(line)
                 except msgspec.MsgspecError:
-                    ready.append(line)  # an error
+                    ready.append(line)  # an ERROR event has a Status, without these fields
                     continue
                 metadata = event.object.metadata
                 version = metadata.resourceVersion
@@ -350,7 +358,7 @@ class Director:
 
 
 def _takes_cached(call: Call) -> bool:
-    """True for a read that accepts cached data."""
+    """Return True for a read that accepts cached data."""
     return call.info.verb in ("list", "watch") and call.params.get("resourceVersion") == "0"
 
 

@@ -87,7 +87,7 @@ class Controllers:
     ) -> None:
         cluster = Cluster(writer, deleter, seed)
         self._cluster = cluster
-        controllers: dict[str, Controller] = {
+        doubles: dict[str, Controller] = {
             "garbage collector": GarbageCollector(cluster),
             "deployment": DeploymentController(cluster, self._now),
             "replica set": ReplicaSetController(cluster, self._now),
@@ -96,7 +96,7 @@ class Controllers:
             "kubelet": Kubelet(cluster, self._now, startup, runtime, shutdown, outcome),
             "endpoints": EndpointsController(cluster),
         }
-        self._controllers = {name: one for name, one in controllers.items() if parts is None or name in parts}
+        self._controllers = {part: controller for part, controller in doubles.items() if parts is None or part in parts}
         self._queue: dict[_Key, None] = {}
         self._timers: list[tuple[float, int, _Key]] = []
         self._due: dict[_Key, float] = {}  # the earliest timer of each key
@@ -142,9 +142,9 @@ class Controllers:
             self._cluster.forget(resource, old)
         if resource.builtin and resource.kind == "Event":
             return
-        for name, controller in self._controllers.items():
-            for namespace, one in controller.keys(resource, old, new):
-                self._queue.setdefault(_Key(name, namespace, one))
+        for part, controller in self._controllers.items():
+            for namespace, name in controller.keys(resource, old, new):
+                self._queue.setdefault(_Key(part, namespace, name))
         if self._queue:
             self._wake.set()
 

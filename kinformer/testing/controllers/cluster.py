@@ -19,8 +19,8 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.ownership import FieldManager
 
 __all__ = [
+    "APIClient",
     "Actor",
-    "Cluster",
     "Object",
     "condition_of",
     "controller_of",
@@ -53,7 +53,7 @@ class Actor:
         return {"username": f"system:serviceaccount:kube-system:{self.name}", "groups": groups}
 
 
-class Cluster:
+class APIClient:
     """Reads and writes objects. What it returns is shared, and must not be changed.
 
     Args:

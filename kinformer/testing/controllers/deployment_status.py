@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, set_condition
 
 __all__ = ["DeploymentStatus"]
 
@@ -24,7 +24,7 @@ class DeploymentStatus:
         now: Returns the time of the event loop.
     """
 
-    def __init__(self, cluster: Cluster, actor: Actor, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, actor: Actor, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._actor = actor
         self._now = now

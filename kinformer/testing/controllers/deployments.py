@@ -10,7 +10,7 @@ from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     controller_of,
     is_active,
@@ -46,7 +46,7 @@ class DeploymentController:
         now: Returns the time of the event loop, for `progressDeadlineSeconds`.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._status = DeploymentStatus(cluster, _ACTOR, now)
 

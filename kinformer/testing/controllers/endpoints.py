@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, is_terminating, labels_of
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, is_terminating, labels_of
 from kinformer.testing.controllers.replica_sets import PODS, is_ready, owner_reference
 from kinformer.testing.kinds.resources import ResourceType
 
@@ -29,7 +29,7 @@ _Groups: TypeAlias = list[tuple[_Ports, list[Object]]]
 class EndpointsController:
     """Keeps the EndpointSlices and the Endpoints of Services with a selector, made from the same pods and ports."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:

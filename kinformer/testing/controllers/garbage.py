@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, is_terminating
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, is_terminating
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["GarbageCollector"]
@@ -17,7 +17,7 @@ _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 class GarbageCollector:
     """Follows owner references of all kinds. It queues the name of a resource in the place of a namespace."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
         self._dependents: dict[str, dict[tuple[str, str], None]] = {}  # by uid of the owner
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     condition_of,
     controller_of,
@@ -46,7 +46,7 @@ class JobController:
         now: Returns the time of the event loop, for deadlines and for the pauses after failures.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._started: dict[str, float] = {}  # by uid

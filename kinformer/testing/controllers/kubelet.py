@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, is_terminating, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, is_terminating, set_condition
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Fate", "Kubelet", "Outcome"]
@@ -43,7 +43,7 @@ class Kubelet:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: APIClient,
         now: Callable[[], float],
         startup: float,
         runtime: float,

@@ -14,7 +14,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.write import Writer
-from kinformer.testing.controllers.cluster import Cluster, Object
+from kinformer.testing.controllers.cluster import APIClient, Object
 from kinformer.testing.controllers.deployments import DeploymentController
 from kinformer.testing.controllers.endpoints import EndpointsController
 from kinformer.testing.controllers.garbage import GarbageCollector
@@ -33,7 +33,7 @@ _LONGEST_RETRY = 60.0
 _SHORTEST = 0.001  # seconds to a next look, as a difference of times may be a little above 0 for ever
 
 
-class Controller(Protocol):
+class BuiltinController(Protocol):
     """One double."""
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
@@ -85,9 +85,9 @@ class Controllers:
         seed: int,
         parts: Collection[str] | None = None,
     ) -> None:
-        cluster = Cluster(writer, deleter, seed)
+        cluster = APIClient(writer, deleter, seed)
         self._cluster = cluster
-        doubles: dict[str, Controller] = {
+        doubles: dict[str, BuiltinController] = {
             "garbage collector": GarbageCollector(cluster),
             "deployment": DeploymentController(cluster, self._now),
             "replica set": ReplicaSetController(cluster, self._now),

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     condition_of,
     controller_of,
@@ -48,7 +48,7 @@ def owner_reference(owner: Object) -> Object:
     }
 
 
-def pod_from_template(cluster: Cluster, owner: Object, template: Object) -> Object:
+def pod_from_template(cluster: APIClient, owner: Object, template: Object) -> Object:
     """Return a pod to create for an owner, with a fresh name (pkg/controller/controller_utils.go)."""
     metadata, given = owner["metadata"], template.get("metadata") or {}
     prefix = f"{metadata['name']}-"
@@ -77,7 +77,7 @@ class ReplicaSetController:
         now: Returns the time of the event loop, for `minReadySeconds`.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._ready_since: dict[str, float] = {}  # by uid of the pod

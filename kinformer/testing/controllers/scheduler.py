@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, labels_of, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, labels_of, set_condition
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Scheduler"]
@@ -18,7 +18,7 @@ _ACTOR = Actor("default-scheduler", "kube-scheduler")
 class Scheduler:
     """Binds pods to nodes. It knows readiness, `unschedulable`, taints and `nodeSelector`, but no resources."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:

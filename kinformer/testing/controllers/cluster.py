@@ -1,4 +1,4 @@
-"""The objects of a server as its controllers see and write them."""
+"""The reads and writes of the controllers. They go past HTTP, to the verbs that serve requests too."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_EVENTS = 1000  # a real cluster deletes them after an hour
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who writes: a field manager, and a user for admission."""
+    """The writer of a change: its field manager, and its user for admission."""
 
     name: str
     manager: str = "kube-controller-manager"
@@ -55,6 +55,9 @@ class Actor:
 
 class APIClient:
     """Reads and writes objects. What it returns is shared, and must not be changed.
+
+    It keeps each object that it has decoded until the object changes or `forget` drops it, and the names of the Events
+    that it has written.
 
     Args:
         writer, deleter: The server's. Writes go past HTTP, so faults do not strike them and no request is logged.

@@ -12,7 +12,7 @@ from kinformer.testing.controllers.cluster import Actor, APIClient, Object, cond
 __all__ = ["DeploymentStatus"]
 
 _DEPLOYMENTS = "apps/v1/deployments"
-_NO_DEADLINE = 2147483647
+_NO_DEADLINE = 2147483647  # seconds that mean none (HasProgressDeadline)
 
 
 class DeploymentStatus:

@@ -108,7 +108,7 @@ class DeploymentController:
         return _Sets(newest, [rs for rs in claimed if rs is not newest])
 
     def _synced(self, deployment: Object, sets: _Sets, *, create: bool) -> tuple[Object, _Sets]:
-        """Return the newest ReplicaSet with its annotations and revision, created if needed (getNewReplicaSet)."""
+        """Return both with an up-to-date newest ReplicaSet, which is created if needed (getNewReplicaSet)."""
         revision = max((rollout.annotation(rs, rollout.REVISION) for rs in sets.old), default=0) + 1
         newest = sets.newest
         if newest is None:
@@ -236,7 +236,7 @@ class DeploymentController:
         if not old or room <= 0:
             return False
         removed, sizes = 0, {}
-        for replica_set in old:  # pods that are not available first
+        for replica_set in old:  # first the pods that are not available
             broken = min(room - removed, rollout.replicas(replica_set) - rollout.available([replica_set]))
             if broken > 0:
                 sizes[replica_set["metadata"]["name"]] = rollout.replicas(replica_set) - broken

@@ -51,7 +51,7 @@ class JobController:
         self._now = now
         self._started: dict[str, float] = {}  # by uid
         self._finished: dict[str, float] = {}
-        self._failures: dict[str, float] = {}  # the time of the last one
+        self._failures: dict[str, float] = {}  # the time of the last failed pod
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the Jobs that a change concerns."""

@@ -55,7 +55,7 @@ class Kubelet:
         self._seconds = {"start": startup, "end": runtime, "stop": shutdown}
         self._outcome = outcome
         self._runs: dict[str, _Run] = {}  # by uid
-        self._addresses = 0
+        self._addresses = 0  # pod IPs given so far
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the pods that a change concerns."""

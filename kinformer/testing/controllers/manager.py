@@ -34,7 +34,7 @@ _SHORTEST = 0.001  # seconds to a next look, as a difference of times may be a l
 
 
 class BuiltinController(Protocol):
-    """One double."""
+    """The double of one controller. The task of `Controllers` calls it, so no two calls overlap."""
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return what to reconcile after a change: namespaces and names."""
@@ -97,10 +97,10 @@ class Controllers:
             "endpoints": EndpointsController(cluster),
         }
         self._controllers = {part: controller for part, controller in doubles.items() if parts is None or part in parts}
-        self._queue: dict[_Key, None] = {}
-        self._timers: list[tuple[float, int, _Key]] = []
+        self._queue: dict[_Key, None] = {}  # keys to reconcile, in the order of the changes
+        self._timers: list[tuple[float, int, _Key]] = []  # a heap: the number keeps equal times in order
         self._due: dict[_Key, float] = {}  # the earliest timer of each key
-        self._refused: dict[_Key, int] = {}
+        self._refused: dict[_Key, int] = {}  # how often in a row the server has refused a write
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -156,7 +156,7 @@ class Controllers:
                     key = next(iter(self._queue))
                     del self._queue[key]
                     self._reconcile(key)
-                    await asyncio.sleep(0)  # watchers and clients come in between
+                    await asyncio.sleep(0)  # lets watchers and clients run between two keys
                     continue
                 self._wake.clear()
                 until = self._timers[0][0] if self._timers else None

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller: as many pods as wanted, and the status (pkg/controller/replicaset)."""
+"""The ReplicaSet controller: keeps the wanted number of pods, and writes the status (pkg/controller/replicaset)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Scheduler:
 
 
 def _waits(pod: Object) -> bool:
-    """Return True if a pod needs a node, and no other scheduler is to find it."""
+    """Return True if a pod needs a node, and names no other scheduler."""
     spec, phase = pod["spec"], (pod.get("status") or {}).get("phase", "Pending")
     gated = bool(spec.get("schedulingGates")) or spec.get("schedulerName", "") not in ("", "default-scheduler")
     return not spec.get("nodeName") and not gated and phase == "Pending" and "deletionTimestamp" not in pod["metadata"]

@@ -167,7 +167,7 @@ class Actions:
 def _check_container(pod: str, spec: Object, name: str) -> None:
     """Raise a 400 `StatusError` if a pod has no such container, or several and none is named."""
     kinds = ("initContainers", "containers", "ephemeralContainers")
-    names = [one.get("name", "") for kind in kinds for one in spec.get(kind) or []]
+    names = [container.get("name", "") for kind in kinds for container in spec.get(kind) or []]
     if not name and len(spec.get("containers") or []) > 1:
         raise bad_request(f"a container name must be specified for pod {pod}, choose one of: [{' '.join(names)}]")
     if name and name not in names:

@@ -101,7 +101,7 @@ class Authority:
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         hosts = dict.fromkeys(("127.0.0.1", "::1", "localhost", "kubernetes.default.svc", host))
-        names = [_general_name(one) for one in hosts if one not in _EVERYWHERE]
+        names = [_general_name(name) for name in hosts if name not in _EVERYWHERE]
         return self._issue([(NameOID.COMMON_NAME, "kube-apiserver")], ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def _issue(self, subject: list[tuple[Any, str]], usage: Any, names: list[Any]) -> CertificatePair:

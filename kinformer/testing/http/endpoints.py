@@ -199,15 +199,15 @@ class ResourceEndpoints:
 
     async def _subresource(self, call: Call, resource: ResourceType) -> None:
         info = call.info
-        found = resource.subresource(info.subresource)
-        if found is None or (info.rest and found.name != "proxy"):
+        subresource = resource.subresource(info.subresource)
+        if subresource is None or (info.rest and subresource.name != "proxy"):
             if resource.builtin:
                 raise missing_resource()
             raise page_not_found()
         verb = "get" if info.method == "GET" else info.verb
-        if verb not in found.verbs:
+        if verb not in subresource.verbs:
             raise method_not_allowed()
-        action = self._actions.by_name.get(found.name)
+        action = self._actions.by_name.get(subresource.name)
         if action is not None:
             await action(call, resource)
         elif info.method in ("GET", "HEAD"):

@@ -152,8 +152,8 @@ def _status_of(pod: Object, container: str) -> Object:
     status = pod.get("status") or {}
     kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     container = container or _first_container(pod)
-    found = (one for kind in kinds for one in status.get(kind) or [] if one.get("name") == container)
-    return next(found, {})
+    matching = (reported for kind in kinds for reported in status.get(kind) or [] if reported.get("name") == container)
+    return next(matching, {})
 
 
 def _first_container(pod: Object) -> str:

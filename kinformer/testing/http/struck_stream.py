@@ -66,7 +66,7 @@ class StruckStream(WatchStream):
             await self._strike_between_lines()
 
     def _due_faults(self) -> list[FaultHandle]:
-        return [one for one in self._faults.for_request(self._info) if self._sent >= (one.after_events or 0)]
+        return [handle for handle in self._faults.for_request(self._info) if self._sent >= (handle.after_events or 0)]
 
     async def _strike_between_lines(self) -> None:
         for handle in self._due_faults():

@@ -144,14 +144,14 @@ class Replacement:
         return not (is_namespace and (self.new.get("spec") or {}).get("finalizers"))
 
 
-def failed_precondition(resource: ResourceType, key: str, what: str, wanted: str, found: str) -> StatusError:
+def failed_precondition(resource: ResourceType, key: str, what: str, given: str, actual: str) -> StatusError:
     """Return the 409 of the storage for a write that demands another UID or ResourceVersion of the object at a key."""
     return conflict(
         resource.group,
         resource.plural,
         key.rpartition("/")[2],
         f"StorageError: invalid object, Code: 4, Key: {_storage_key(resource, key)}, ResourceVersion: 0,"
-        f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
+        f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}",
     )
 
 

@@ -174,12 +174,12 @@ class Writer:
         if not resource.namespaced:
             return
         spaces = self.ledger.registry.find("v1/namespaces")
-        found = self.ledger.collection(spaces).get(namespace)
-        if found is None:
+        space = self.ledger.collection(spaces).get(namespace)
+        if space is None:
             if not options.admin:
                 raise not_found("", "namespaces", namespace)
             self.create(spaces, "", {"metadata": {"name": namespace}}, options)
-        elif not options.admin and self._is_dying(spaces, found):
+        elif not options.admin and self._is_dying(spaces, space):
             error = failure(
                 403,
                 f'{resource.plural}{"." + resource.group if resource.group else ""} "{name}" is forbidden: unable to'

@@ -269,4 +269,4 @@ class Faults:
         """
         if not self._handles:
             return []
-        return [one for one in self._handles if one.fits(info) and not one.spent]
+        return [handle for handle in self._handles if handle.fits(info) and not handle.spent]

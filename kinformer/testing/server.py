@@ -272,8 +272,8 @@ class APIServer(State):
             "kind": "Config",
             "clusters": [{"name": "kinformer", "cluster": cluster}],
             "users": [
-                {"name": name, "user": {"token": token} if (token := self.token(wanted)) else {}}
-                for name, wanted in [(current, user), *((name, name) for name in others)]
+                {"name": name, "user": {"token": token} if (token := self.token(owner)) else {}}
+                for name, owner in [(current, user), *((name, name) for name in others)]
             ],
             "contexts": [
                 {"name": context, "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
@@ -409,9 +409,9 @@ class APIServer(State):
         await (self._resources if call.info.plural else self._documents).handle(call)
 
     def _metrics_text(self) -> str:
-        stored = [one for one in self._registry if one.is_storage]
+        listed = [kind for kind in self._registry if kind.is_storage and "list" in kind.verbs]
         return self._metrics.text(
-            (one.group, one.plural, len(self._ledger.collection(one).objects)) for one in stored if "list" in one.verbs
+            (kind.group, kind.plural, len(self._ledger.collection(kind).objects)) for kind in listed
         )
 
     async def _strike_before_response(self, call: Call) -> None:

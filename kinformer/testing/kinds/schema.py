@@ -90,9 +90,9 @@ class Node:
         fields = self._fields
         if fields is None:
             fields = self.fields
-        found = fields.get(name)
-        if found is not None:
-            return found
+        field = fields.get(name)
+        if field is not None:
+            return field
         return self.item if self.kind == "map" and self.item is not None else ANY
 
     def keys_of(self, items: Sequence[Any]) -> tuple[str, ...]:

@@ -64,10 +64,10 @@ class Network:
         Raises:
             ConnectionRefusedError: Nothing listens there.
         """
-        found = self._listeners.get(self._place(owner, address))
-        if found is None or not found.is_serving():
+        listener = self._listeners.get(self._place(owner, address))
+        if listener is None or not listener.is_serving():
             raise ConnectionRefusedError(111, f"nothing listens at {address[0]}:{address[1]} in the simulation")
-        return found
+        return listener
 
     def listen(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
         """Create a listener. Port 0 uses a free port."""
@@ -94,7 +94,7 @@ class Network:
 
     def cut(self, owner: str) -> None:
         """Reset all connections of a process, as the kernel does when it is killed. The process is not notified."""
-        for pipe in [one for one in self._pipes if one.get_extra_info("process") == owner]:
+        for pipe in [end for end in self._pipes if end.get_extra_info("process") == owner]:
             if pipe.peer is not None and not pipe.closed:
                 pipe.lose(ConnectionResetError(104, "Connection reset by peer"))
 

@@ -51,10 +51,10 @@ class Ledger:
 
     def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
         """Return an object. Raises a 404 `StatusError`."""
-        found = self.collection(resource).get(resource.key(namespace, name))
-        if found is None:
+        stored = self.collection(resource).get(resource.key(namespace, name))
+        if stored is None:
             raise resource.not_found(name)
-        return found
+        return stored
 
     def wall(self) -> float:
         """Return the seconds since 1970."""

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource, group_version
 
-__all__ = ["AGGREGATED", "Discovery"]
+__all__ = ["AGGREGATED", "DiscoveryDocuments"]
 
 Object = dict[str, Any]
 
@@ -37,7 +37,7 @@ def _storage_hash(resource: ResourceType) -> str:
     return base64.b64encode(hashlib.sha256(message.encode()).digest()[:8]).decode()
 
 
-class Discovery:
+class DiscoveryDocuments:
     """Discovery of the kinds in a registry. `address` is host and port."""
 
     def __init__(self, registry: Registry, address: str) -> None:

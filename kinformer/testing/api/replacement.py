@@ -15,7 +15,7 @@ from kinformer.testing.rules.strategies import keep_rest
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
 
-__all__ = ["Replacement", "failed_precondition", "version_in"]
+__all__ = ["ObjectReplacement", "failed_precondition", "version_in"]
 
 Object = dict[str, Any]
 
@@ -32,7 +32,7 @@ _PREFIXES = {
 _SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-class Replacement:
+class ObjectReplacement:
     """The replacement of a stored object by `new`, which each step changes in place.
 
     Args:

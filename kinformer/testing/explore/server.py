@@ -10,7 +10,7 @@ from typing import Any
 from kinformer._runtime.clock import Clock
 from kinformer.apiserver.storage import Storage
 from kinformer.exceptions import NotFoundError
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.server import APIServer
 from kinformer.testing.simulation.processes import API_SERVER
@@ -41,7 +41,7 @@ class ExploredServer(APIServer):
     def __init__(
         self,
         clock: Clock,
-        serve: Callable[[Call, Callable[[], Awaitable[None]]], Awaitable[None]],
+        serve: Callable[[HTTPCall, Callable[[], Awaitable[None]]], Awaitable[None]],
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         super().__init__(host=API_SERVER, port=PORT, clock=clock)
@@ -75,7 +75,7 @@ class ExploredServer(APIServer):
         """Return the resources that have objects."""
         return [kind for kind in self._registry if kind.is_storage and self._ledger.collection(kind).objects]
 
-    async def _serve(self, call: Call) -> None:
+    async def _serve(self, call: HTTPCall) -> None:
         await self._serve_by(call, lambda: super(ExploredServer, self)._serve(call))
 
 

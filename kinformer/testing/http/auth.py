@@ -16,7 +16,7 @@ from kinformer.objects.spellings import parts_of
 from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
-from kinformer.testing.http.certificates import Identity
+from kinformer.testing.http.certificates import CertificateIdentity
 from kinformer.testing.kinds.resources import group_version, selected_name
 from kinformer.testing.logins import names_by_token
 
@@ -127,7 +127,7 @@ class AccessControl:
         names = ", ".join(self.user_names) or "none"
         raise ConfigError(f"users: there is no user {user!r}; known: {names}")
 
-    def authenticate(self, headers: Mapping[str, str], identity: Identity | None = None) -> User:
+    def authenticate(self, headers: Mapping[str, str], identity: CertificateIdentity | None = None) -> User:
         """Return the user of a request, identified by its client certificate or else by its token.
 
         An unknown token is ignored if there are neither `users` nor `rules`. Otherwise it raises a 401 `StatusError`.

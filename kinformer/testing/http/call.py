@@ -25,7 +25,7 @@ from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import StoredCodec
 from kinformer.testing.store.ledger import WriteResult
 
-__all__ = ["Call"]
+__all__ = ["HTTPCall"]
 
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes). Direct calls may store more
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -57,7 +57,7 @@ def _sorted(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Call:
+class HTTPCall:
     """A request, the parsed parts of its path, and the writer of its response."""
 
     request: web.BaseRequest

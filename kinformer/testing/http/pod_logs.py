@@ -14,7 +14,7 @@ from typing import Any
 
 from kinformer.apiserver.options import integer_of
 from kinformer.apiserver.status import StatusError, bad_request, cause, invalid
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger
@@ -34,7 +34,7 @@ def has_logs(pod: Object, container: str) -> bool:
     return bool(_status_of(pod, container))
 
 
-async def send_log(call: Call, ledger: Ledger, resource: ResourceType, pod: Object) -> None:
+async def send_log(call: HTTPCall, ledger: Ledger, resource: ResourceType, pod: Object) -> None:
     """Answer with the log of a container. Raises a 400 or 422 `StatusError`, as the kubelet or the API server does."""
     options = _Options.read(call.params, pod)
     log = _read_log(pod, options)

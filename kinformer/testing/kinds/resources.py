@@ -12,7 +12,7 @@ from kinformer.apiserver.status import StatusError, missing_resource, not_found,
 from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.spellings import is_core_version
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "selected_name", "version_priority"]
 
@@ -64,7 +64,7 @@ class ResourceType:
     returns_deleted: bool = False  # DELETE returns the object instead of a Status
     selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> paths of its value
     selects_namespace: bool = True  # `metadata.namespace` is a field label
-    node: Node = ANY  # the shape of its objects
+    node: SchemaNode = ANY  # the shape of its objects
     columns: tuple[Mapping[str, Any], ...] = ()  # the additionalPrinterColumns of a CRD
     scale: Mapping[str, str] | None = None  # paths of a CRD's scale subresource
     schema: Mapping[str, Any] | None = None

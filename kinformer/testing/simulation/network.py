@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["Listener", "Network", "Pipe"]
+__all__ = ["Network", "Pipe", "SimulatedListener"]
 
 LATENCY = 0.0005  # seconds one way, as in a cluster's network
 Address = tuple[str, int]
@@ -38,7 +38,7 @@ class Network:
     def __init__(self, simulation: Timeline, shared: frozenset[str] = frozenset()) -> None:
         self._simulation = simulation
         self._shared = shared
-        self._listeners: dict[tuple[str, str, int], Listener] = {}
+        self._listeners: dict[tuple[str, str, int], SimulatedListener] = {}
         self._pipes: dict[Pipe, None] = {}
         self._port = 40000
 
@@ -58,7 +58,7 @@ class Network:
             return [(socket.AF_INET, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", place)]
         return [(socket.AF_INET6, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", (*place, 0, 0))]
 
-    def check(self, owner: str, address: Any) -> Listener:
+    def check(self, owner: str, address: Any) -> SimulatedListener:
         """Return the listener at an address.
 
         Raises:
@@ -69,13 +69,15 @@ class Network:
             raise ConnectionRefusedError(111, f"nothing listens at {address[0]}:{address[1]} in the simulation")
         return listener
 
-    def listen(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
+    def listen(
+        self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]
+    ) -> SimulatedListener:
         """Create a listener. Port 0 uses a free port."""
         host, port = address[0] or "127.0.0.1", address[1]
         if not port:
             self._port += 1
             port = self._port
-        listener = Listener(loop, (host, port), factory)
+        listener = SimulatedListener(loop, (host, port), factory)
         self._listeners[self._place(owner, (host, port))] = listener
         return listener
 
@@ -117,7 +119,7 @@ class Network:
         return ("" if host in self._shared else owner, host, port)
 
 
-class Listener:
+class SimulatedListener:
     """The server object that `create_server` returns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, factory: Callable[[], Any]) -> None:

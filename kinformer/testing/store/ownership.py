@@ -18,7 +18,7 @@ from kinformer.testing.codec.field_sets import (
 )
 from kinformer.testing.kinds.reset_fields import reset_fields
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["FieldManager", "apply_fields", "track_scale", "track_update"]
 
@@ -240,7 +240,7 @@ def apply_fields(
     return {**merged, "metadata": metadata}
 
 
-def _pruned(node: Node, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
+def _pruned(node: SchemaNode, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
     """Return the merged object without fields that the manager no longer applies.
 
     `owned` has all paths with an owner.

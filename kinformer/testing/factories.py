@@ -33,7 +33,7 @@ class ObjectFactory:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._kinds: dict[tuple[str, str], APIResource] = {}
+        self._kinds: dict[tuple[str, str], APIResource] = {}  # by apiVersion and kind, as last discovered
         self._numbers = itertools.count(1)
         self._outside: list[str] = []  # paths of objects created outside the namespace
 

@@ -130,7 +130,7 @@ class APIServer(State):
         )
         self._metrics = RequestMetrics()
         self._documents = DocumentEndpoints(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
-        self._gate = asyncio.Event()
+        self._gate = asyncio.Event()  # cleared while the server is paused
         self._gate.set()
         self._listener: HTTPListener | None = None
         self._handling: set[asyncio.Task[Any]] = set()

@@ -38,7 +38,7 @@ def _storage_hash(resource: ResourceType) -> str:
 
 
 class DiscoveryDocuments:
-    """Discovery of the kinds in a registry. `address` is host and port."""
+    """The documents of discovery for the kinds in a registry. `address` is host and port."""
 
     def __init__(self, registry: Registry, address: str) -> None:
         self._registry = registry

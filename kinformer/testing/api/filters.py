@@ -1,4 +1,4 @@
-"""The fields that field selectors of a resource can name."""
+"""Filters the objects of a resource by the selectors of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effects of a write: does the work of the namespace and CRD controllers immediately."""
+"""Does the work of the namespace and CRD controllers, immediately after each write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 class Lifecycle:
-    """Reacts to the writes of one server."""
+    """Reacts to the writes of one server. `initializing` is `Features.initializing`."""
 
     def __init__(self, writer: Writer, deleter: Deleter, initializing: float = 0.0) -> None:
         self._initializing = initializing

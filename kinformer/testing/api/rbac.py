@@ -31,7 +31,7 @@ class Subject(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What a user wants to do: a verb with a resource, or with a path if there is no resource."""
+    """An action that a user asks for: a verb with a resource, or with a path if there is no resource."""
 
     verb: str
     group: str = ""
@@ -46,7 +46,7 @@ class RoleBasedAccess:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._read: dict[str, tuple[int, list[Object]]] = {}
+        self._read: dict[str, tuple[int, list[Object]]] = {}  # plural -> the revision read, and the objects
 
     def allows(self, subject: Subject, attempt: Attempt) -> bool:
         """Return True if a role that is bound to the user allows it."""

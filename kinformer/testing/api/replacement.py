@@ -35,6 +35,8 @@ _SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGr
 class ObjectReplacement:
     """The replacement of a stored object by `new`, which each step changes in place.
 
+    `old` stays as it is stored, except for the managedFields that `take_managed_fields` puts into it.
+
     Args:
         resource: The kind, in the version of the request.
         existing: The stored object.

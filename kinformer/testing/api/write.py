@@ -85,7 +85,8 @@ class Writer:
         self._own_new(resource, obj, options)
         status = ((resource.schema or {}).get("properties") or {}).get("status")
         if status and resource.has_status:
-            fill_defaults({"properties": {"status": status}}, obj)  # which nobody owns
+            # The owners are known by now, so these fields have none.
+            fill_defaults({"properties": {"status": status}}, obj)
         write = self._attributes(resource, obj, None, options)
         if not (options.admin or options.internal):
             self.plugins.admit(write)

@@ -83,6 +83,8 @@ class AccessControl:
     a subresource is `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a separate verb. A client without
     a user sends `admin_token` if tokens are checked, or if `named` is True, which means that every client is
     authenticated.
+
+    `set_token` replaces `users` or `admin_token` while the server runs. `rules` stays the same.
     """
 
     def __init__(

@@ -58,7 +58,10 @@ def _sorted(value: Any) -> Any:
 
 @dataclass(slots=True)
 class HTTPCall:
-    """A request, the parsed parts of its path, and the writer of its response."""
+    """A request, the parsed parts of its path, and the writer of its response.
+
+    `ResourceEndpoints` sets `features` when it takes the request over. A fault sets `behind`.
+    """
 
     request: web.BaseRequest
     params: Mapping[str, str]

@@ -30,7 +30,7 @@ _TEXTS = ("GET /items 200 in 3 ms", "GET /healthz 200 in 1 ms", "POST /items 201
 
 
 def has_logs(pod: Object, container: str) -> bool:
-    """True if a status says what the container does, or did before."""
+    """Return True if a status says what the container does, or did before."""
     return bool(_status_of(pod, container))
 
 
@@ -54,7 +54,7 @@ async def send_log(call: HTTPCall, ledger: Ledger, resource: ResourceType, pod: 
             break
         if now.started != log.started:  # another run, whose log is another file
             break
-        log, last = now, last + 1  # by the time slept, because a loop's time may be virtual
+        log, last = now, last + 1  # a line for each sleep, because the time of the loop may be virtual
         await response.write(log.line(last, final=log.ended is not None))
     await response.finish()
 

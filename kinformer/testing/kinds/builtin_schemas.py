@@ -35,7 +35,7 @@ _EXTRA = {
 @cache
 def builtin_node(name: str) -> SchemaNode:
     """Return the node of a type such as `core.v1.Pod`. Raises KeyError if no built-in kind uses it."""
-    recorded()["types"][name]
+    recorded()["types"][name]  # raises the KeyError, because the fields of a node are read later
     return _node(f"@{name}", f"v1.{name.rpartition('.')[2]}", {})
 
 

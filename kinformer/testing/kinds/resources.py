@@ -44,6 +44,9 @@ class ResourceType:
 
     All versions of a kind share a `storage_name`, under which objects are stored as `storage_version`. `to_storage`
     and `from_storage` convert. None means that only the apiVersion differs.
+
+    `Lifecycle` sets `terminating` and `initializing_until` of a custom kind when its definition changes. The rest stays
+    the same.
     """
 
     group: str
@@ -140,7 +143,7 @@ def selected_name(resource: str | GroupVersionResource) -> str:
 
 
 class Registry:
-    """All currently served kinds, by path and by kind."""
+    """All currently served kinds, by path and by kind. `Lifecycle` adds and removes those of definitions."""
 
     def __init__(self, types: Iterable[ResourceType] = ()) -> None:
         self._by_name: dict[str, ResourceType] = {}

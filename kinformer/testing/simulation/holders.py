@@ -1,7 +1,7 @@
 """The places that hold a function under a name: globals of modules, classes, and defaults and closures of functions.
 
 A program that says `from time import monotonic` holds the function itself, so replacing `time.monotonic` is not enough.
-Objects and containers that hold one, and compiled code, are not searched.
+Compiled code is not searched, nor are objects and containers that may hold a function.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def replaced_everywhere(functions: Mapping[Any, Any]) -> Iterator[None]:
 
 
 class _Search:
+    """Replaces functions under each name that it finds, and keeps how to undo that."""
+
     def __init__(self, functions: Mapping[Any, Any]) -> None:
         self._new = {id(old): new for old, new in functions.items()}
         # The new functions hold the old ones, to call them outside a simulation.

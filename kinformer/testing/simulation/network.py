@@ -149,7 +149,10 @@ class SimulatedListener:
 
 
 class Pipe(asyncio.Transport):
-    """One end of a connection."""
+    """One end of a connection.
+
+    `Network.connect` sets `peer`. `closed` is set once the connection has ended on this side, or was cut.
+    """
 
     def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, protocol: Any, extra: dict[str, Any]) -> None:
         super().__init__(extra)
@@ -160,9 +163,9 @@ class Pipe(asyncio.Transport):
         self._protocol = protocol
         self._opened = False
         self._sending: list[bytes] = []  # in transit to the peer
-        self._arrived: list[bytes] = []
+        self._arrived: list[bytes] = []  # not yet given to the protocol
         self._paused = False
-        self._ending = False
+        self._ending = False  # closed by the protocol, although `connection_lost` is still to come
 
     # -- sending --------------------------------------------------------------------------------------------------
 

@@ -107,12 +107,12 @@ class Trace:
         return None
 
 
-def _differing(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in {**one, **other}:
-            yield from _differing(one.get(name), other.get(name), f"{path}.{name}" if path else str(name))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, pair in enumerate(zip(one, other, strict=True)):
+def _differing(value: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if isinstance(value, dict) and isinstance(other, dict):
+        for name in {**value, **other}:
+            yield from _differing(value.get(name), other.get(name), f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        for number, pair in enumerate(zip(value, other, strict=True)):
             yield from _differing(*pair, f"{path}[{number}]")
-    elif one != other:
-        yield path, (one, other)
+    elif value != other:
+        yield path, (value, other)

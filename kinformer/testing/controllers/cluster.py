@@ -46,7 +46,7 @@ class Actor:
 
     @property
     def user(self) -> Mapping[str, Any]:
-        """The UserInfo."""
+        """The UserInfo that admission sees."""
         if self.manager != "kube-controller-manager":
             return {"username": f"system:{self.name}", "groups": ["system:authenticated"]}
         groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]

@@ -97,7 +97,7 @@ class Director:
         return self._strikes.pop(Point(replica.index, verb, resource, number), [])
 
     def _jitter(self, replica: Replica, verb: str, resource: str) -> float:
-        """Return the delay of a request. The seed so decides the order in which simultaneous requests arrive."""
+        """Return the delay of a request. With it, the seed decides in which order simultaneous requests arrive."""
         number = replica.counts[verb, resource]
         return zlib.crc32(f"{self._seed} {replica.name} {verb} {resource} {number}".encode()) / 2**32 * _SPREAD
 

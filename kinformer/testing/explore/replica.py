@@ -97,7 +97,7 @@ class ProgramProcess(Process):
 
 
 class Replica:
-    """One replica.
+    """A replica: one process at a time, which is started again whenever it ends.
 
     `process` and `reads` are replaced at each start, and `ends` grows. The director changes `counts`, `late_until` and
     `behind` as requests arrive.
@@ -206,7 +206,7 @@ class Replica:
         """End its process immediately, as SIGKILL does, and start another one later.
 
         Args:
-            away: Seconds until then. None if no fault ended the process: the pause then grows with each end.
+            away: Seconds until the next start. None if no fault ended the process: the pause then grows with each end.
             why: How it ends, for stories.
             failed: True if it has ended by itself with a failure.
         """

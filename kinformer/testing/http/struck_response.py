@@ -34,8 +34,8 @@ class NoResponse(web.StreamResponse):
 class StruckResponse(ResponseWriter):
     """Writes the response to one request. Every byte passes the gate, which is closed while the server is paused.
 
-    The server sets `garble`, `cut_body` and `more_headers` before the response begins, and an exploration sets the two
-    functions.
+    The server sets `garble`, `cut_body` and `more_headers` before the response begins. An exploration sets
+    `before_head` and `before_data`.
 
     Attributes:
         garble: True to make the body invalid JSON.

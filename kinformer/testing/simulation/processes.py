@@ -147,8 +147,8 @@ class Process:
 class Simulation:
     """The time shared by all processes, and the messages in transit between them.
 
-    Only `run` moves `now`. The owner of a simulation may set the three functions before it runs, and sets `closing`
-    while it ends the processes.
+    Only `run` moves `now`. The owner of a simulation may set `before_each_turn`, `after_each_turn` and `on_refusal`
+    before it runs, and sets `closing` before it closes the processes.
     """
 
     def __init__(self) -> None:

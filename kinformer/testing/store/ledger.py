@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteResult:
-    """The object after a write. `created` means 201. `status` is set if the response is a Status instead."""
+    """The object after a write. `created` is True for a 201. `status` is set if the response is a Status instead."""
 
     stored: Stored
     created: bool = False
